@@ -1,0 +1,1 @@
+"""Reports: pure functions from the records of a sweep to tables, texts and files."""

@@ -1,0 +1,52 @@
+"""What a report is made of: a sweep's trials as read back from the tracking store. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator.trial import Arm, Config, ImpossibleArm, Kernel, OutcomeStatus
+
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """One trial as the store has it. `run_id` makes every number traceable."""
+
+    run_id: str
+    trial_key: str
+    block: int
+    config: Config
+    arm: Arm
+    repeat: int
+    status: OutcomeStatus
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    kernel: Kernel | None = None
+    failure: str = ""
+    node: str = ""
+    trainer_trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRecord:
+    """A sweep as the store has it: its plan, and the trials that have ended so far.
+
+    `arms` are the arms that can run, in the order of the spec; the first is the default
+    baseline. `expected_trials` counts blocks x arms x repeats of the latest start.
+    """
+
+    name: str
+    generation: int
+    run_id: str
+    workload: str
+    objectives: Mapping[str, Direction]
+    arms: tuple[Arm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+    expected_trials: int
+    trials: tuple[TrialRecord, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    state: Literal["running", "complete", "stopped", "failed"] = "complete"

@@ -1,0 +1,237 @@
+"""The vocabulary as plain data: configs, arms, blocks, trials and their outcomes.
+
+Everything here is frozen, knows no vendor, and can be written as JSON and read back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from pydantic import TypeAdapter
+
+ConfigValue: TypeAlias = bool | int | float | str
+Config: TypeAlias = Mapping[str, ConfigValue]
+"""The sizes and settings that one Optuna suggestion gives."""
+
+OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "disturbed"]
+FailureReason: TypeAlias = Literal[
+    "error",  # the workload raised
+    "non_finite",  # a loss or metric is NaN or infinite
+    "not_possible",  # the implementation refused these settings on this device
+    "data",  # missing data, or data with another digest
+    "bad_request",  # the trainer refused the request
+    "crash",  # the trainer process ended by itself
+    "out_of_memory",  # the trainer was over its memory limit, or the kernel killed it
+    "time_limit",  # limits.trial_s
+    "hung",  # no event and no CPU time for limits.idle_s
+    "protocol",  # the trainer wrote a line that is not of the protocol
+    "lost",  # the worker was lost more often than limits.attempts allows
+]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Arm:
+    """The treatment: an implementation (as text) on a hardware class (by name)."""
+
+    implementation: str
+    hardware: str
+
+    def __str__(self) -> str:
+        return f"{self.implementation} on {self.hardware}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One config, to be run on every arm of the sweep: what makes a comparison paired."""
+
+    index: int
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One config on one arm, once. `key` is the same in every start of the same sweep.
+
+    `seed` is shared by all arms of a repeat (same weights, same batch order) and differs
+    between repeats.
+    """
+
+    key: str
+    block: int
+    config: Config
+    arm: Arm
+    repeat: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """One timed epoch: seconds of training alone, of the validation after it, and the metrics."""
+
+    index: int
+    seconds: float
+    validate_s: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Which kernel was asked for, which one ran, and what shows it."""
+
+    asked: str
+    ran: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRecord:
+    """The data that a trainer loaded."""
+
+    name: str
+    digest: str
+    source: str
+    samples: int
+    validation_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """Why a trial failed: a reason to count by, a sentence, and the trainer's last output."""
+
+    reason: FailureReason
+    message: str
+    output_tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a trial ended. Times are seconds since the epoch (UTC); metrics as named in MLflow.
+
+    `trainer_trials` counts the trials that the same trainer process had run before this one:
+    0 is a fresh trainer, the only kind whose peak memory and load times are comparable.
+    """
+
+    status: OutcomeStatus
+    started_s: float
+    ended_s: float
+    attempt: int = 1
+    node: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    epochs: tuple[EpochRecord, ...] = ()
+    kernel: Kernel | None = None
+    dataset: DatasetRecord | None = None
+    environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    failure: FailureRecord | None = None
+    trainer_trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTrial:
+    """A trial together with how it ended."""
+
+    trial: Trial
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ImpossibleArm:
+    """An arm that was asked for and cannot run, with its reason."""
+
+    arm: Arm
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepIdentity:
+    """What makes trials of one sweep comparable; a change of any of these is another sweep.
+
+    `generation` counts the starts with `--fresh` under one name, from 1.
+    """
+
+    name: str
+    generation: int
+    workload: str
+    settings: Mapping[str, Any]
+    search: Mapping[str, Any]
+    seed: int
+    data_digest: str | None
+
+    @property
+    def label(self) -> str:
+        """`quickstart`, or `quickstart#2` for the second generation."""
+        return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
+
+    def differences(self, other: SweepIdentity) -> list[str]:
+        """One line for each part in which `other` is another sweep: `settings.epochs: 5 -> 6`."""
+        before, after = _flat(self._comparable()), _flat(other._comparable())
+        missing = "(absent)"
+        return [
+            f"{key}: {before.get(key, missing)} -> {after.get(key, missing)}"
+            for key in sorted({*before, *after})
+            if before.get(key, missing) != after.get(key, missing)
+        ]
+
+    def _comparable(self) -> dict[str, Any]:
+        names = ("workload", "settings", "search", "seed", "data_digest")
+        return json.loads(canonical({name: getattr(self, name) for name in names}))
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: equal data, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
+
+
+def digest(value: Any) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of `canonical(value)`."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
+
+
+def derive_seed(*parts: ConfigValue) -> int:
+    """A seed below 2**31 that depends on every part: (sweep seed, "block", 3), …"""
+    return int.from_bytes(hashlib.sha256(canonical(parts).encode()).digest()[:4]) >> 1
+
+
+def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> Trial:
+    """The trial of a block on an arm; its key makes it exactly-once."""
+    key = digest(
+        [
+            identity.label,
+            block.index,
+            identity.workload,
+            identity.settings,
+            block.config,
+            arm.implementation,
+            arm.hardware,
+            repeat,
+            identity.data_digest,
+        ]
+    )
+    seed = derive_seed(identity.seed, "trial", block.index, repeat)
+    return Trial(key, block.index, block.config, arm, repeat, seed)
+
+
+outcome_adapter: TypeAdapter[Outcome] = TypeAdapter(Outcome)
+"""Reads and writes outcomes as JSON, strictly."""
+
+
+def _jsonable(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, str]:
+    if isinstance(value, dict) and value:
+        return {
+            place: text
+            for key, item in value.items()
+            for place, text in _flat(item, f"{prefix}.{key}" if prefix else key).items()
+        }
+    return {prefix: json.dumps(value)}

@@ -1,0 +1,237 @@
+"""The lines that a trainer process reads and writes: one JSON object a line.
+
+A trainer (`python -m workloads`) reads one request per line on standard input and answers
+with events on standard output, of which the last is `Result` or `Failure`. This module needs
+the standard library only, so that a trainer in another environment (or language) can speak
+the same lines, and so that the orchestrator can read them without importing a framework.
+
+Seconds in events are readings of the system's monotonic clock (`time.monotonic`), which on
+Linux is one clock for all processes of a machine: telemetry sampled from outside lines up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+Device: TypeAlias = Literal["cpu", "gpu"]
+FailureKind: TypeAlias = Literal[
+    "error",  # the workload raised
+    "non_finite",  # a loss or a metric is NaN or infinite
+    "not_possible",  # the implementation cannot run these settings here
+    "data",  # the data set is missing, or is not the one that was asked for
+    "bad_request",  # the request line was wrong
+]
+
+
+class ProtocolError(ValueError):
+    """A line that is not of this protocol: says what was expected and what was received."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequest:
+    """One trial, as a trainer is asked for it.
+
+    `settings` hold the sweep's fixed settings and the block's config, merged. `data_digest`,
+    where given, is what the data set must hash to: a node with other data refuses the trial.
+    """
+
+    workload: str
+    implementation: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    device: Device = "cpu"
+    seed: int = 0
+    data_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegan:
+    """A phase (`import`, `load`, `compile`, `train`, `evaluate`, `predict`) begins."""
+
+    event: ClassVar[str] = "phase_began"
+    phase: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseEnded:
+    """A phase ended; `seconds` is its synchronised wall time."""
+
+    event: ClassVar[str] = "phase_ended"
+    phase: str
+    at_s: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
+
+    event: ClassVar[str] = "epoch"
+    index: int
+    seconds: float
+    validate_s: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProof:
+    """Which kernel was asked for, which one ran, and what shows it."""
+
+    event: ClassVar[str] = "kernel"
+    asked: str
+    ran: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """The data that was loaded: `digest` is that of the source, `samples` counts the train part."""
+
+    event: ClassVar[str] = "dataset"
+    name: str
+    digest: str
+    source: str
+    samples: int
+    validation_samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Versions and devices of the trainer: flat names to plain values."""
+
+    event: ClassVar[str] = "environment"
+    facts: Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The trial is complete. `metrics` are named as in MLflow, units in the name."""
+
+    event: ClassVar[str] = "result"
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The trial failed; the trainer goes on and takes the next request."""
+
+    event: ClassVar[str] = "failure"
+    kind: FailureKind
+    message: str
+    detail: str = ""
+
+
+Event: TypeAlias = (
+    PhaseBegan | PhaseEnded | Epoch | KernelProof | Dataset | Environment | Result | Failure
+)
+_EVENTS: Mapping[str, type[Event]] = {kind.event: kind for kind in typing.get_args(Event)}
+
+
+def encode(message: TrialRequest | Event) -> str:
+    """One line (without its newline) for a request or an event.
+
+    Raises:
+        ProtocolError: a number in it is NaN or infinite (JSON has neither), or a value is of
+            a type that JSON does not have.
+    """
+    body = {item.name: getattr(message, item.name) for item in dataclasses.fields(message)}
+    if not isinstance(message, TrialRequest):
+        body = {"event": message.event, **body}
+    try:
+        return json.dumps(body, allow_nan=False, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise ProtocolError(f"cannot be written as a line of JSON: {error}: {body!r}") from error
+
+
+def decode_request(line: str) -> TrialRequest:
+    """Read a request line; unknown and missing fields and wrong types are refused."""
+    return _build(TrialRequest, _object(line), "request")
+
+
+def decode_event(line: str) -> Event:
+    """Read an event line; unknown events, unknown and missing fields, wrong types are refused."""
+    body = _object(line)
+    name = body.pop("event", None)
+    kind = _EVENTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ProtocolError(f"'event': expected one of {', '.join(_EVENTS)}; received {name!r}")
+    return _build(kind, body, name)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "item"):  # numpy's scalars, without importing numpy
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        body = json.loads(line, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise ProtocolError(f"expected one JSON object a line; {error}: {line[:200]!r}") from error
+    if not isinstance(body, dict):
+        raise ProtocolError(f"expected a JSON object; received {type(body).__name__}")
+    return body
+
+
+def _refuse_constant(name: str) -> float:
+    raise ProtocolError(f"expected finite numbers; received {name}")
+
+
+def _build(kind: type, body: dict[str, Any], name: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    if unknown := sorted(set(body) - set(known)):
+        raise ProtocolError(f"{name}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
+    for item in known.values():
+        if item.name not in body:
+            if item.default is item.default_factory is dataclasses.MISSING:
+                raise ProtocolError(f"{name}: field {item.name!r} is missing")
+            continue
+        body[item.name] = _checked(body[item.name], hints[item.name], f"{name}.{item.name}")
+    return kind(**body)
+
+
+def _checked(value: Any, hint: Any, place: str) -> Any:
+    """Return `value` as `hint` wants it, or say what was expected."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        for alternative in arguments:
+            try:
+                return _checked(value, alternative, place)
+            except ProtocolError:
+                continue
+    elif origin is Literal:
+        if value in arguments:
+            return value
+    elif hint is Any:
+        return value
+    elif hint is float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    elif hint is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    elif hint is type(None):
+        if value is None:
+            return None
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        if isinstance(value, dict):
+            return {
+                key: _checked(item, arguments[1], f"{place}.{key}") for key, item in value.items()
+            }
+    elif isinstance(hint, type) and isinstance(value, hint):
+        return value
+    expected = (
+        " or ".join(map(str, arguments)) if origin is Literal else getattr(hint, "__name__", hint)
+    )
+    raise ProtocolError(f"{place}: expected {expected}; received {value!r}")
