@@ -1,0 +1,166 @@
+"""YAML -> SweepSpec, frozen and checked; every error of a file is told at once, with its place.
+
+`parse` and `load` are the way to a SweepSpec: they check what types alone do not tell, such as
+bounds that the workload does not allow (`orchestrator.checks`).
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+
+from orchestrator import checks, places, refusals
+from orchestrator.places import Problem, SpecError
+from orchestrator.space import (
+    CHOICES_KEYS,
+    RANGE_KEYS,
+    ArmText,
+    Choices,
+    Dimension,
+    ImplementationText,
+    Objective,
+    Range,
+    Search,
+    Strict,
+    as_tuple,
+)
+
+__all__ = [
+    "Arms",
+    "Choices",
+    "Dimension",
+    "Limits",
+    "Objective",
+    "Problem",
+    "Range",
+    "Search",
+    "SpecError",
+    "SweepSpec",
+    "load",
+    "parse",
+]
+
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Arms(Strict):
+    """What is compared: every implementation on every hardware class."""
+
+    implementations: Annotated[
+        tuple[ImplementationText, ...],
+        BeforeValidator(as_tuple),
+        Field(min_length=1),
+    ]
+    hardware: Annotated[tuple[Text, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
+        "cpu",
+        "gpu",
+    )
+
+
+class Limits(Strict):
+    """When a trial is given up: seconds in all, seconds without a sign of life, memory, tries."""
+
+    trial_s: Positive = 86_400.0
+    idle_s: Positive = 300.0
+    memory_mib: Annotated[int, Field(gt=0)] | None = None
+    attempts: Annotated[int, Field(ge=1)] = 3
+
+
+class SweepSpec(Strict):
+    """One sweep, as its file asks for it."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+    workload: Text
+    settings: Mapping[str, Any] = {}
+    search: Search
+    arms: Arms
+    repeats: Annotated[int, Field(ge=1)] = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+    baseline: ArmText | None = None
+    limits: Limits = Limits()
+
+    def comparable_search(self) -> dict[str, Any]:
+        """The part of the search that no restart may change, as plain JSON data.
+
+        `configs` and `open_blocks` are left out: more configs extend a sweep.
+        """
+        return self.search.model_dump(mode="json", include={"sampler", "space", "objectives"})
+
+    def written_settings(self) -> dict[str, Any]:
+        """The fixed settings as they were written, without the workload's defaults."""
+        return copy.deepcopy(dict(self.settings))
+
+
+_KEYS: Mapping[places.Path, Sequence[str]] = {
+    (): tuple(SweepSpec.model_fields),
+    ("search",): tuple(Search.model_fields),
+    ("search", "space", "*", "choices"): CHOICES_KEYS,
+    ("search", "space", "*", "range"): RANGE_KEYS,
+    ("search", "objectives", "*"): tuple(Objective.model_fields),
+    ("arms",): tuple(Arms.model_fields),
+    ("limits",): tuple(Limits.model_fields),
+}
+
+
+def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
+    """Read a spec file.
+
+    Args:
+        path: a YAML file in UTF-8.
+        overrides: `dotted.key=YAML`, set over the file's values and checked alike.
+
+    Raises:
+        SpecError: the file cannot be read or is wrong; holds all of its problems.
+    """
+    return parse(_text(path), source=str(path), overrides=overrides)
+
+
+def parse(text: str, *, source: str, overrides: Sequence[str] = ()) -> SweepSpec:
+    """As `load`, from the text itself; `source` names it in messages.
+
+    Raises:
+        SpecError: the text is wrong; holds all of its problems.
+    """
+    document = places.read(text, source=source, overrides=overrides)
+    findings: list[places.Finding] = []
+    spec = None
+    try:
+        spec = SweepSpec.model_validate(document.data)
+    except ValidationError as error:
+        findings += refusals.from_pydantic(error, _KEYS)
+    findings += checks.inconsistencies(document.data)
+    if problems := document.problems(findings):
+        raise SpecError(source, problems)
+    assert spec is not None  # a validation error is a finding, and every finding is a problem
+    return spec
+
+
+def _text(path: pathlib.Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(4 * places.MAX_CHARACTERS + 1)
+        too_long = (
+            len(raw) > 4 * places.MAX_CHARACTERS
+        )  # and refused for that, not for its last byte
+        return raw.decode("utf-8-sig", errors="replace" if too_long else "strict")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        received = f"the byte 0x{raw[error.start]:02x}"
+        problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
+    except FileNotFoundError:
+        others = [str(other) for other in path.parent.glob("*.y*ml")]
+        near = difflib.get_close_matches(str(path), others, n=1)
+        hint = f"did you mean {near[0]}?" if near else ""
+        problem = Problem(str(path), "", "a spec file", "no such file", hint)
+    except OSError as error:
+        received = (error.strerror or str(error)).lower()
+        problem = Problem(str(path), "", "a spec file that can be read", received)
+    except ValueError as error:  # a path with a null byte
+        problem = Problem(repr(str(path)), "", "a spec file", str(error))
+    raise SpecError(str(path), [problem])
