@@ -1,0 +1,107 @@
+"""Which trials may be compared: rounds and blocks that are complete on every arm.
+
+A round is one repeat of one block: every arm once, close in time, from the same start. Only
+rounds that are complete on every arm enter comparisons, and a block is complete as soon as it has
+one such round; a round in which one arm failed is left out for all arms, so that no arm is judged
+on the configs, or the starts, that it alone survived. An arm none of whose trials completed can
+be compared with nothing: it is set aside and does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.trial import Arm, Config
+
+Round = tuple[int, int]
+"""Block and repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockGap:
+    """A block that is left out, and the arms for which it is not complete: arm and why."""
+
+    block: int
+    missing: tuple[tuple[Arm, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The complete rounds of a sweep.
+
+    `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
+    without one complete trial; `gaps` the blocks left out.
+    """
+
+    blocks: tuple[int, ...]
+    rounds: frozenset[Round]
+    set_aside: tuple[Arm, ...]
+    gaps: tuple[BlockGap, ...]
+    trials: dict[Arm, dict[Round, list[TrialRecord]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ParamRange:
+    """What was tried of one param: its ends where it is a number, else its values."""
+
+    name: str
+    low: float | None
+    high: float | None
+    values: tuple[str, ...]
+    blocks: int
+
+
+def match(record: SweepRecord) -> Matched:
+    """Find the rounds and blocks that are complete on every arm that completes at all."""
+    complete: dict[Arm, dict[Round, list[TrialRecord]]] = {arm: {} for arm in record.arms}
+    for trial in record.trials:
+        if trial.status == "complete" and trial.arm in complete:
+            complete[trial.arm].setdefault((trial.block, trial.repeat), []).append(trial)
+    able = {arm: rounds for arm, rounds in complete.items() if rounds}
+    shared = frozenset(set.intersection(*map(set, able.values()))) if able else frozenset()
+    blocks = tuple(sorted({block for block, _ in shared}))
+    return Matched(
+        blocks=blocks,
+        rounds=shared,
+        set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
+        gaps=_gaps(record, tuple(able), set(blocks)),
+        trials={arm: {r: able[arm][r] for r in sorted(shared)} for arm in able},
+    )
+
+
+def _gaps(record: SweepRecord, arms: Sequence[Arm], complete: set[int]) -> tuple[BlockGap, ...]:
+    statuses: dict[tuple[int, Arm], Counter[str]] = defaultdict(Counter)
+    for trial in record.trials:
+        statuses[trial.block, trial.arm][trial.status] += 1
+    known = set(range(record.blocks)) | {trial.block for trial in record.trials}
+    return tuple(
+        BlockGap(block, _why_incomplete([(arm, statuses[block, arm]) for arm in arms]))
+        for block in sorted(known - complete)
+    )
+
+
+def _why_incomplete(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm, str], ...]:
+    """The arms with no complete trial in the block; all of them where no round is shared."""
+    order = ("failed", "wrong_kernel", "disturbed")
+    lacking = tuple(
+        (arm, next((status for status in order if seen[status]), "missing"))
+        for arm, seen in arms
+        if not seen["complete"]
+    )
+    return lacking or tuple((arm, "no shared round") for arm, _ in arms)
+
+
+def ranges(configs: Sequence[Config]) -> tuple[ParamRange, ...]:
+    """The range of every param over the configs, sorted by name."""
+    names = sorted({name for config in configs for name in config})
+    return tuple(_range(name, [c[name] for c in configs if name in c]) for name in names)
+
+
+def _range(name: str, values: Sequence[bool | int | float | str]) -> ParamRange:
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if len(numbers) == len(values):
+        return ParamRange(name, min(numbers), max(numbers), (), len(values))
+    return ParamRange(name, None, None, tuple(sorted({str(v) for v in values})), len(values))

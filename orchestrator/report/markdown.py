@@ -1,0 +1,47 @@
+"""A document as GitHub-flavoured Markdown in which no text from a spec or a run is markup."""
+
+from __future__ import annotations
+
+import re
+
+from orchestrator.report.document import Document, Section, Table, visible
+
+_SPECIAL = re.compile(r"[\\`*\[\]|~$!#]|(?<![^\W_])_|_(?![^\W_])")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_LIST_START = re.compile(r"^(\d*)([-+=.)])")
+_LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
+
+
+def to_markdown(document: Document) -> str:
+    """The document; verdicts first, tables in GitHub's syntax."""
+    parts = [f"# {escape(document.title)}"]
+    for number, section in enumerate(document.sections):
+        parts += [*([f"## {escape(section.title)}"] if number else []), *_section(section)]
+    return "\n\n".join(parts) + "\n"
+
+
+def escape(raw: str) -> str:
+    """The text so that Markdown shows it as it stands: in a paragraph, a heading or a cell.
+
+    One line; backslashes before what would be emphasis, code, links, images, cells, maths, headings
+    or lists; entities for HTML; addresses are not made into links.
+    """
+    text = _SPECIAL.sub(lambda found: "\\" + found.group(), visible(raw))
+    text = "".join(_ENTITIES.get(char, char) for char in text)
+    text = _LINK.sub(lambda m: f"{m[1] or m[3]}\\{m[2] or m[4]}", text)
+    return _LIST_START.sub(r"\1\\\2", text)
+
+
+def _section(section: Section) -> list[str]:
+    bullets = [f"- {escape(sentence)}" for _, sentence in section.bullets]
+    return [
+        *(["\n".join(bullets)] if bullets else []),
+        *map(_table, section.tables),
+        *(f"*Note.* {escape(note)}" for note in section.paragraphs),
+    ]
+
+
+def _table(table: Table) -> str:
+    rule = ("---:" if i in table.numeric else "---" for i in range(len(table.headers)))
+    lines = [map(escape, table.headers), rule, *(map(escape, row) for row in table.rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,83 @@
+"""Numbers as a reader wants them: no more digits than their spread bears out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from orchestrator.report.statistics import Estimate, Spread
+
+ABSENT = "–"
+_LONE_FIGURES = 4  # significant figures of a number that has no spread
+
+
+def quartiles(found: Spread | None) -> str:
+    """`70.6 (69.8–74.0)`: median and quartiles."""
+    if found is None:
+        return ABSENT
+    low, high = found.lower_quartile, found.upper_quartile
+    if low is None or high is None:
+        return number(found.median)
+    digits = _decimals(found.median, high - low)
+    return _with_ends(found.median, low, high, digits)
+
+
+def ratio(estimate: Estimate | None) -> str:
+    """`1.31 × (1.22–1.40)`, with digits enough to show that the interval excludes 1, if it does."""
+    if estimate is None:
+        return ABSENT
+    value, low, high = estimate.value, estimate.low, estimate.high
+    digits = max(_decimals(value, high - low), _decimals(low, low), 2)
+    while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
+        digits += 1
+    return f"{_fixed(value, digits)} × ({_fixed(low, digits)}–{_fixed(high, digits)})"
+
+
+def difference(estimate: Estimate | None) -> str:
+    """`-0.0012 (-0.0061 to +0.0037)`: a mean difference and its interval, signs told."""
+    if estimate is None:
+        return ABSENT
+    digits = _decimals(estimate.value, estimate.high - estimate.low)
+    ends = (_fixed(end, digits, sign=True) for end in (estimate.low, estimate.high))
+    return f"{_fixed(estimate.value, digits, sign=True)} ({' to '.join(ends)})"
+
+
+def number(value: float) -> str:
+    """One number without a spread: four significant figures, whole numbers whole."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e9:
+        return str(int(value))
+    return f"{value:.{_LONE_FIGURES}g}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def count(n: int, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _with_ends(value: float, low: float, high: float, digits: int) -> str:
+    return f"{_fixed(value, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
+
+
+def _decimals(value: float, width: float) -> int:
+    """Decimals that show two significant figures of the width, at most seven of the value."""
+    if not math.isfinite(width) or width <= 0:
+        return max(0, _LONE_FIGURES - 1 - _magnitude(value))
+    return min(1 - _magnitude(width), max(0, 6 - _magnitude(value)))
+
+
+def _magnitude(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+
+
+def _fixed(value: float, digits: int, *, sign: bool = False) -> str:
+    if not math.isfinite(value):
+        return "∞" if value > 0 else str(value)
+    rounded = round(value, digits) + 0.0  # + 0.0: no negative zero
+    return f"{rounded:{'+' if sign and rounded else ''}.{max(0, digits)}f}"

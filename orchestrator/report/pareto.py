@@ -1,0 +1,93 @@
+"""The best configs: points that no other point beats in every objective."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.report.records import Direction, SweepRecord, TrialRecord
+from orchestrator.trial import Arm, Config
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One config on one arm: each objective's mean over its complete repeats."""
+
+    block: int
+    arm: Arm
+    config: Config
+    values: Mapping[str, float]
+    repeats: int
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The non-dominated points, of how many points, and how many could not be one.
+
+    A config on an arm is no point where a repeat failed or ran another kernel, where none is
+    complete, or where an objective is missing or not finite.
+    """
+
+    objectives: Mapping[str, Direction]
+    points: tuple[Point, ...]
+    tried: int
+    left_out: int
+
+
+def pareto_front(record: SweepRecord) -> Front:
+    """The Pareto-best configs over all arms, in the order of the first objective."""
+    groups: dict[tuple[int, Arm], list[TrialRecord]] = defaultdict(list)
+    for trial in record.trials:
+        groups[trial.block, trial.arm].append(trial)
+    found = [_point(trials, record.objectives) for trials in groups.values()]
+    points = [point for point in found if point is not None]
+    costs = [_costs(point, record.objectives) for point in points]
+    best = non_dominated(costs) if record.objectives else []
+    order = sorted(best, key=lambda i: (costs[i], points[i].block, points[i].arm))
+    return Front(
+        record.objectives, tuple(points[i] for i in order), len(points), len(found) - len(points)
+    )
+
+
+def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
+    """Indices of the points that no other dominates; every cost is to be small.
+
+    One point dominates another if it is no worse anywhere and better somewhere; equal points
+    are kept together. In lexicographic order a point can only be dominated by one before it,
+    and then also by one of the front, so each point is held against the front so far: Kung,
+    Luccio and Preparata, "On finding the maxima of a set of vectors", Journal of the ACM 22(4),
+    1975. Points with a value that is not finite are never in the front.
+    """
+    finite = [i for i, cost in enumerate(costs) if all(math.isfinite(c) for c in cost)]
+    front: list[int] = []
+    for i in sorted(finite, key=lambda i: costs[i]):
+        if not any(_dominates(costs[j], costs[i]) for j in front):
+            front.append(i)
+    return sorted(front)
+
+
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def _point(trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]) -> Point | None:
+    complete = [trial for trial in trials if trial.status == "complete"]
+    if not complete or any(t.status in ("failed", "wrong_kernel") for t in trials):
+        return None
+    raw = {name: [t.metrics.get(name, math.nan) for t in complete] for name in objectives}
+    if not all(math.isfinite(value) for values in raw.values() for value in values):
+        return None
+    values = {name: math.fsum(found) / len(found) for name, found in raw.items()}
+    first = complete[0]
+    run_ids = tuple(trial.run_id for trial in complete)
+    return Point(first.block, first.arm, first.config, values, len(complete), run_ids)
+
+
+def _costs(point: Point, objectives: Mapping[str, Direction]) -> tuple[float, ...]:
+    return tuple(
+        -point.values[name] if direction == "maximize" else point.values[name]
+        for name, direction in objectives.items()
+    )

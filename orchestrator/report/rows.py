@@ -1,0 +1,85 @@
+"""A summary's trials as tidy CSV: one row a trial, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from io import StringIO
+
+from orchestrator.report.records import TrialRecord
+
+COLUMNS = (
+    "run_id",
+    "trial_key",
+    "block",
+    "repeat",
+    "arm",
+    "implementation",
+    "hardware",
+    "status",
+    "node",
+    "trainer_trials",
+    "kernel_asked",
+    "kernel_ran",
+    "kernel_evidence",
+    "failure",
+)
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+Cell = str | int | float | None
+
+
+def to_csv(trials: Sequence[TrialRecord]) -> str:
+    """One header and one row a trial: the fixed columns, config sorted, metrics sorted.
+
+    A param or metric whose name is taken stands as `config.NAME` or `metric.NAME`. What is absent
+    or not finite is empty. Text that a spreadsheet would take for a formula begins with `'`.
+    """
+    params = sorted({name for trial in trials for name in trial.config})
+    metrics = sorted({name for trial in trials for name in trial.metrics})
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    taken = {*COLUMNS}
+    named = [_free(name, "config", taken) for name in params]
+    taken.update(named)
+    named += [_free(name, "metric", taken) for name in metrics]
+    writer.writerow([*COLUMNS, *map(_safe, named)])
+    for trial in trials:
+        values = [
+            *_fixed(trial),
+            *(trial.config.get(name) for name in params),
+            *(trial.metrics.get(name) for name in metrics),
+        ]
+        writer.writerow([_safe(value) for value in values])
+    return out.getvalue()
+
+
+def _fixed(trial: TrialRecord) -> list[Cell]:
+    kernel = trial.kernel
+    return [
+        trial.run_id,
+        trial.trial_key,
+        trial.block,
+        trial.repeat,
+        str(trial.arm),
+        trial.arm.implementation,
+        trial.arm.hardware,
+        trial.status,
+        trial.node,
+        trial.trainer_trials,
+        *((kernel.asked, kernel.ran, kernel.evidence) if kernel else (None, None, None)),
+        trial.failure,
+    ]
+
+
+def _free(name: str, kind: str, taken: set[str]) -> str:
+    return f"{kind}.{name}" if name in taken else name
+
+
+def _safe(cell: Cell) -> Cell:
+    if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA_STARTS):
+        return f"'{cell}"
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    return cell

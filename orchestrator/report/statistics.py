@@ -1,0 +1,105 @@
+"""The mathematics of a comparison: quartiles, t intervals, geometric mean ratios, verdicts.
+
+Pure functions of numbers; blocks are the unit, whatever a block's number was made from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+Verdict = Literal["faster", "slower", "cannot tell"]
+
+CONFIDENCE = 0.95
+MIN_BLOCKS = 6
+"""With fewer blocks the verdict is `cannot tell`, whatever the interval says."""
+
+_ROUNDING = 1e-12  # a log-ratio below this is arithmetic's own noise
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median and quartiles of `n` values; the quartiles are absent for one value."""
+
+    n: int
+    median: float
+    lower_quartile: float | None
+    upper_quartile: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over `n` blocks with the ends of its confidence interval."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Median and quartiles of the finite values; None where there are none.
+
+    Quartiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
+    "Sample quantiles in statistical packages", The American Statistician 50(4), 1996).
+    """
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return None
+    lower, median, upper = (float(q) for q in np.quantile(finite, (0.25, 0.5, 0.75)))
+    if len(finite) == 1:
+        return Spread(1, median, None, None)
+    return Spread(len(finite), median, lower, upper)
+
+
+def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
+    """The mean with its Student t interval: mean ± t(n-1) * s / sqrt(n).
+
+    Source: Student, "The probable error of a mean", Biometrika 6(1), 1908. None for fewer
+    than two values: no figure without its interval.
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    quantile = float(stdtrit(n - 1, (1 + confidence) / 2))
+    half = quantile * math.sqrt(variance / n)
+    return Estimate(n, mean, mean - half, mean + half)
+
+
+def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
+    """The geometric mean of positive ratios with the t interval of their logarithms.
+
+    The geometric mean is the one average of ratios that does not depend on which side is the
+    baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
+    benchmark results", Communications of the ACM 29(3), 1986. None for fewer than two ratios.
+    """
+    logs = t_interval([math.log(ratio) for ratio in ratios], confidence)
+    if logs is None:
+        return None
+    return Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
+
+
+def verdict(speedup: Estimate | None) -> Verdict:
+    """Faster or slower where the interval excludes 1 over at least `MIN_BLOCKS` blocks."""
+    if speedup is None or speedup.n < MIN_BLOCKS:
+        return "cannot tell"
+    if speedup.low > 1 + _ROUNDING:
+        return "faster"
+    if speedup.high < 1 - _ROUNDING:
+        return "slower"
+    return "cannot tell"
+
+
+def _exp(log: float) -> float:
+    """`exp`, where a bound beyond the largest float (two wild blocks) is infinite."""
+    try:
+        return math.exp(log)
+    except OverflowError:
+        return math.inf

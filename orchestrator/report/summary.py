@@ -1,0 +1,108 @@
+"""From a sweep's record to everything that a report says, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchestrator.report.arms import ArmSummary, TrialCounts, count_trials, summarise_arm
+from orchestrator.report.baseline import Baseline, pick_baseline
+from orchestrator.report.blocks import BlockGap, ParamRange, match, ranges
+from orchestrator.report.comparison import Comparison, compare, time_metric
+from orchestrator.report.failures import LeftOut, left_out
+from orchestrator.report.measures import Measure, measures_of
+from orchestrator.report.pareto import Front, pareto_front
+from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.trial import Arm, ImpossibleArm
+
+
+@dataclass(frozen=True, slots=True)
+class SweepHead:
+    """What the sweep is and how far it has come."""
+
+    name: str
+    generation: int
+    label: str
+    workload: str
+    state: str
+    run_id: str
+    objectives: Mapping[str, str]
+    blocks: int
+    repeats: int
+    trials: TrialCounts
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSummary:
+    """Everything that a report says; `trials` are the raw rows behind every number."""
+
+    sweep: SweepHead
+    baseline: Baseline | None
+    time_metric: str | None
+    complete_blocks: tuple[int, ...]
+    gaps: tuple[BlockGap, ...]
+    set_aside: tuple[Arm, ...]
+    configs: tuple[ParamRange, ...]
+    comparisons: tuple[Comparison, ...]
+    measures: tuple[Measure, ...]
+    arms: tuple[ArmSummary, ...]
+    front: Front
+    left_out: tuple[LeftOut, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    trials: tuple[TrialRecord, ...]
+
+
+def summarise(record: SweepRecord, baseline: str | None = None) -> ReportSummary:
+    """Summarise a sweep, complete or not.
+
+    Args:
+        record: the sweep as the store has it.
+        baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that stands on
+            several hardware classes is the baseline within each. The sweep's first arm if None.
+
+    Raises:
+        BaselineError: `baseline` is no arm of the sweep that can run.
+    """
+    over = pick_baseline(record, baseline)
+    matched = match(record)
+    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
+    arms = (*record.arms, *extra)
+    place = {arm: i for i, arm in enumerate(arms)}
+    trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.trial_key))
+    measures = measures_of(record)
+    configs = {trial.block: trial.config for trial in reversed(trials)}
+    ranged = [configs[block] for block in matched.blocks or sorted(configs)]
+    return ReportSummary(
+        sweep=_head(record),
+        baseline=over,
+        time_metric=time_metric(matched),
+        complete_blocks=matched.blocks,
+        gaps=matched.gaps,
+        set_aside=matched.set_aside,
+        configs=ranges(ranged),
+        comparisons=compare(record, matched, over) if over else (),
+        measures=measures,
+        arms=tuple(summarise_arm(record, matched, arm, trials, measures) for arm in arms),
+        front=pareto_front(record),
+        left_out=tuple(row for arm in arms for row in left_out(arm, trials)),
+        impossible=record.impossible,
+        trials=tuple(trials),
+    )
+
+
+def _head(record: SweepRecord) -> SweepHead:
+    planned = [trial for trial in record.trials if trial.arm in set(record.arms)]
+    return SweepHead(
+        name=record.name,
+        generation=record.generation,
+        label=record.name if record.generation == 1 else f"{record.name}#{record.generation}",
+        workload=record.workload,
+        state=record.state,
+        run_id=record.run_id,
+        objectives=record.objectives,
+        blocks=record.blocks,
+        repeats=record.repeats,
+        trials=count_trials(planned, record.expected_trials),
+        environment=record.environment,
+    )

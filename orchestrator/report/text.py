@@ -1,0 +1,146 @@
+"""A document as plain text for a terminal, by rich."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from itertools import count
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from orchestrator.report.document import Document, Section, Table, visible
+
+MIN_WIDTH = 60
+_KEY_WIDTH = 36  # a longer first column folds
+_TEXT_WIDTH = 12  # what a column of text needs at least, to be worth reading
+_GAP = 2
+_STYLES = {"faster": "bold green", "slower": "bold red", "cannot tell": "bold yellow"}
+
+
+def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:
+    """The document in lines of at most `width` cells (at least `MIN_WIDTH`); nothing is cut off.
+
+    What does not fit is folded. Terminal codes are in it only where `colour` asks for them;
+    markup and control characters in names are printed, not obeyed.
+    """
+    out = StringIO()
+    console = Console(
+        file=out,
+        width=max(width, MIN_WIDTH),
+        color_system="standard" if colour else None,
+        force_terminal=colour,
+        force_jupyter=False,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        _environ={},
+    )
+    console.print(_text(document.title, "bold"))
+    for number, section in zip(count(), document.sections, strict=False):
+        console.print()
+        if number:  # the first section speaks for itself
+            console.print(_text(section.title, "bold"))
+        console.print(_section(section, console.width))
+    lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return re.sub(r"\n{3,}", "\n\n", lines).strip("\n") + "\n"
+
+
+def _section(section: Section, width: int) -> Group:
+    parts = [_bullets(section.bullets)] if section.bullets else []
+    parts += [_table(part, width) for table in section.tables for part in _divided(table, width)]
+    notes = [Padding(_text(note), (0, 0, 0, 2)) for note in section.paragraphs]
+    return Group(*parts, *notes)
+
+
+def _bullets(bullets: tuple[tuple[str, str], ...]) -> RichTable:
+    grid = RichTable.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
+    for kind, sentence in bullets:
+        grid.add_row(_text("•", _STYLES.get(kind, "bold")), _text(sentence))
+    return grid
+
+
+def _divided(table: Table, width: int) -> list[Table]:
+    """The table in parts that fit, each with the first column."""
+    if not table.divisible:
+        return [table]
+    room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP
+    parts: list[list[int]] = [[]]
+    left = room
+    for i in range(1, len(table.headers)):
+        wide = max(_width(table, i), cell_len(visible(table.headers[i]))) + _GAP
+        if parts[-1] and wide > left:
+            parts.append([])
+            left = room
+        parts[-1].append(i)
+        left -= wide
+    return [_columns(table, [0, *part]) for part in parts]
+
+
+def _columns(table: Table, chosen: list[int]) -> Table:
+    return Table(
+        tuple(table.headers[i] for i in chosen),
+        tuple(tuple(row[i] for i in chosen) for row in table.rows),
+        frozenset(place for place, i in enumerate(chosen) if i in table.numeric),
+    )
+
+
+def _table(table: Table, width: int) -> RichTable:
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for i, (header, wide) in enumerate(zip(table.headers, _widths(table, width), strict=True)):
+        right = i in table.numeric
+        drawn.add_column(_text(header), justify="right" if right else "left", width=wide)
+    for row in table.rows:
+        drawn.add_row(*map(_text, row))
+    return drawn
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """The columns' widths: names of rows and numbers whole while there is room, others folded.
+
+    Told to rich and not left to it, because a table that it cannot shrink it crops.
+    """
+    columns = range(len(table.headers))
+    natural = [max(_width(table, i), cell_len(visible(table.headers[i]))) for i in columns]
+    room = width - _GAP * len(natural) - 1
+    if sum(natural) <= room:
+        return natural
+    whole = {0: min(natural[0], _KEY_WIDTH)} | {i: _number_width(table, i) for i in table.numeric}
+    flexible = [i for i in columns if i not in whole]
+    if sum(whole.values()) + _TEXT_WIDTH * len(flexible) > room or not flexible:
+        whole, flexible = {}, list(columns)
+    shared = _share(room - sum(whole.values()), [natural[i] for i in flexible])
+    return [(whole | dict(zip(flexible, shared, strict=True)))[i] for i in columns]
+
+
+def _share(room: int, wanted: list[int]) -> list[int]:
+    """Share room so that no column gets more than it wants and none is starved for another."""
+    given = [0] * len(wanted)
+    left = len(wanted)
+    for i in sorted(range(len(wanted)), key=lambda i: wanted[i]):
+        given[i] = max(1, min(wanted[i], room // left))
+        room -= given[i]
+        left -= 1
+    return given
+
+
+def _number_width(table: Table, column: int) -> int:
+    """A column of numbers may fold its header, but between words only."""
+    words = visible(table.headers[column]).split()
+    return max(_width(table, column), *map(cell_len, words))
+
+
+def _width(table: Table, column: int) -> int:
+    """The longest cell of a column, its header apart."""
+    return max((cell_len(visible(row[column])) for row in table.rows), default=1)
+
+
+def _text(raw: str, style: str = "") -> Text:
+    return Text(visible(raw), style=style, overflow="fold")
