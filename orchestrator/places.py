@@ -7,71 +7,20 @@ and so refused where a number is wanted); `yes`, `no`, `on` and `off` stay boole
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
-Path: TypeAlias = tuple[str | int, ...]
-"""Keys and list indices from the top of the document: `("search", "space", "units", "low")`."""
+from orchestrator.problems import Finding, Path, Place, Problem, SpecError, cut, key_text, shown
 
 MAX_VALUES = 10_000
 """Aliases may multiply a small file into billions of values; no spec comes near this."""
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value was written, as people read it, and its line to sort by."""
-
-    text: str
-    line: float = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One error of a spec: where, at which key, what was expected, received, and what to do."""
-
-    place: str
-    key: str
-    expected: str
-    received: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        key = f"{self.key}: " if self.key else ""
-        hint = f"\n    {self.hint}" if self.hint else ""
-        return f"{self.place}: {key}expected {self.expected}; received {self.received}{hint}"
-
-
-class SpecError(ValueError):
-    """A spec that was refused, with all of its problems."""
-
-    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
-        self.source = source
-        self.problems = tuple(problems)
-        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        lines = [f"{source}: {count}", *(f"  {problem}" for problem in self.problems)]
-        super().__init__("\n".join(lines))
-
-    def __reduce__(self) -> tuple[type[SpecError], tuple[str, tuple[Problem, ...]]]:
-        return type(self), (self.source, self.problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A problem by path; its place follows from the document unless it is given."""
-
-    path: Path
-    expected: str
-    received: str
-    hint: str = ""
-    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,44 +94,9 @@ def read(text: str, *, source: str, overrides: Sequence[str] = ()) -> Document:
     return Document(source, data, reader.places, tuple(reader.findings))
 
 
-def key_text(path: Path) -> str:
-    """`("arms", "hardware", 1)` as `arms.hardware[1]`."""
-    text = ""
-    for part in path:
-        name = str(part) if str(part).isprintable() else ascii(part)
-        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{name[:80]}"
-    return text
-
-
-def shown(value: Any) -> str:
-    """A received value for a message: short, with its kind where quotes alone would mislead."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f"{_cut(ascii(value) if not value.isprintable() else repr(value))} (text)"
-    if isinstance(value, Mapping):
-        return f"{_cut('{' + ', '.join(map(str, value)) + '}')} (a mapping)"
-    if isinstance(value, list | tuple):
-        inside = ", ".join(shown(item).removesuffix(" (text)") for item in value[:10])
-        return f"{_cut(f'[{inside}]')} (a list)"
-    return _cut(str(value))
-
-
-def nearest(name: object, known: Iterable[str]) -> str:
-    """`did you mean 'units'?`, or nothing where no known name is near."""
-    near = difflib.get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {near[0]!r}?" if near else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 72 else f"{text[:69]}…"
-
-
 def _set(override: str, data: dict[str, Any], reader: _Reader) -> None:
     """Set one `KEY=VALUE` in `data`, with its places; what is wrong becomes a finding."""
-    place = Place(f"--set {_cut(override)}")
+    place = Place(f"--set {cut(override)}")
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
@@ -342,7 +256,7 @@ class _Reader:
         hint = f"put it in quotes: '{written}'" if isinstance(node, yaml.ScalarNode) else ""
         where = (*path, written)
         self.findings.append(
-            Finding(where, "text as a key", _cut(written), hint, place=self._place(node))
+            Finding(where, "text as a key", cut(written), hint, place=self._place(node))
         )
         return None
 
@@ -352,13 +266,13 @@ class _Reader:
             value = _plain(node.tag, text)
         except (KeyError, ValueError):
             expected = "a plain value (text, a number, true, false or null)"
-            received = f"{_cut(text)!r} tagged {node.tag.replace(_TAG, '!!')}"
+            received = f"{cut(text)!r} tagged {node.tag.replace(_TAG, '!!')}"
             self.findings.append(Finding(path, expected, received))
             return None
         if isinstance(value, float) and not math.isfinite(value):
-            self.findings.append(Finding(path, "a finite number", _cut(text)))
+            self.findings.append(Finding(path, "a finite number", cut(text)))
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            self.findings.append(Finding(path, "a whole number of at most 64 bits", _cut(text)))
+            self.findings.append(Finding(path, "a whole number of at most 64 bits", cut(text)))
             return 0  # so that no check has to reckon with numbers that a float cannot hold
         return value
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from orchestrator.places import Finding, Path, nearest, shown
+from orchestrator.problems import Finding, Path, nearest, shown
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -75,7 +75,7 @@ def _finding(one: ErrorDetails) -> Finding:
     template = _EXPECTED.get(one["type"])
     expected = template.format(**context) if template else _said(one["msg"])
     received = context.get("received") or shown(one["input"])
-    return Finding(path, expected, received, _hint(one, expected))
+    return Finding(path, expected, received, context.get("hint") or _hint(one, expected))
 
 
 def _hint(one: ErrorDetails, expected: str) -> str:

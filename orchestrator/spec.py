@@ -15,20 +15,10 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
 from orchestrator import checks, places, refusals
-from orchestrator.places import Problem, SpecError
-from orchestrator.space import (
-    CHOICES_KEYS,
-    RANGE_KEYS,
-    ArmText,
-    Choices,
-    Dimension,
-    ImplementationText,
-    Objective,
-    Range,
-    Search,
-    Strict,
-    as_tuple,
-)
+from orchestrator.dimensions import CHOICES_KEYS, RANGE_KEYS, Choices, Dimension, Range
+from orchestrator.fields import ArmText, ImplementationText, Strict, as_tuple
+from orchestrator.problems import Finding, Path, Problem, SpecError
+from orchestrator.space import Objective, Search
 
 __all__ = [
     "Arms",
@@ -77,7 +67,7 @@ class SweepSpec(Strict):
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     workload: Text
-    settings: Mapping[str, Any] = {}
+    settings: Mapping[str, Any] = Field(default_factory=dict)
     search: Search
     arms: Arms
     repeats: Annotated[int, Field(ge=1)] = 1
@@ -97,7 +87,7 @@ class SweepSpec(Strict):
         return copy.deepcopy(dict(self.settings))
 
 
-_KEYS: Mapping[places.Path, Sequence[str]] = {
+_KEYS: Mapping[Path, Sequence[str]] = {
     (): tuple(SweepSpec.model_fields),
     ("search",): tuple(Search.model_fields),
     ("search", "space", "*", "choices"): CHOICES_KEYS,
@@ -128,7 +118,7 @@ def parse(text: str, *, source: str, overrides: Sequence[str] = ()) -> SweepSpec
         SpecError: the text is wrong; holds all of its problems.
     """
     document = places.read(text, source=source, overrides=overrides)
-    findings: list[places.Finding] = []
+    findings: list[Finding] = []
     spec = None
     try:
         spec = SweepSpec.model_validate(document.data)

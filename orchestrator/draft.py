@@ -1,0 +1,81 @@
+"""The parts of a spec's plain data that are valid by themselves, whatever the rest is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.dimensions import Choices, Dimension, Range
+from orchestrator.fields import ImplementationText
+from orchestrator.space import Objective
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_DIMENSION: TypeAdapter[Choices | Range] = TypeAdapter(Dimension)
+_OBJECTIVE: TypeAdapter[Objective] = TypeAdapter(Objective)
+_IMPLEMENTATION: TypeAdapter[str] = TypeAdapter(ImplementationText)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The parts of a spec that are valid by themselves; `names` are all parameters, in order."""
+
+    workload: str | None
+    settings: Mapping[str, Any]
+    search: Mapping[str, Any] | None
+    names: Sequence[str]
+    space: Mapping[str, Choices | Range]
+    objectives: Mapping[str, Objective]
+    written: Sequence[Any]
+    implementations: Mapping[int, str]
+    hardware: Sequence[Any]
+    baseline: Any
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether its implementations have known names; assumed where the workload is wrong."""
+        return self.workload is None or ":" not in self.workload
+
+
+def draw(data: Mapping[str, Any]) -> Draft:
+    """What a spec's data holds that is valid by itself."""
+    search, arms = _mapping(data, "search"), _mapping(data, "arms")
+    space = _mapping(search, "space")
+    written = _list(arms, "implementations")
+    workload = data.get("workload")
+    return Draft(
+        workload=workload if isinstance(workload, str) else None,
+        settings=_mapping(data, "settings"),
+        search=search if isinstance(data.get("search"), dict) else None,
+        names=list(space),
+        space=_valid(_DIMENSION, space),
+        objectives=_valid(_OBJECTIVE, _mapping(search, "objectives")),
+        written=written,
+        implementations=_valid(_IMPLEMENTATION, dict(enumerate(written))),
+        hardware=_list(arms, "hardware"),
+        baseline=data.get("baseline"),
+    )
+
+
+def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(data: Mapping[str, Any], key: str) -> list[Any]:
+    value = data.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _valid(adapter: TypeAdapter[Value], parts: Mapping[Key, Any]) -> dict[Key, Value]:
+    valid = {}
+    for key, part in parts.items():
+        try:
+            valid[key] = adapter.validate_python(part)
+        except ValidationError:
+            continue  # told where the whole spec is validated
+    return valid

@@ -1,0 +1,87 @@
+"""Whether a workload takes a spec's settings, and every value of its space."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from orchestrator import refusals
+from orchestrator.draft import Draft
+from orchestrator.problems import Finding, nearest, shown
+from orchestrator.space import activation, example
+from workloads import registry
+
+
+def misfits(draft: Draft, *, sound: bool) -> Iterator[Finding]:
+    """Names and values that the workload does not take."""
+    for name in draft.names:
+        if name in draft.settings:
+            received = f"both, here and as search.space.{name}"
+            yield Finding(("settings", name), "a fixed setting or a searched parameter", received)
+    if draft.workload is None:
+        return
+    try:
+        workload = registry.find(draft.workload)
+    except registry.UnknownWorkload:
+        names = [workload.name for workload in registry.workloads()]
+        expected = f"{', '.join(names)}, or package.module:function"
+        hint = nearest(draft.workload, names)
+        yield Finding(("workload",), expected, shown(draft.workload), hint)
+        return
+    if workload.settings_model is None:
+        return
+    known = list(workload.settings_model.model_fields)
+    for path in (
+        *(("settings", name) for name in draft.settings),
+        *(("search", "space", name) for name in draft.names),
+    ):
+        if path[-1] not in known:
+            expected = f"a setting of {workload.name} ({', '.join(known)})"
+            yield Finding(path, expected, repr(path[-1]), nearest(path[-1], known))
+    yield from _values(draft, workload, known, sound=sound)
+
+
+def _values(
+    draft: Draft, workload: registry.Workload, known: Sequence[str], *, sound: bool
+) -> Iterator[Finding]:
+    """Settings and values of the space that the workload's model refuses."""
+    fixed = {name: value for name, value in draft.settings.items() if name in known}
+    space = {name: one for name, one in draft.space.items() if name in known and name not in fixed}
+    usual = example(space, {}) if sound else {}
+    general = set[str]()
+    for finding in _refused(workload, {**fixed, **usual}):
+        if not finding.path:
+            general.add(finding.received)
+            yield Finding(("settings",), finding.expected, finding.received, finding.hint)
+        elif finding.path[0] in fixed or finding.path[0] not in draft.names:
+            yield dataclasses.replace(finding, path=("settings", *finding.path))
+    for name, dimension in space.items():
+        switched_on = (activation(space, name) or {}) if sound else {}
+        for value in dimension.probes:
+            chosen = {**switched_on, name: value}
+            config = example(space, chosen) if sound else chosen
+            about = [
+                finding
+                for finding in _refused(workload, {**fixed, **config})
+                if finding.path[:1] == (name,)
+                or (not finding.path and finding.received not in general)
+            ]
+            if about:
+                at = ("search", "space", name, *dimension.origin(value))
+                yield dataclasses.replace(about[0], path=at)
+                break
+
+
+def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[Finding]:
+    """What the workload's model says against `settings`, by paths inside of them."""
+    try:
+        workload.resolve(settings)
+    except ValidationError as error:
+        return [
+            finding if finding.path else Finding((), "settings that fit together", finding.expected)
+            for finding in refusals.from_pydantic(error, {})
+        ]
+    return []
