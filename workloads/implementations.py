@@ -43,6 +43,11 @@ class Implementation:
         return "+".join((f"{self.backend}/{self.kernel}", *self.options))
 
     @property
+    def kernel_text(self) -> str:
+        """Kernel and options without the backend, as `kernel_asked` and `kernel_ran` are told."""
+        return "+".join((self.kernel, *self.options))
+
+    @property
     def jit(self) -> bool:
         """Whether the program is compiled by XLA; always explicit, never left to Keras."""
         return "xla" in self.options

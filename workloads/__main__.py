@@ -1,0 +1,64 @@
+"""`python -m workloads`: trials in as JSON lines on standard input, events out.
+
+By hand:
+
+    echo '{"workload": "image_rows", "implementation": "tensorflow/portable"}' | python -m workloads
+
+Exit status: 0 when every request ended in a result, 1 when some trial failed, 2 when some line
+was not a request. With `--die-with-parent PID` the process belongs to that parent: it ends with
+it, or as soon as standard input ends, even in the middle of a trial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from workloads.backend import Claim
+from workloads.channel import Channel
+from workloads.lifeline import die_with
+from workloads.trainer import answer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer requests until there are no more; returns the exit status."""
+    parent = _parser().parse_args(arguments).die_with_parent
+    if parent is not None:
+        die_with(parent)
+    channel, claim, status = Channel(), Claim(), 0
+    for line in channel.requests(at_end=_leave if parent is not None else _finish_what_is_queued):
+        try:
+            status = max(status, answer(line, channel.emit, claim))
+        except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
+            if parent is None:
+                return 130
+            status = max(status, 1)
+    return status
+
+
+def _leave() -> None:
+    os._exit(0)  # a trial may be running, and nobody waits for it any more
+
+
+def _finish_what_is_queued() -> None:
+    pass
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m workloads",
+        description="Runs trials: one JSON request a line in, JSON events out.",
+    )
+    parser.add_argument(
+        "--die-with-parent",
+        type=int,
+        metavar="PID",
+        help="end with this parent process, and when standard input ends",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Workloads by name: their settings, what decides their kernels, and where their code is.
+
+Imports no framework: a workload's code is named here and imported in a trainer process only.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from workloads.data.sources import image_digest
+from workloads.implementations import LayerTraits
+from workloads.settings import ImageRowsSettings
+
+_OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class UnknownWorkload(ValueError):  # noqa: N818 - named for what happened
+    """A name that is neither a built-in workload nor of the shape `package.module:function`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Something that can be trained.
+
+    `settings_model` is None for a user's own workload: it takes any settings, any names of
+    implementations, and its data has no digest that could be told beforehand.
+    """
+
+    name: str
+    entry: str
+    summary: str
+    settings_model: type[BaseModel] | None = None
+    _traits: Callable[[Mapping[str, Any]], LayerTraits] | None = None
+    _digest: Callable[[Mapping[str, Any]], str] | None = None
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether settings and implementations are known, and can be checked beforehand."""
+        return self.settings_model is not None
+
+    def resolve(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings, validated, with defaults filled in; a user's own stay as they are.
+
+        Raises:
+            pydantic.ValidationError: a name is unknown, or a value is out of its bounds.
+        """
+        if self.settings_model is None:
+            return dict(settings)
+        return self.settings_model.model_validate(dict(settings)).model_dump()
+
+    def traits(self, settings: Mapping[str, Any]) -> LayerTraits:
+        """What decides which kernel may run; the default traits for a user's own workload."""
+        return self._traits(self.resolve(settings)) if self._traits else LayerTraits()
+
+    def data_digest(self, settings: Mapping[str, Any]) -> str | None:
+        """SHA-256 of the data's source, without loading it; None where nobody can tell.
+
+        Raises:
+            DataError: the source is missing on this machine.
+        """
+        return self._digest(self.resolve(settings)) if self._digest else None
+
+
+def workloads() -> tuple[Workload, ...]:
+    """The built-in workloads."""
+    return _BUILT_IN
+
+
+def find(name: str) -> Workload:
+    """The workload of that name, or the user's own where it reads `package.module:function`.
+
+    Raises:
+        UnknownWorkload: it is neither; the nearest built-in name is suggested.
+    """
+    for workload in _BUILT_IN:
+        if workload.name == name:
+            return workload
+    if _OWN.fullmatch(name):
+        return Workload(name, entry=name, summary="a workload of your own")
+    known = [workload.name for workload in _BUILT_IN]
+    near = difflib.get_close_matches(name, known, n=1)
+    raise UnknownWorkload(
+        f"workload: expected one of {', '.join(known)}, or package.module:function;"
+        f" received {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
+    )
+
+
+def explain(error: ValidationError, model: type[BaseModel] | None) -> str:
+    """One line for all faults of some settings: place, what was expected, what was received."""
+    return "; ".join(_fault(fault, model) for fault in error.errors(include_url=False))
+
+
+def _fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
+    place = ".".join(["settings", *map(str, fault["loc"])])
+    if fault["type"] == "extra_forbidden" and model is not None:
+        near = difflib.get_close_matches(str(fault["loc"][-1]), model.model_fields, n=1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"{place}: no such setting{hint}; known: {', '.join(model.model_fields)}"
+    if not fault["loc"]:  # a rule across several settings, whose message says it all
+        return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
+    return f"{place}: {fault['msg']}; received {fault['input']!r}"
+
+
+_BUILT_IN: tuple[Workload, ...] = (
+    Workload(
+        name="image_rows",
+        entry="workloads.image_rows:run",
+        summary="classifies images whose rows are read as a sequence (digits, MNIST)",
+        settings_model=ImageRowsSettings,
+        _traits=lambda settings: ImageRowsSettings(**settings).traits(),
+        _digest=lambda settings: image_digest(settings["dataset"], settings["data_path"]),
+    ),
+)
