@@ -1,0 +1,229 @@
+"""Blocks of trials, handed out to lanes: what runs next, and when a block is known.
+
+Pure Python: it knows no Ray, no Optuna and no clock, so that every order of events can be
+tested. Each lane is kept supplied with one trial more than it can run, and no more: Tune starts
+pending trials in arbitrary order, and a node must never wait for another node's work.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orchestrator.objectives import arms_read, block_value
+from orchestrator.placement import Lane, LaneGroup
+from orchestrator.plan import Plan
+from orchestrator.space import Objective
+from orchestrator.trial import (
+    Arm,
+    Block,
+    Config,
+    Outcome,
+    SweepIdentity,
+    Trial,
+    derive_seed,
+    make_trial,
+)
+from workloads.protocol import Device
+
+
+class Source(Protocol):
+    """Where configs come from and what is told of their blocks (see `Suggester`)."""
+
+    def suggest(self, index: int) -> Config | None:
+        """The config of a new block, or None when there is none left."""
+
+    def tell(self, index: int, values: Sequence[float] | None) -> None:
+        """A block's objective values, or None for a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """A trial handed out: on which lane and device, and the how-manieth attempt it is."""
+
+    trial: Trial
+    lane: Lane
+    device: Device
+    attempt: int = 1
+
+
+@dataclass(slots=True)
+class _Queue:
+    """A lane at work: what it was handed and has not finished, and what it runs next."""
+
+    group: LaneGroup
+    lane: Lane
+    waiting: deque[Trial] = field(default_factory=deque)
+    out: int = 0
+
+
+class Blocks:
+    """The blocks of one sweep, from suggestion to telling the sampler.
+
+    Args:
+        identity: what the trials' keys and seeds are derived from.
+        plan: the arms that can run, the number of blocks and of repeats.
+        groups: the lanes, from `placement.make_lanes`.
+        objectives: by metric; empty where the sampler does not learn.
+        source: gives configs and is told of blocks.
+        open_limit: how many blocks may be suggested and not yet told; None for no limit.
+    """
+
+    def __init__(
+        self,
+        identity: SweepIdentity,
+        plan: Plan,
+        groups: Sequence[LaneGroup],
+        *,
+        objectives: Mapping[str, Objective],
+        source: Source,
+        open_limit: int | None,
+    ) -> None:
+        self._identity = identity
+        self._plan = plan
+        self._objectives = objectives
+        self._source = source
+        self._open_limit = open_limit
+        self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
+        self._queues = [_Queue(group, lane) for group in groups for lane in group.lanes]
+        self._groups = tuple(groups)
+        self._blocks: dict[int, tuple[Trial, ...]] = {}
+        self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._attempts: dict[str, int] = {}
+        self._untold: set[int] = set()
+        self._used_up = False
+
+    def restore(self, blocks: Iterable[Block], outcomes: Mapping[str, Outcome]) -> None:
+        """Take over what an earlier start suggested and finished; only the rest is handed out."""
+        self._outcomes.update(outcomes)
+        for block in blocks:
+            if block.index < self._plan.blocks:
+                self._admit(block)
+
+    def next(self) -> tuple[Issue, Block | None] | None:
+        """The next trial to start, with its block if that is new; None if no lane wants one now."""
+        for queue in sorted(self._queues, key=lambda queue: queue.out - queue.lane.slots):
+            if queue.out > queue.lane.slots:
+                continue
+            new = None if queue.waiting else self._refill(queue)
+            if queue.waiting:
+                trial = queue.waiting.popleft()
+                queue.out += 1
+                attempt = self._attempts[trial.key] = self._attempts.get(trial.key, 0) + 1
+                return Issue(trial, queue.lane, self._devices[trial.arm], attempt), new
+        return None
+
+    def finish(self, issue: Issue, outcome: Outcome) -> None:
+        """Take a trial's outcome; the sampler is told as soon as its objectives can be read."""
+        self._queue_of(issue).out -= 1
+        self._outcomes[issue.trial.key] = outcome
+        self._tell_if_known(issue.trial.block)
+
+    def give_back(self, issue: Issue) -> None:
+        """Take back a trial whose attempt was lost: it is the next one on its lane."""
+        queue = self._queue_of(issue)
+        queue.out -= 1
+        queue.waiting.appendleft(issue.trial)
+
+    @property
+    def done(self) -> bool:
+        """Whether every trial of the sweep has an outcome."""
+        return (
+            not any(queue.out or queue.waiting for queue in self._queues)
+            and not any(units for units in self._units.values())
+            and self._next_index() is None
+        )
+
+    @property
+    def finished(self) -> int:
+        """How many trials of the plan have an outcome."""
+        trials = (trial for block in self._blocks.values() for trial in block)
+        return sum(trial.key in self._outcomes for trial in trials)
+
+    def _queue_of(self, issue: Issue) -> _Queue:
+        return next(queue for queue in self._queues if queue.lane is issue.lane)
+
+    def _refill(self, queue: _Queue) -> Block | None:
+        """Give an idle lane the oldest block that its hardware has not run, or a new one."""
+        for units in self._units.values():
+            if queue.group in units:
+                queue.waiting.extend(units.pop(queue.group))
+                return None
+        block = self._suggest()
+        if block is not None:
+            self._admit(block)
+            queue.waiting.extend(self._units[block.index].pop(queue.group, ()))
+        return block
+
+    def _suggest(self) -> Block | None:
+        index = self._next_index()
+        if index is None:
+            return None
+        if self._open_limit is not None and len(self._untold) >= self._open_limit:
+            return None
+        config = self._source.suggest(index)
+        if config is None:
+            self._used_up = True
+            return None
+        return Block(index, config)
+
+    def _next_index(self) -> int | None:
+        if self._used_up:
+            return None
+        return next((i for i in range(self._plan.blocks) if i not in self._blocks), None)
+
+    def _admit(self, block: Block) -> None:
+        self._blocks[block.index] = self._trials(block)
+        self._untold.add(block.index)
+        missing = [t for t in self._blocks[block.index] if t.key not in self._outcomes]
+        units = {
+            group: deque(trial for trial in missing if trial.arm.hardware in group.hardware)
+            for group in self._groups
+        }
+        self._units[block.index] = {group: trials for group, trials in units.items() if trials}
+        self._tell_if_known(block.index)
+
+    def _trials(self, block: Block) -> tuple[Trial, ...]:
+        """The block's trials in the order to run them.
+
+        A repeat is a complete round of the arms, each round in a random order of its own that
+        depends on the seed alone.
+        """
+        trials: list[Trial] = []
+        for repeat in range(self._plan.repeats):
+            arms = sorted(self._plan.arms)
+            seed = derive_seed(self._identity.seed, "order", block.index, repeat)
+            random.Random(seed).shuffle(arms)
+            trials += [make_trial(self._identity, block, arm, repeat) for arm in arms]
+        return tuple(trials)
+
+    def _tell_if_known(self, index: int) -> None:
+        if index not in self._untold:
+            return
+        outcomes: dict[Arm, list[Outcome]] = {}
+        for trial in self._blocks[index]:
+            if trial.key in self._outcomes:
+                outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
+        if not all(len(outcomes.get(arm, ())) == self._plan.repeats for arm in self._arms_read()):
+            return
+        self._untold.remove(index)
+        values = [
+            block_value(metric, objective, outcomes)
+            for metric, objective in self._objectives.items()
+        ]
+        known = [value for value in values if value is not None]
+        self._source.tell(index, known if len(known) == len(values) else None)
+
+    def _arms_read(self) -> set[Arm]:
+        """The arms that some objective reads; all of them where there is no objective."""
+        if not self._objectives:
+            return set(self._plan.arms)
+        return {
+            arm
+            for objective in self._objectives.values()
+            for arm in arms_read(objective, self._plan.arms)
+        }

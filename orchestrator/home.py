@@ -1,0 +1,36 @@
+"""Where things lie: the sweep home, and each sweep's folder in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute."""
+    return Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data").expanduser().resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFolder:
+    """The folder of one sweep name; each generation (`--fresh`) has a folder of its own in it."""
+
+    home: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """`HOME/sweeps/NAME`."""
+        return self.home / "sweeps" / self.name
+
+    def generation(self, number: int) -> Path:
+        """`HOME/sweeps/NAME/NUMBER`."""
+        return self.path / str(number)
+
+    def latest(self) -> int:
+        """The highest generation that has a folder; 0 if there is none."""
+        if not self.path.is_dir():
+            return 0
+        return max((int(each.name) for each in self.path.iterdir() if each.name.isdigit()), default=0)

@@ -1,0 +1,44 @@
+"""What a block is worth to the sampler: one number for each objective, or a failure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+
+from orchestrator.space import Objective
+from orchestrator.trial import Arm, Outcome
+
+_OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "mean": statistics.fmean,
+    "min": min,
+    "max": max,
+}
+
+
+def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """The arms whose outcomes an objective reads: all of them, or those it names."""
+    if objective.over in _OVER:
+        return tuple(arms)
+    return tuple(arm for arm in arms if objective.over in (arm.implementation, str(arm)))
+
+
+def block_value(
+    metric: str, objective: Objective, outcomes: Mapping[Arm, Sequence[Outcome]]
+) -> float | None:
+    """An objective over one block: repeats are averaged within their arm, then arms aggregated.
+
+    Returns:
+        None if any trial that the objective reads is not complete or lacks the metric: a block
+        in which an arm failed is a failure, never the average of its survivors.
+    """
+    per_arm: list[float] = []
+    for arm in arms_read(objective, list(outcomes)):
+        values = [
+            outcome.metrics[metric]
+            for outcome in outcomes[arm]
+            if outcome.status == "complete" and metric in outcome.metrics
+        ]
+        if not values or len(values) < len(outcomes[arm]):
+            return None
+        per_arm.append(statistics.fmean(values))
+    return _OVER.get(objective.over, statistics.fmean)(per_arm) if per_arm else None

@@ -1,0 +1,100 @@
+"""What will run where, what cannot, and why: a spec laid over an inventory. Nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.hardware import HardwareClass
+from orchestrator.space import Choices
+from orchestrator.spec import SweepSpec
+from orchestrator.trial import Arm, ImpossibleArm
+from workloads import implementations, registry
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedArm:
+    """An arm that can run, and the hardware class that it runs on."""
+
+    arm: Arm
+    hardware: HardwareClass
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Arms that can run, in the spec's order, arms that cannot, and the sweep's size."""
+
+    possible: tuple[PlannedArm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that can run."""
+        return tuple(planned.arm for planned in self.possible)
+
+    @property
+    def trials(self) -> int:
+        """Blocks × arms × repeats."""
+        return self.blocks * len(self.possible) * self.repeats
+
+
+def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
+    """Lay the spec's arms (implementations × hardware) over the hardware that is present.
+
+    An arm stands or falls whole: where one value of a choice in the search space makes an
+    implementation ineligible, the arm is not possible, since a block needs its config on every
+    arm.
+    """
+    possible: dict[Arm, PlannedArm] = {}
+    impossible: dict[Arm, ImpossibleArm] = {}
+    for selector in spec.arms.hardware:
+        classes = [each for each in hardware if each.matches(selector)]
+        for implementation in spec.arms.implementations:
+            if not classes:
+                arm = Arm(implementation, selector)
+                impossible[arm] = ImpossibleArm(arm, _why_absent(selector, hardware))
+            for each in classes:
+                reason = _why_ineligible(spec, implementation, each)
+                if reason is None:
+                    arm = Arm(implementation, each.name)
+                    possible.setdefault(arm, PlannedArm(arm, each))
+                else:
+                    arm = Arm(implementation, selector)
+                    impossible[arm] = ImpossibleArm(arm, reason)
+    blocks = spec.search.count()
+    return Plan(tuple(possible.values()), tuple(impossible.values()), blocks, spec.repeats)
+
+
+def _why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
+    seen = len({node.profile.hostname for each in hardware for node in each.nodes})
+    nodes = "1 node" if seen == 1 else f"{seen} nodes"
+    if selector == "gpu":
+        return f"no NVIDIA GPU found on {nodes} (asked through NVML)"
+    present = ", ".join(repr(each.name) for each in hardware)
+    return f"no node is of this class; present: {present}"
+
+
+def _why_ineligible(
+    spec: SweepSpec, implementation: str, hardware: HardwareClass
+) -> str | None:
+    workload = registry.find(spec.workload)
+    builtin = workload.settings_model is not None
+    parsed = implementations.parse(implementation, known_only=builtin)
+    for settings, because in _variants(spec):
+        traits = workload.traits(settings)
+        reason = implementations.ineligible(parsed, traits, hardware.device)
+        if reason is not None:
+            return f"{reason}{because}"
+    return None
+
+
+def _variants(spec: SweepSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The fixed settings, then each with one choice of the space set, and words for that."""
+    fixed = spec.written_settings()
+    yield fixed, ""
+    for name, dimension in spec.search.space.items():
+        for choice in dimension.choices if isinstance(dimension, Choices) else ():
+            yield {**fixed, name: choice}, f" (the space has {name}: {choice})"

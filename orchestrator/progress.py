@@ -1,0 +1,219 @@
+"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.blocks import Issue
+from orchestrator.plan import Plan
+from orchestrator.trial import Arm, Config, Outcome, Trial
+
+_REFRESH_PER_S = 1  # more would be work on the machine that is being measured
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sweep in numbers, as trials go by."""
+
+    plan: Plan
+    ended: Counter[Arm] = field(default_factory=Counter)
+    failed: Counter[Arm] = field(default_factory=Counter)
+    durations_s: list[float] = field(default_factory=list)
+    out: dict[str, tuple[Issue, int]] = field(default_factory=dict)
+    began_s: float = field(default_factory=time.monotonic)
+    last_failure: str = ""
+
+    @property
+    def trials_ended(self) -> int:
+        """Trials that have an outcome, earlier starts included."""
+        return self.ended.total()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since this start began."""
+        return time.monotonic() - self.began_s
+
+    def take(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
+        """Count an outcome; `now` is False for one of an earlier start."""
+        self.out.pop(trial.key, None)
+        self.ended[trial.arm] += 1
+        if now:
+            self.durations_s.append(outcome.ended_s - outcome.started_s)
+        if outcome.failure is not None:
+            self.failed[trial.arm] += 1
+            reason = outcome.failure.reason
+            self.last_failure = f"{trial.arm}, block {trial.block}: {reason}"
+
+    def remaining_s(self) -> float | None:
+        """Estimated seconds left, from the pace of this start; None before two trials ended."""
+        if len(self.durations_s) < 2:
+            return None
+        pace_s = self.elapsed_s / len(self.durations_s)
+        return pace_s * (self.plan.trials - self.trials_ended)
+
+
+class PlainLines:
+    """One line for each trial that ends: for logs and pipes."""
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self.tally = Tally(plan)
+
+    def __enter__(self) -> PlainLines:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def restored(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial of an earlier start."""
+        self.tally.take(trial, outcome, now=False)
+
+    def issued(self, issue: Issue) -> None:
+        """A trial was handed out."""
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """A running trial finished an epoch."""
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Print the trial's line."""
+        self.tally.take(trial, outcome)
+        left = self.tally.remaining_s()
+        self._console.print(
+            f"{self.tally.trials_ended}/{self.tally.plan.trials}  block {trial.block}  "
+            f"{trial.arm.implementation}  {describe(trial.config)}  {verdict(outcome)}"
+            + (f"  (about {duration(left)} left)" if left is not None else ""),
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+    def lost(self, issue: Issue) -> None:
+        """Print that an attempt was lost."""
+        self._console.print(
+            f"block {issue.trial.block}  {issue.trial.arm}: attempt {issue.attempt} was lost "
+            "with its worker; trying again",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+class LiveView(PlainLines):
+    """A view that is redrawn in place, for a terminal."""
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        super().__init__(console, plan)
+        self._live = Live(
+            get_renderable=self._draw,
+            console=console,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def issued(self, issue: Issue) -> None:
+        """Show the trial among those that are out."""
+        self.tally.out[issue.trial.key] = (issue, 0)
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """Show how far the trial is."""
+        self.tally.out[issue.trial.key] = (issue, index + 1)
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Count the trial; failures also get a line of their own."""
+        if outcome.failure is not None:
+            super().finished(trial, outcome)
+        else:
+            self.tally.take(trial, outcome)
+
+    def _draw(self) -> RenderableType:
+        tally, plan = self.tally, self.tally.plan
+        left = tally.remaining_s()
+        pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
+        head = Text(
+            f"{tally.trials_ended} of {plan.trials} trials · {plan.blocks} blocks · "
+            f"{60 * pace:.1f} trials/min · {duration(tally.elapsed_s)} gone"
+            + (f" · about {duration(left)} left" if left is not None else "")
+        )
+        table = Table(box=None, pad_edge=False, padding=(0, 2))
+        for column in ("arm", "", "ended", "failed"):
+            table.add_column(column, justify="left" if column == "arm" else "right")
+        per_arm = plan.blocks * plan.repeats
+        for arm in plan.arms:
+            bar = ProgressBar(total=per_arm, completed=tally.ended[arm], width=20)
+            failed = Text(str(tally.failed[arm]), style="red" if tally.failed[arm] else "dim")
+            table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
+        rows: list[RenderableType] = [head, table]
+        for issue, epochs in list(tally.out.values()):
+            epoch = f", epoch {epochs}" if epochs else ""
+            text = f"▸ block {issue.trial.block}  {issue.trial.arm}  {describe(issue.trial.config)}"
+            rows.append(Text(text + epoch, style="dim", overflow="ellipsis", no_wrap=True))
+        return Group(*rows)
+
+
+def make_view(console: Console, plan: Plan) -> PlainLines:
+    """The live view on a terminal, plain lines elsewhere."""
+    return LiveView(console, plan) if console.is_terminal else PlainLines(console, plan)
+
+
+def describe(config: Config) -> str:
+    """A config in a few words: `units=32 layers=1`."""
+    return " ".join(f"{name}={_short(value)}" for name, value in config.items())
+
+
+def verdict(outcome: Outcome) -> str:
+    """How a trial ended, in a few words."""
+    if outcome.failure is not None:
+        return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
+    if outcome.status != "complete":
+        return outcome.status.replace("_", " ")
+    return _figures(outcome.metrics)
+
+
+def duration(seconds: float) -> str:
+    """`48 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _figures(metrics: Mapping[str, float]) -> str:
+    shown = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
+    figures = [f"{metrics[name]:.3g} {words}" for name, words in shown.items() if name in metrics]
+    return ", ".join(figures) or "complete"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,296 @@
+"""One trial at a time in a trainer process, watched: the trainable that Tune keeps as an actor.
+
+A failure of any kind is a result with its reason, never an exception: an exception would cost
+Tune the actor, and with it every warm trainer.
+"""
+
+from __future__ import annotations
+
+import platform
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pydantic import TypeAdapter
+from ray import tune
+
+from orchestrator.trainer import Trainer, TrainerGone
+from orchestrator.trial import (
+    DatasetRecord,
+    EpochRecord,
+    FailureReason,
+    FailureRecord,
+    Kernel,
+    Outcome,
+    OutcomeStatus,
+    outcome_adapter,
+)
+from workloads import protocol
+from workloads.implementations import Implementation, parse
+
+_WATCH_S = 0.1
+"""How often a silent trainer is looked at."""
+
+_NODE_MEMORY_LIMIT = 0.93
+"""The used share of a node's memory at which the trainer is ended, below the 0.95 at which
+Ray's memory monitor would kill the actor, and with it the sweep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a trial may take. `idle_s`: neither an event nor CPU time for so long is a hang."""
+
+    trial_s: float
+    idle_s: float
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an actor needs to know to run one trial."""
+
+    request: protocol.TrialRequest
+    attempt: int
+    issued_s: float
+    limits: Limits
+    python_path: tuple[str, ...] = ()
+
+
+job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
+
+
+class TrialFailed(Exception):
+    """Ends the watching of a trial; becomes the outcome's failure."""
+
+    def __init__(self, reason: FailureReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class TrialActor(tune.Trainable):
+    """Runs the trials that Tune sends it, keeping one warm trainer per backend and device."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Take the first trial."""
+        self._watched: Watched | None = None
+        self._trainers: dict[tuple[str, protocol.Device], Trainer] = {}
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next trial; the trainers stay warm."""
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Go on until the next epoch (a sign of life) or the end of the trial."""
+        for epoch in self._run:
+            return {"epoch": epoch.index, "done": False}
+        assert self._watched is not None
+        outcome = self._watched.outcome()
+        return {"outcome": outcome_adapter.dump_json(outcome).decode(), "done": True}
+
+    def cleanup(self) -> None:
+        """End the trainers."""
+        for trainer in self._trainers.values():
+            trainer.close()
+        self._trainers.clear()
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Keep nothing: the journal is what a stopped sweep is continued from."""
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Load nothing: see `save_checkpoint`."""
+
+    def _begin(self, config: Mapping[str, Any]) -> None:
+        if self._watched is not None and not self._watched.ended:
+            self.cleanup()  # Tune took the trial away while its trainer was at work
+        job = job_adapter.validate_json(config["job"])
+        self._watched = Watched(job)
+        self._run = run_trial(job, self._watched, self._trainers)
+
+
+@dataclass(slots=True)
+class Watched:
+    """What is known of a trial so far; becomes its outcome."""
+
+    job: Job
+    started_s: float = field(default_factory=time.time)
+    setup_s: float = 0.0
+    trainer_trials: int = 0
+    epochs: list[EpochRecord] = field(default_factory=list)
+    kernel: Kernel | None = None
+    dataset: DatasetRecord | None = None
+    environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    failure: FailureRecord | None = None
+    ended: bool = False
+
+    def take(self, event: protocol.Event) -> None:
+        """Note an event of the trainer."""
+        match event:
+            case protocol.Epoch(index, seconds, validate_s, metrics):
+                self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
+            case protocol.KernelProof(asked, ran, evidence):
+                self.kernel = Kernel(asked, ran, evidence)
+            case protocol.Dataset(name, digest, source, samples, validation_samples):
+                self.dataset = DatasetRecord(name, digest, source, samples, validation_samples)
+            case protocol.Environment(facts):
+                self.environment = facts
+            case protocol.Result(metrics):
+                self.metrics = metrics
+            case protocol.Failure(kind, message, detail):
+                self.failure = FailureRecord(kind, message, detail)
+
+    def outcome(self) -> Outcome:
+        """The outcome, once the trial has ended."""
+        outside = {
+            "queue_s": max(0.0, self.started_s - self.job.issued_s),
+            "setup_s": self.setup_s,
+        }
+        return Outcome(
+            status=self._status(),
+            started_s=self.started_s,
+            ended_s=time.time(),
+            attempt=self.job.attempt,
+            node=platform.node(),
+            metrics={**self.metrics, **outside},
+            epochs=tuple(self.epochs),
+            kernel=self.kernel,
+            dataset=self.dataset,
+            environment=self.environment,
+            failure=self.failure,
+            trainer_trials=self.trainer_trials,
+        )
+
+    def _status(self) -> OutcomeStatus:
+        if self.failure is not None:
+            return "failed"
+        if self.kernel is not None and self.kernel.ran != self.kernel.asked:
+            return "wrong_kernel"
+        return "complete"
+
+
+def run_trial(
+    job: Job, watched: Watched, trainers: dict[tuple[str, protocol.Device], Trainer]
+) -> Iterator[protocol.Epoch]:
+    """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.
+
+    A trainer that failed in a way that leaves its state in doubt is ended; one that reported
+    its failure itself goes on.
+    """
+    key = parse(job.request.implementation, known_only=False).backend, job.request.device
+    oom_kills = _oom_kills()
+    reason: FailureReason
+    try:
+        trainer = _trainer(job, trainers, key)
+        watched.trainer_trials = trainer.trials
+        watched.setup_s = time.time() - watched.started_s
+        trainer.trials += 1
+        trainer.request(job.request)
+        for event in _watch(trainer, job.limits):
+            watched.take(event)
+            if isinstance(event, protocol.Epoch):
+                yield event
+        watched.ended = True
+        return
+    except TrialFailed as failure:
+        reason, message = failure.reason, str(failure)
+    except protocol.ProtocolError as error:
+        reason, message = "protocol", f"a line that is no event of the protocol: {error}"
+    except TrainerGone as gone:
+        reason, message = _ended(gone, oom_kills)
+    except OSError as error:
+        reason, message = "crash", f"the trainer process could not be started: {error}"
+    dead = trainers.pop(key, None)
+    watched.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
+    watched.ended = True
+    if dead:
+        dead.close()
+
+
+def _trainer(
+    job: Job,
+    trainers: dict[tuple[str, protocol.Device], Trainer],
+    key: tuple[str, protocol.Device],
+) -> Trainer:
+    held = trainers.get(key)
+    if held is not None and held.alive:
+        return held
+    for other in list(trainers):  # one resident trainer on a GPU: memory is not shared
+        if other == key or other[1] == key[1] == "gpu":
+            trainers.pop(other).close()
+    implementation = Implementation(key[0], "")
+    trainers[key] = Trainer(implementation, key[1], python_path=job.python_path)
+    return trainers[key]
+
+
+def _watch(trainer: Trainer, limits: Limits) -> Iterator[protocol.Event]:
+    """The trainer's events up to its result or failure.
+
+    Raises:
+        TrialFailed: a limit was exceeded.
+        TrainerGone: the process ended.
+        ProtocolError: it wrote something else than events.
+    """
+    started = active = looked = time.monotonic()
+    cpu_s = trainer.cpu_s()
+    while True:
+        event = trainer.next_event(_WATCH_S)
+        now = time.monotonic()
+        if event is not None:
+            active = now
+            yield event
+            if isinstance(event, protocol.Result | protocol.Failure):
+                return
+        if now - looked < _WATCH_S:
+            continue
+        looked = now
+        _check_memory(trainer, limits)
+        used = trainer.cpu_s()
+        if used - cpu_s > 0.01 * (now - active) + 0.01:
+            active, cpu_s = now, used
+        if now - started > limits.trial_s:
+            raise TrialFailed(
+                "time_limit",
+                f"took longer than limits.trial_s allows ({limits.trial_s:g} s)",
+            )
+        if now - active > limits.idle_s:
+            raise TrialFailed(
+                "hung",
+                f"neither an event nor CPU time for {limits.idle_s:g} s (limits.idle_s)",
+            )
+
+
+def _check_memory(trainer: Trainer, limits: Limits) -> None:
+    held_mib = trainer.memory_mib()
+    if limits.memory_mib is not None and held_mib > limits.memory_mib:
+        raise TrialFailed(
+            "out_of_memory",
+            f"the trainer held {held_mib:.0f} MiB; limits.memory_mib allows {limits.memory_mib}",
+        )
+    if psutil.virtual_memory().percent > 100 * _NODE_MEMORY_LIMIT:
+        raise TrialFailed(
+            "out_of_memory",
+            f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full; "
+            f"the trainer held {held_mib:.0f} MiB",
+        )
+
+
+def _ended(gone: TrainerGone, oom_kills_before: int | None) -> tuple[FailureReason, str]:
+    oom_kills = _oom_kills()
+    if gone.returncode == -signal.SIGKILL and oom_kills != oom_kills_before:
+        return "out_of_memory", f"{gone}: the kernel's out-of-memory killer was at work"
+    return "crash", str(gone)
+
+
+def _oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int | None:
+    """How many processes the kernel's out-of-memory killer has ended since the node started."""
+    try:
+        counters = dict(line.split() for line in vmstat.read_text().splitlines())
+        return int(counters["oom_kill"])
+    except (OSError, ValueError, KeyError):
+        return None

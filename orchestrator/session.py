@@ -1,0 +1,91 @@
+"""One start of a sweep: what happens to each trial between the blocks, the journal, the tracking
+store and whoever watches. Everything that ends a trial passes through here once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from orchestrator.blocks import Blocks, Issue
+from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, TrialFinished
+from orchestrator.spec import SweepSpec
+from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
+from workloads.protocol import TrialRequest
+
+
+class Watcher(Protocol):
+    """Sees a sweep go by (see `progress`)."""
+
+    def issued(self, issue: Issue) -> None:
+        """A trial was handed out; it may still wait for its node."""
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """A running trial finished an epoch."""
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial ended."""
+
+    def lost(self, issue: Issue) -> None:
+        """An attempt was lost with its worker; the trial is tried again."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Hands out trials and takes their outcomes, journal first."""
+
+    spec: SweepSpec
+    blocks: Blocks
+    journal: Journal
+    record: Callable[[FinishedTrial], None]
+    watcher: Watcher
+    data_digest: str | None
+
+    def issue(self) -> Issue | None:
+        """The next trial to start; None if no lane wants one now."""
+        found = self.blocks.next()
+        if found is None:
+            return None
+        issue, block = found
+        now = time.time()
+        if block is not None:
+            self.journal.append(BlockSuggested(block.index, block.config, now))
+        trial = issue.trial
+        self.journal.append(
+            AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
+        )
+        self.watcher.issued(issue)
+        return issue
+
+    def finish(self, issue: Issue, outcome: Outcome) -> None:
+        """Take an outcome: journal, then the tracking store, then the sampler."""
+        finished = FinishedTrial(issue.trial, outcome)
+        self.journal.append(TrialFinished(finished))
+        self.record(finished)
+        self.blocks.finish(issue, outcome)
+        self.watcher.finished(issue.trial, outcome)
+
+    def lose(self, issue: Issue) -> None:
+        """An attempt was lost with its worker: another one, within the spec's limit."""
+        if issue.attempt < self.spec.limits.attempts:
+            self.blocks.give_back(issue)
+            self.watcher.lost(issue)
+            return
+        now = time.time()
+        message = f"the worker was lost in each of {issue.attempt} attempts (limits.attempts)"
+        failure = FailureRecord("lost", message)
+        self.finish(issue, Outcome("failed", now, now, attempt=issue.attempt, failure=failure))
+
+    def request(self, trial: Trial, device: Any) -> TrialRequest:
+        """What the trainer is asked for."""
+        settings: Mapping[str, Any] = {**self.spec.written_settings(), **trial.config}
+        return TrialRequest(
+            self.spec.workload,
+            trial.arm.implementation,
+            settings,
+            device,
+            trial.seed,
+            self.data_digest,
+        )

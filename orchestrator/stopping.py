@@ -1,0 +1,61 @@
+"""Ctrl-C: the first one stops a sweep cleanly, a second one at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+STOPPED = 3
+"""The exit code of a sweep that was stopped and can be continued."""
+
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+class Stopped(BaseException):
+    """Ends what runs, on the way to a clean exit.
+
+    Not an `Exception`: Tune would catch it and wait for every running trial.
+    """
+
+
+class StopSignal:
+    """Whether SIGINT or SIGTERM has asked the process to stop.
+
+    Args:
+        on_first: called in the signal handler at the first signal, to tell the user.
+    """
+
+    def __init__(self, on_first: Callable[[], None]) -> None:
+        self._on_first = on_first
+        self.is_set = False
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> StopSignal:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """Raise `Stopped` if a signal has come."""
+        if self.is_set:
+            raise Stopped
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.is_set:
+            if sys.__stderr__ is not None and sys.__stderr__.isatty():
+                os.write(2, _SHOW_CURSOR.encode())
+            os._exit(STOPPED)
+        self.is_set = True
+        self._on_first()

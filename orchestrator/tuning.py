@@ -1,0 +1,80 @@
+"""Running a session's trials under Ray Tune: the one file that speaks to Tune's controller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+
+from orchestrator.placement import Lane, placement_group
+from orchestrator.runner import TrialActor
+from orchestrator.search import BlockSearch
+from orchestrator.session import Session
+from orchestrator.stopping import StopSignal
+
+
+class _StopCheck(tune.Callback):
+    """Leaves Tune's loop once a signal has come; Tune calls it about ten times a second."""
+
+    def __init__(self, stop: StopSignal) -> None:
+        self._stop = stop
+
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
+        self._stop.check()
+
+
+def run_trials(
+    session: Session,
+    lanes: Sequence[Lane],
+    *,
+    folder: Path,
+    python_path: tuple[str, ...],
+    stop: StopSignal,
+) -> None:
+    """Run everything that the session still has to hand out.
+
+    Ray's memory monitor, or the loss of a node, can end Tune's loop; what was out then is
+    handed out again, each trial within its limit of attempts.
+
+    Raises:
+        Stopped: a signal asked for it.
+        ray.exceptions.RaySystemError: the cluster itself is gone.
+    """
+    supplied = sum(lane.slots + 1 for lane in lanes)
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(supplied + 1)
+    while not session.blocks.done:
+        search = BlockSearch(session, python_path)
+        try:
+            _tuner(search, folder, stop).fit()
+        except (ray.exceptions.RayError, tune.TuneError):
+            if not search.out or not ray.is_initialized():
+                raise
+        search.lose_all()
+
+
+def _tuner(search: BlockSearch, folder: Path, stop: StopSignal) -> tune.Tuner:
+    def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
+        return placement_group(config["node_id"], config["bundle"])
+
+    return tune.Tuner(
+        tune.with_resources(TrialActor, resources),
+        tune_config=tune.TuneConfig(
+            search_alg=search,
+            num_samples=-1,  # until the searcher says that it has finished
+            reuse_actors=True,
+            trial_name_creator=str,
+            trial_dirname_creator=lambda trial: trial.trial_id,
+        ),
+        run_config=tune.RunConfig(
+            name="tune",
+            storage_path=str(folder.resolve()),
+            callbacks=[_StopCheck(stop)],
+            verbose=0,
+            checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
+            failure_config=tune.FailureConfig(max_failures=0),
+        ),
+    )

@@ -1,0 +1,279 @@
+"""Blocks handed out to lanes: order, supply, telling, restoring. No Ray, no Optuna."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.blocks import Blocks, Issue
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.placement import make_lanes
+from orchestrator.plan import Plan, PlannedArm
+from orchestrator.space import Objective
+from orchestrator.trial import Arm, Block, Config, FailureRecord, Outcome, SweepIdentity
+
+ACCURACY = {"val_accuracy": Objective(direction="maximize")}
+
+
+def identity(seed: int = 0) -> SweepIdentity:
+    return SweepIdentity("sweep", 1, "image_rows", {"epochs": 1}, {"sampler": "random"}, seed, "d")
+
+
+def node(name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A") -> Node:
+    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{name}-{index}", 16_000) for index in range(gpus))
+    return Node(name, NodeProfile(name, cpu_model, cpus, 8_000, found, None, "Linux", "3.11"), cpus)
+
+
+def plan(
+    hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
+) -> Plan:
+    arms = [
+        PlannedArm(Arm(f"tensorflow/kernel{number}", each.name), each)
+        for each in hardware
+        for number in range(implementations)
+    ]
+    return Plan(tuple(arms), (), blocks, repeats)
+
+
+class Told:
+    """A source of configs that notes what it is told."""
+
+    def __init__(self, configs: int = 1_000) -> None:
+        self.configs = configs
+        self.told: dict[int, Sequence[float] | None] = {}
+        self.suggested: list[int] = []
+
+    def suggest(self, index: int) -> Config | None:
+        self.suggested.append(index)
+        return {"units": index} if index < self.configs else None
+
+    def tell(self, index: int, values: Sequence[float] | None) -> None:
+        assert index not in self.told, "told twice"
+        self.told[index] = values
+
+
+def blocks_of(
+    plan: Plan,
+    source: Told | None = None,
+    objectives: Mapping[str, Objective] = ACCURACY,
+    open_limit: int | None = None,
+) -> Blocks:
+    return Blocks(
+        identity(),
+        plan,
+        make_lanes(plan),
+        objectives=objectives,
+        source=source or Told(),
+        open_limit=open_limit,
+    )
+
+
+def complete(accuracy: float = 0.5) -> Outcome:
+    return Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": accuracy})
+
+
+def failed() -> Outcome:
+    return Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
+
+
+def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Issue]:
+    """Run everything, one trial after another, in the order of issue."""
+    out: list[Issue] = []
+    finished: list[Issue] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            out.append(found[0])
+        assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
+        issue = out.pop(0)
+        blocks.finish(issue, outcome or complete())
+        finished.append(issue)
+    return finished
+
+
+def test_every_trial_of_the_plan_is_handed_out_once() -> None:
+    laid = plan(classify([node("a")]), implementations=3, blocks=4, repeats=2)
+    finished = drain(blocks_of(laid))
+    keys = [issue.trial.key for issue in finished]
+    assert len(keys) == len(set(keys)) == laid.trials == 24
+
+
+def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> None:
+    laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
+    finished = drain(blocks_of(laid))
+    rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
+    orders = []
+    for members in rounds:
+        assert len({(issue.trial.block, issue.trial.repeat) for issue in members}) == 1
+        assert len({issue.trial.arm for issue in members}) == 4
+        orders.append(tuple(issue.trial.arm.implementation for issue in members))
+    assert len(set(orders)) > 5, "the order of the arms is drawn anew for each round"
+    again = drain(blocks_of(laid))
+    assert [issue.trial.key for issue in again] == [issue.trial.key for issue in finished]
+
+
+def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
+    finished = drain(blocks_of(plan(classify([node("a")]), blocks=2, repeats=2)))
+    seeds = defaultdict(set)
+    for issue in finished:
+        seeds[issue.trial.block, issue.trial.repeat].add(issue.trial.seed)
+    assert all(len(found) == 1 for found in seeds.values())
+    assert len(set.union(*seeds.values())) == 4
+
+
+def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
+    blocks = blocks_of(plan(classify([node("a"), node("b")]), blocks=10))
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    per_node = defaultdict(int)
+    for issue in out:
+        per_node[issue.lane.node.id] += 1
+    assert per_node == {"a": 2, "b": 2}
+
+
+def test_a_block_stays_on_one_node_of_a_class() -> None:
+    finished = drain(blocks_of(plan(classify([node("a"), node("b"), node("c")]), blocks=9)))
+    nodes = defaultdict(set)
+    for issue in finished:
+        nodes[issue.trial.block].add(issue.lane.node.id)
+    assert all(len(found) == 1 for found in nodes.values())
+    assert set.union(*nodes.values()) == {"a", "b", "c"}
+
+
+def test_a_fast_class_never_waits_for_a_slow_one() -> None:
+    hardware = classify([node("slow", cpu_model="CPU A"), node("fast", cpu_model="CPU B")])
+    blocks = blocks_of(plan(hardware, implementations=1, blocks=30))
+    out: list[Issue] = []
+    fast = 0
+    while fast < 30:
+        while (found := blocks.next()) is not None:
+            out.append(found[0])
+        issue = next(issue for issue in out if issue.lane.node.id == "fast")
+        out.remove(issue)
+        blocks.finish(issue, complete())
+        fast += 1
+    assert {issue.lane.node.id for issue in out} == {"slow"}
+
+
+def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
+    hardware = classify([node("both", cpus=8, gpus=2)])
+    assert [each.device for each in hardware] == ["cpu", "gpu"]
+    (group,) = make_lanes(plan(hardware))
+    (lane,) = group.lanes
+    assert (lane.bundle, lane.slots) == ({"CPU": 8, "GPU": 1}, 1)
+    finished = drain(blocks_of(plan(hardware, blocks=6)))
+    devices = [issue.device for issue in finished]
+    assert devices != sorted(devices), "the arms of a round are mixed"
+
+
+def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
+    hardware = [each for each in classify([node("g", cpus=9, gpus=4)]) if each.device == "gpu"]
+    (group,) = make_lanes(plan(hardware))
+    (lane,) = group.lanes
+    assert (lane.bundle, lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
+
+
+def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:
+    hardware = classify([node("plain"), node("gpu", gpus=1)])
+    cpu = next(each for each in hardware if each.device == "cpu")
+    assert [each.id for each in cpu.nodes] == ["plain"]
+
+
+def test_only_so_many_blocks_are_open() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node(name) for name in "abcdef"])), source, open_limit=2)
+    while blocks.next() is not None:
+        pass
+    assert source.suggested == [0, 1]
+
+
+def test_the_sampler_is_told_the_mean_over_arms_once_per_block() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1, repeats=2), source)
+    values = iter([0.2, 0.4, 0.6, 0.8])
+    while (found := blocks.next()) is not None:
+        assert source.told == {}
+        blocks.finish(found[0], complete(next(values)))
+    assert source.told[0] == [0.5]
+
+
+def test_an_objective_can_read_one_arm_and_is_then_told_at_once() -> None:
+    source = Told()
+    named = Objective(direction="maximize", over="tensorflow/kernel1")
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source, {"val_accuracy": named})
+    while (found := blocks.next()) is not None:
+        trial = found[0].trial
+        good = trial.arm.implementation == "tensorflow/kernel1"
+        blocks.finish(found[0], complete(0.9) if good else failed())
+        assert (0 in source.told) is good or source.told == {0: [0.9]}
+    assert source.told == {0: [0.9]}
+
+
+def test_a_block_in_which_an_arm_failed_is_told_as_failed() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
+    first = True
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], failed() if first else complete())
+        first = False
+    assert source.told == {0: None}
+
+
+def test_a_complete_trial_without_the_metric_is_a_failed_block() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source)
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], Outcome("complete", 0.0, 1.0))
+    assert source.told == {0: None}
+
+
+def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
+    blocks = blocks_of(plan(classify([node("a")]), blocks=2))
+    first = blocks.next()
+    assert first is not None
+    blocks.give_back(first[0])
+    again = blocks.next()
+    assert again is not None
+    assert (again[0].trial, again[0].attempt) == (first[0].trial, 2)
+
+
+def test_a_space_that_is_used_up_ends_the_sweep() -> None:
+    finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), Told(configs=3)))
+    assert {issue.trial.block for issue in finished} == {0, 1, 2}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    cut=st.integers(0, 36),
+    open_limit=st.one_of(st.none(), st.integers(1, 4)),
+)
+def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
+    seed: int, cut: int, open_limit: int | None
+) -> None:
+    rng = random.Random(seed)
+    hardware = classify([node("a"), node("b", cpu_model="CPU B"), node("c")])
+    laid = plan(hardware, blocks=3, repeats=3, implementations=2)
+    before = blocks_of(laid, open_limit=open_limit)
+    known: list[Block] = []
+    outcomes: dict[str, Outcome] = {}
+    out: list[Issue] = []
+    while len(outcomes) < cut and not before.done:
+        while (found := before.next()) is not None:
+            out.append(found[0])
+            known += [found[1]] if found[1] else []
+        issue = out.pop(rng.randrange(len(out)))
+        outcomes[issue.trial.key] = complete()
+        before.finish(issue, complete())
+    source = Told()
+    after = blocks_of(laid, source, open_limit=open_limit)
+    after.restore(known, outcomes)
+    assert after.finished == len(outcomes)
+    rest = [issue.trial.key for issue in drain(after)]
+    assert not set(rest) & set(outcomes)
+    assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
+    assert set(source.told) == set(range(3))
