@@ -1,0 +1,112 @@
+"""A journal's records folded into what is known of the sweep, and a lost journal made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.journal_records import (
+    AttemptStarted,
+    BlockSuggested,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    SweepOpened,
+    TrialFinished,
+)
+from orchestrator.trial import Block, Config, FinishedTrial, SweepIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class SweepState:
+    """What a sweep's records add up to.
+
+    `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
+    sequence, which is what a sampler is replayed from. `attempts` counts the attempts that were
+    started, per trial key. `ended` is None while a session runs, or where it was killed.
+    """
+
+    identity: SweepIdentity
+    spec: Mapping[str, Any]
+    sessions: list[SessionStarted] = field(default_factory=list)
+    blocks: dict[int, Block] = field(default_factory=dict)
+    finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    attempts: dict[str, AttemptStarted] = field(default_factory=dict)
+    order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
+    ended: SessionEnded | None = None
+
+
+def replay(records: Iterable[Record]) -> SweepState | None:
+    """Fold records, in their order; None where there are none.
+
+    A trial that ended twice (`--retry-failed`) counts once, with its last outcome, at its last
+    place in the order.
+
+    Raises:
+        ValueError: the first record is not `SweepOpened`.
+    """
+    state: SweepState | None = None
+    ended: SessionEnded | None = None
+    for record in records:
+        if isinstance(record, SweepOpened):
+            state = SweepState(record.identity, record.spec)
+            continue
+        if state is None:
+            raise ValueError(f"expected sweep_opened as the first record, received {record.record}")
+        match record:
+            case SessionStarted():
+                state.sessions.append(record)
+                ended = None
+            case BlockSuggested(block=index, config=config):
+                state.blocks[index] = Block(index, config)
+                state.order.append(record)
+            case AttemptStarted(trial_key=key):
+                state.attempts[key] = record
+            case TrialFinished(finished=finished):
+                state.finished.pop(finished.trial.key, None)
+                state.finished[finished.trial.key] = finished
+                state.order.append(record)
+            case SessionEnded():
+                ended = record
+    return state if state is None else _settled(state, ended)
+
+
+def rebuild(
+    identity: SweepIdentity, spec: Mapping[str, Any], finished: Sequence[FinishedTrial]
+) -> list[Record]:
+    """The records of a journal that was lost, from the trials that the tracking store has.
+
+    A block is suggested just before its first trial ended; a block none of whose trials had
+    ended is not known to the store and is suggested anew.
+    """
+    records: list[Record] = [SweepOpened(identity, spec)]
+    configs: dict[int, Config] = {}
+    for each in sorted(finished, key=lambda each: each.outcome.ended_s):
+        if each.trial.block not in configs:
+            configs[each.trial.block] = each.trial.config
+            records.append(
+                BlockSuggested(each.trial.block, each.trial.config, each.outcome.started_s)
+            )
+        records.append(TrialFinished(each))
+    return records
+
+
+def _settled(state: SweepState, ended: SessionEnded | None) -> SweepState:
+    """With stale outcomes out of the order: a retried trial is told to the sampler once."""
+    order = [
+        record
+        for record in state.order
+        if isinstance(record, BlockSuggested)
+        or state.finished[record.finished.trial.key] is record.finished
+    ]
+    return SweepState(
+        state.identity,
+        state.spec,
+        state.sessions,
+        state.blocks,
+        state.finished,
+        state.attempts,
+        order,
+        ended,
+    )
