@@ -173,10 +173,17 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond any float
+        return False
+
+
 def _object(line: str) -> dict[str, Any]:
     try:
         body = json.loads(line, parse_constant=_refuse_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"expected one JSON object a line; {error}: {line[:200]!r}") from error
     if not isinstance(body, dict):
         raise ProtocolError(f"expected a JSON object; received {type(body).__name__}")
@@ -216,7 +223,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
     elif hint is Any:
         return value
     elif hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
             return float(value)
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool):

@@ -10,12 +10,14 @@ It remembers the first of a few random bits until the end of the sequence. In a 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from workloads.context import Context
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 _SAMPLES, _STEPS, _BATCH = 512, 6, 32
 
 

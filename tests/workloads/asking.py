@@ -1,0 +1,114 @@
+"""A trainer process to ask: real, warm, and shared by tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from workloads.protocol import (
+    Event,
+    Failure,
+    ProtocolError,
+    Result,
+    TrialRequest,
+    decode_event,
+    encode,
+)
+
+HOSTILE = "tests.workloads.examples.hostile"
+EventType = TypeVar("EventType")
+
+
+class Trainer:
+    """`python -m workloads`, kept open; its standard error is passed on."""
+
+    def __init__(self, *arguments: str, stderr: int | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "workloads", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def send(self, line: str) -> None:
+        """Write one line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def next_event(self) -> Event:
+        """Read one event; fails when the process has ended."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the trainer ended with {self.process.wait()}"
+        return decode_event(line)
+
+    def ask(self, workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
+        """Run a trial; all its events, of which the last is its result or failure."""
+        self.send(encode(TrialRequest(workload, implementation, **fields)))
+        events = [self.next_event()]
+        while not isinstance(events[-1], Result | Failure):
+            events.append(self.next_event())
+        return events
+
+
+def only(events: Sequence[Event], kind: type[EventType]) -> EventType:
+    """The one event of that kind."""
+    (found,) = [event for event in events if isinstance(event, kind)]
+    return found
+
+
+def result(events: Sequence[Event]) -> dict[str, float]:
+    """The metrics of a trial that must have succeeded."""
+    last = events[-1]
+    assert isinstance(last, Result), last
+    return dict(last.metrics)
+
+
+def failure(events: Sequence[Event]) -> Failure:
+    """The failure of a trial that must have failed."""
+    last = events[-1]
+    assert isinstance(last, Failure), last
+    return last
+
+
+def by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
+    """Pipe lines into a fresh trainer: exit status, what came on standard output, and on error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workloads"],
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=os.environ,
+    )
+    events: list[Event | str] = []
+    for line in done.stdout.splitlines():
+        try:
+            events.append(decode_event(line))
+        except ProtocolError:
+            events.append(line)
+    return done.returncode, events, done.stderr
+
+
+def request(workload: str, **fields: Any) -> str:
+    """A request line for a workload of `examples.hostile`."""
+    return encode(TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.protocol import (
+    Dataset,
+    Environment,
+    Epoch,
+    Event,
+    Failure,
+    KernelProof,
+    PhaseBegan,
+    PhaseEnded,
+    ProtocolError,
+    Result,
+    TrialRequest,
+    decode_event,
+    decode_request,
+    encode,
+)
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(max_size=20)
+metrics = st.dictionaries(words, finite, max_size=4)
+plain = st.none() | st.booleans() | st.integers() | finite | words
+values = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
+)
+requests = st.builds(
+    TrialRequest,
+    words,
+    words,
+    st.dictionaries(words, values, max_size=4),
+    st.sampled_from(["cpu", "gpu"]),
+    st.integers(),
+    st.none() | words,
+)
+events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(PhaseBegan, words, finite),
+    st.builds(PhaseEnded, words, finite, finite),
+    st.builds(Epoch, st.integers(), finite, st.none() | finite, metrics),
+    st.builds(KernelProof, words, words, words),
+    st.builds(Dataset, words, words, words, st.integers(), st.integers()),
+    st.builds(Environment, st.dictionaries(words, plain, max_size=4)),
+    st.builds(Result, metrics),
+    st.builds(Failure, st.sampled_from(["error", "non_finite", "data"]), words, words),
+)
+
+
+@given(requests)
+def test_requests_survive_the_line(request: TrialRequest) -> None:
+    line = encode(request)
+    assert "\n" not in line
+    assert decode_request(line) == request
+
+
+@given(events)
+def test_events_survive_the_line(event: Event) -> None:
+    line = encode(event)
+    assert "\n" not in line
+    assert decode_event(line) == event
+
+
+@given(st.text() | values.map(json.dumps))
+def test_any_other_line_is_refused_politely(line: str) -> None:
+    for decode in (decode_event, decode_request):
+        with pytest.raises(ProtocolError):
+            decode(line)
+
+
+@given(events, st.data())
+def test_a_missing_or_unknown_field_is_named(event: Event, data: st.DataObject) -> None:
+    body = json.loads(encode(event))
+    required = [
+        item.name
+        for item in dataclasses.fields(event)
+        if item.default is item.default_factory is dataclasses.MISSING
+    ]
+    name = data.draw(st.sampled_from(required))
+    with pytest.raises(ProtocolError, match=f"'{name}' is missing"):
+        decode_event(json.dumps({key: value for key, value in body.items() if key != name}))
+    with pytest.raises(ProtocolError, match="unknown field 'colour'"):
+        decode_event(json.dumps({**body, "colour": 1}))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"workload": 3, "implementation": "a/b"}', "request.workload: expected str; received 3"),
+        ('{"workload": "a", "implementation": "a/b", "device": "tpu"}', "expected cpu or gpu"),
+        ('{"workload": "a", "implementation": "a/b", "seed": 1.5}', "request.seed: expected int"),
+        ('{"workload": "a", "implementation": "a/b", "seed": true}', "request.seed: expected int"),
+        ('{"workload": "a"}', "field 'implementation' is missing"),
+        ("[]", "expected a JSON object; received list"),
+        ("[" * 100_000, "expected one JSON object a line"),
+        ('{"workload": "a", "implementation": "a/b", "settings": {"x": NaN}}', "received NaN"),
+    ],
+)
+def test_a_wrong_request_says_where(line: str, message: str) -> None:
+    with pytest.raises(ProtocolError, match=message.replace("[", r"\[")):
+        decode_request(line)
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e999", '"1"', "true"])
+def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
+    with pytest.raises(ProtocolError, match="expected float"):
+        decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
+def test_what_json_does_not_have_is_not_written(value: Any) -> None:
+    with pytest.raises(ProtocolError, match="cannot be written"):
+        encode(Result({"loss": value}))
