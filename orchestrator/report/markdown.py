@@ -37,7 +37,7 @@ def _section(section: Section) -> list[str]:
     return [
         *(["\n".join(bullets)] if bullets else []),
         *map(_table, section.tables),
-        *(f"*Note.* {escape(note)}" for note in section.paragraphs),
+        *map(escape, section.paragraphs),
     ]
 
 

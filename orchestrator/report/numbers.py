@@ -19,7 +19,9 @@ def quartiles(found: Spread | None) -> str:
     if low is None or high is None:
         return number(found.median)
     digits = _decimals(found.median, high - low)
-    return _with_ends(found.median, low, high, digits)
+    if low > 0:
+        digits = max(digits, _decimals(low, low))
+    return f"{_fixed(found.median, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
 
 
 def ratio(estimate: Estimate | None) -> str:
@@ -59,10 +61,6 @@ def joined(parts: Sequence[str]) -> str:
 def count(n: int, noun: str) -> str:
     """`1 block`, `2 blocks`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def _with_ends(value: float, low: float, high: float, digits: int) -> str:
-    return f"{_fixed(value, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
 
 
 def _decimals(value: float, width: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Sequence
 from io import StringIO
 
@@ -25,7 +26,7 @@ COLUMNS = (
     "kernel_evidence",
     "failure",
 )
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 Cell = str | int | float | None
 
@@ -34,17 +35,17 @@ def to_csv(trials: Sequence[TrialRecord]) -> str:
     """One header and one row a trial: the fixed columns, config sorted, metrics sorted.
 
     A param or metric whose name is taken stands as `config.NAME` or `metric.NAME`. What is absent
-    or not finite is empty. Text that a spreadsheet would take for a formula begins with `'`.
+    or not finite is empty. Text that a spreadsheet would take for a formula begins with `'`; its
+    line breaks are `\\n`.
     """
     params = sorted({name for trial in trials for name in trial.config})
     metrics = sorted({name for trial in trials for name in trial.metrics})
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    taken = {*COLUMNS}
-    named = [_free(name, "config", taken) for name in params]
-    taken.update(named)
-    named += [_free(name, "metric", taken) for name in metrics]
-    writer.writerow([*COLUMNS, *map(_safe, named)])
+    header = list(COLUMNS)
+    for name, kind in [(p, "config") for p in params] + [(m, "metric") for m in metrics]:
+        header.append(_free(name, kind, header))
+    writer.writerow(map(_safe, header))
     for trial in trials:
         values = [
             *_fixed(trial),
@@ -73,13 +74,16 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
     ]
 
 
-def _free(name: str, kind: str, taken: set[str]) -> str:
-    return f"{kind}.{name}" if name in taken else name
+def _free(name: str, kind: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name = f"{kind}.{name}"
+    return name
 
 
 def _safe(cell: Cell) -> Cell:
-    if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA_STARTS):
-        return f"'{cell}"
+    if isinstance(cell, str):
+        text = "\n".join(re.split("\r\n?", cell))  # the csv module leaves a lone \r unquoted
+        return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     return cell

@@ -1,0 +1,121 @@
+"""Each arm by itself, and the trials that are left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.report import summarise
+from orchestrator.report.arms import KernelCount
+from orchestrator.report.failures import failure_parts
+from orchestrator.report.summary import ReportSummary
+from orchestrator.trial import Arm, Kernel
+from tests.orchestrator.report.records import PORTABLE, UNROLL, XLA, paired, sweep, trial
+
+
+def median(summary: ReportSummary, metric: str, arm: Arm = PORTABLE) -> tuple[float, int] | None:
+    (found,) = (one for one in summary.arms if one.arm == arm)
+    spread = found.measures.get(metric)
+    return (spread.median, spread.n) if spread else None
+
+
+def test_load_and_compile_leave_out_a_trainers_first_trial_and_memory_the_others() -> None:
+    trials = [
+        trial(PORTABLE, block, trainer_trials=block, load_s=9.0 / (block + 1), compile_s=1.0,
+              peak_rss_mib=800.0 + block)
+        for block in range(3)
+    ]  # fmt: skip
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    assert median(summary, "load_s") == (3.75, 2)
+    assert median(summary, "compile_s") == (1.0, 2)
+    assert median(summary, "peak_rss_mib") == (800.0, 1)
+    assert median(summary, "step_ms") == (10.0, 3)
+
+
+def test_what_no_comparable_trial_measured_is_absent() -> None:
+    summary = summarise(sweep([trial(PORTABLE, 0, peak_rss_mib=800.0, trainer_trials=4)]))
+    assert median(summary, "peak_rss_mib") is None
+    assert "peak_rss_mib" in {measure.metric for measure in summary.measures}
+    assert "energy_j" not in {measure.metric for measure in summary.measures}
+
+
+def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
+    trials = [*paired(3).trials, trial(PORTABLE, 3, step_ms=1000.0)]  # too big for XLA
+    trials.append(trial(XLA, 3, status="failed", failure="out_of_memory: 9 GiB"))
+    summary = summarise(sweep(trials))
+    assert median(summary, "step_ms") == (10.0, 3)
+    assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
+
+
+def test_without_a_complete_round_an_arm_stands_on_its_own_trials() -> None:
+    summary = summarise(sweep([trial(PORTABLE, 0), trial(PORTABLE, 1), trial(XLA, 2)]))
+    assert [(arm.matched, arm.used) for arm in summary.arms] == [(False, 2), (False, 1)]
+    assert median(summary, "step_ms") == (10.0, 2)
+
+
+def test_an_objective_of_a_users_workload_is_a_measure() -> None:
+    trials = [trial(PORTABLE, block, step_ms=None, words_per_s=float(block)) for block in range(3)]
+    summary = summarise(sweep(trials, objectives={"words_per_s": "maximize"}))
+    assert median(summary, "words_per_s") == (1.0, 3)
+
+
+def test_trials_are_counted_by_how_they_ended() -> None:
+    statuses = ["complete", "failed", "wrong_kernel", "disturbed"]
+    trials = [trial(PORTABLE, block, status=status) for block, status in enumerate(statuses)]
+    summary = summarise(sweep([*trials, trial(UNROLL, 0)]))
+    counts = summary.sweep.trials
+    assert (counts.expected, counts.complete, counts.failed) == (8, 1, 1)
+    assert (counts.wrong_kernel, counts.disturbed, counts.missing) == (1, 1, 4)
+    assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
+
+
+def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None:
+    trials = [
+        trial(PORTABLE, 0, status="failed", failure="time_limit: longer than 60 s"),
+        trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 61 s"),
+        trial(PORTABLE, 2, status="failed", failure="crash: signal 11"),
+        trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
+        trial(XLA, 1, status="disturbed"),
+    ]
+    rows = summarise(sweep(trials)).left_out
+    assert [(row.arm, row.status, row.reason, row.trials) for row in rows] == [
+        (PORTABLE, "failed", "time_limit", 2),
+        (PORTABLE, "failed", "crash", 1),
+        (XLA, "wrong_kernel", "wrong_kernel", 1),
+        (XLA, "disturbed", "disturbed", 1),
+    ]
+    assert rows[0].message == "longer than 60 s"
+    assert rows[0].run_id == "run-tensorflow/portable-0-0"
+    assert rows[2].message == "asked cudnn, ran portable: no CudnnRNNV3"
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        ("hung: no event for 30 s", ("hung", "no event for 30 s")),
+        ("error: ValueError: bad: thing", ("error", "ValueError: bad: thing")),
+        ("crash", ("crash", "")),
+        ("ValueError: bad", ("unknown", "ValueError: bad")),
+        ("", ("unknown", "")),
+    ],
+)
+def test_a_failures_text_is_its_reason_and_message(failure: str, expected: object) -> None:
+    assert failure_parts(failure) == expected
+
+
+def test_kernels_are_counted_by_what_ran_and_complete_trials_without_proof_are_told() -> None:
+    trials = [trial(PORTABLE, 0), trial(PORTABLE, 1), trial(PORTABLE, 2, kernel=None)]
+    (arm,) = summarise(sweep(trials, (PORTABLE,))).arms
+    assert arm.kernels == (KernelCount("portable", "portable", "While in the traced graph", 2),)
+    assert arm.unproven == 1
+
+
+def test_the_range_is_of_the_configs_that_were_compared() -> None:
+    trials = [*paired(2).trials, trial(PORTABLE, 9, config={"units": 9999})]
+    ranges = {found.name: found for found in summarise(sweep(trials)).configs}
+    assert (ranges["units"].low, ranges["units"].high) == (16, 32)
+    configs = [{"cell": "gru", "bias": True}, {"cell": "lstm", "depth": 2}]
+    trials = [trial(PORTABLE, block, config=config) for block, config in enumerate(configs)]
+    ranges = {found.name: found for found in summarise(sweep(trials, (PORTABLE,))).configs}
+    assert ranges["cell"].values == ("gru", "lstm")
+    assert (ranges["bias"].values, ranges["bias"].blocks) == (("True",), 1)
+    assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)

@@ -1,0 +1,192 @@
+"""The report as text: what it says first, that it fits, and that nothing is lost or obeyed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from orchestrator.report import render, summarise
+from orchestrator.report.records import SweepRecord
+from orchestrator.trial import Arm, ImpossibleArm
+from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+
+
+def text(record: SweepRecord, baseline: str | None = None, width: int = 100) -> str:
+    return render(summarise(record, baseline), "text", width=width)
+
+
+def flat(shown: str) -> str:
+    """One line, so that folded sentences can be searched."""
+    return " ".join(shown.split())
+
+
+def squeezed(shown: str) -> str:
+    return re.sub(r"\s", "", shown)
+
+
+def test_the_verdict_comes_first() -> None:
+    noisy = paired(8, lambda block: 1.25 + (block % 3) / 20)
+    lines = text(noisy).splitlines()
+    assert lines[0] == "Sweep quickstart: image_rows"
+    assert flat(" ".join(lines[2:4])).startswith(
+        "• tensorflow/portable+xla is 1.293 × (1.259–1.328) as fast as tensorflow/portable on "
+        f"{CPU}, over 8 blocks"
+    )
+
+
+def test_it_says_what_it_cannot_tell() -> None:
+    assert (
+        "cannot tell whether tensorflow/portable+xla is faster or slower than tensorflow/portable "
+        f"on {CPU}: 1.250 × (1.250–1.250) as fast (4 blocks; at least 6 are needed)"
+    ) in flat(text(paired(4)))
+    assert (f"slower than tensorflow/portable on {CPU} (1 block; at least 6 are needed)") in flat(
+        text(paired(1))
+    )
+    assert "as fast, over 8 blocks" in flat(text(paired(8, lambda b: 2.0 if b % 2 else 0.5)))
+
+
+def test_it_says_over_which_configs() -> None:
+    shown = flat(text(paired(8)))
+    assert "Over the configs tried, not over all configs: batch_size 32, units 16–128." in shown
+    assert "4 configs of" not in shown
+
+
+def test_shared_hardware_is_said_in_the_head_and_in_sentences_only() -> None:
+    shown = text(paired(8))
+    tables = shown[shown.index("Speed-up over") :]
+    assert CPU not in tables
+    assert re.search(rf"hardware +{CPU}", shown)
+
+
+def test_several_hardware_classes_are_named_with_each_arm() -> None:
+    gpu = Arm("tensorflow/portable", GPU)
+    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, gpu)]
+    shown = flat(text(sweep(trials, (PORTABLE, gpu))))
+    assert (
+        f"tensorflow/portable on {GPU} is faster or slower than tensorflow/portable on {CPU}"
+        in shown
+    )
+
+
+def test_hardware_without_the_baseline_is_said() -> None:
+    gpu, other = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", "NVIDIA T4")
+    trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, gpu, other)]
+    shown = flat(text(sweep(trials, (PORTABLE, gpu, other)), "tensorflow/portable"))
+    assert (
+        "tensorflow/cudnn on NVIDIA T4 is compared with nothing: the baseline cannot run on this "
+        "hardware"
+    ) in shown
+    assert "Speed-up over tensorflow/portable on the same hardware" in shown
+
+
+def test_what_is_left_out_is_said_with_why() -> None:
+    trials = [trial(arm, block) for block in range(7) for arm in (PORTABLE, XLA)]
+    trials[-1] = trial(XLA, 6, status="failed", failure="time_limit: took longer than 60 s")
+    trials += [trial(UNROLL, 0, status="failed", failure="crash: signal 11")]
+    shown = flat(text(sweep(trials, (PORTABLE, XLA, UNROLL))))
+    assert (
+        "6 of 7 blocks complete on every arm; left out: 1 block (tensorflow/portable+xla failed)"
+        in shown
+    )
+    assert "Set aside, for want of any complete trial: tensorflow/portable+unroll." in shown
+    assert "time limit 1 took longer than 60 s" in shown
+    assert "cuDNN kernels need an NVIDIA GPU" in shown
+    assert "Not the whole sweep: 6 of 21 trials missing." in shown
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (sweep([]), "no trial has ended yet"),
+        (sweep([], arms=()), "no trial has ended yet"),
+        (sweep([trial(PORTABLE, 0)], (PORTABLE,)), "there is no second arm to compare with"),
+        (
+            sweep([trial(arm, 0, step_ms=None) for arm in (PORTABLE, XLA)]),
+            "neither step_ms nor train_s was recorded on two arms",
+        ),
+        (
+            sweep([trial(PORTABLE, 0), trial(XLA, 0, status="failed")]),
+            f"(no trial of tensorflow/portable+xla on {CPU} is complete)",
+        ),
+    ],
+)
+def test_edges_are_said(record: SweepRecord, said: str) -> None:
+    assert said in flat(text(record))
+
+
+LONG = Arm("tensorflow/" + "+".join(f"option{i}" for i in range(20)), CPU)
+LONG_CONFIG = {f"param_number_{i}": 0.1234 * i for i in range(12)}
+LONG_METRICS = {f"objective_{i}_with_a_long_name": 1.0 for i in range(3)} | {
+    "step_ms": 1e4 / 7, "train_s": 1e6 / 7, "samples_per_s": 1e9 / 3, "peak_rss_mib": 1e5
+}  # fmt: skip
+WIDE = SweepRecord(
+    name="名前" * 60,
+    generation=2,
+    run_id="r" * 150,
+    workload="package." * 20,
+    objectives={f"objective_{i}_with_a_long_name": "maximize" for i in range(3)},
+    arms=(PORTABLE, LONG),
+    impossible=(ImpossibleArm(LONG, "because " * 40),),
+    blocks=7,
+    repeats=1,
+    expected_trials=14,
+    trials=(
+        *(trial(arm, b, config=LONG_CONFIG, metrics=LONG_METRICS)
+          for b in range(7) for arm in (PORTABLE, LONG)),
+        trial(LONG, 7, status="failed", failure="error: " + "x" * 500),
+    ),
+    environment={f"package{i}": "1.2.3" for i in range(100)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_nothing_is_wider_than_asked_and_nothing_is_cut_off(width: int) -> None:
+    shown = text(WIDE, width=width)
+    assert max(map(cell_len, shown.splitlines())) <= width
+    assert "…" not in shown
+    assert "package99 1.2.3" in flat(shown)
+    assert shown.count("x") >= 500
+    assert shown.count("r") >= 150
+    assert shown.count("because") == 40
+    assert squeezed(shown).count("名") >= 60
+    if width >= 100:
+        assert LONG.implementation in squeezed(shown)
+
+
+def test_every_param_of_a_best_config_is_printed() -> None:
+    shown = squeezed(text(WIDE))
+    for i in range(12):
+        assert f"param_number_{i}" in shown
+
+
+def test_a_long_front_says_how_much_is_not_printed() -> None:
+    trials = [trial(PORTABLE, b, val_accuracy=b / 100, step_ms=1.0 + b) for b in range(30)]
+    shown = text(sweep(trials, (PORTABLE,)))
+    assert "10 more are in the JSON format." in shown
+
+
+def test_terminal_codes_are_there_only_when_asked_for() -> None:
+    summary = summarise(paired(8))
+    assert "\x1b" not in render(summary, "text")
+    coloured = render(summary, "text", colour=True)
+    assert coloured.count("\x1b[") > 10
+    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in stripped.splitlines()] == text(paired(8)).splitlines()
+
+
+def test_hostile_text_is_shown_and_not_obeyed() -> None:
+    arm = Arm("[red]evil[/red]\x1b[31m\nnext :smile: \u202eback", CPU)
+    trials = [trial(arm, 0, status="failed", failure="error: \x1b]0;title\x07 \ud800")]
+    shown = text(sweep(trials, (PORTABLE, arm)))
+    assert r"[red]evil[/red]\x1b[31m next :smile: \u202eback" in flat(shown)
+    assert not set(shown) & set("\x1b\x07\u202e\ud800")
+    shown.encode()
+
+
+def test_the_terminals_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = text(paired(8))
+    for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
+        monkeypatch.setenv(name, "37")
+    assert text(paired(8)) == before
