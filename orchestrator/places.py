@@ -64,7 +64,7 @@ class Document:
         """Findings as problems in the order of the file, the first of each key only."""
         first: dict[tuple[str, str], tuple[Place, Finding]] = {}
         for finding in (*self.findings, *findings):
-            path = self.written(finding.path)
+            path = finding.path if finding.place else self.written(finding.path)
             place = finding.place or self.place(path)
             first.setdefault((place.text, key_text(path)), (place, finding))
         return [
@@ -96,7 +96,8 @@ def read(text: str, *, source: str, overrides: Sequence[str] = ()) -> Document:
 
 def _set(override: str, data: dict[str, Any], reader: _Reader) -> None:
     """Set one `KEY=VALUE` in `data`, with its places; what is wrong becomes a finding."""
-    place = Place(f"--set {cut(override)}")
+    typed = override if override.isprintable() else ascii(override)
+    place = Place(f"--set {cut(typed)}")
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
@@ -284,10 +285,11 @@ def _plain(tag: str, text: str) -> Any:
         case "bool":
             return _BOOLEANS[text.lower()]
         case "int":
-            return int(text, 0)
+            return int(text.replace("_", "")[:64], 0)  # enough digits to see that it is too large
         case "float":
             plain = text.lower().replace("_", "")
             return float(plain.replace(".inf", "inf").replace(".nan", "nan"))
         case "str":
+            text.encode()  # "\\ud800" is a lone half of a character, which no store can keep
             return text
     raise KeyError(tag)
