@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias
 
 from orchestrator.report.baseline import BaselineError
 from orchestrator.report.json_object import to_json
-from orchestrator.report.markdown import to_markdown
+from orchestrator.report.markdown import to_description, to_markdown
 from orchestrator.report.rows import to_csv
 from orchestrator.report.sections import document
 from orchestrator.report.summary import ReportSummary, summarise
 from orchestrator.report.text import to_text
 
-__all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
+__all__ = ["BaselineError", "ReportFormat", "ReportSummary", "describe", "render", "summarise"]
 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv"]
 
@@ -41,3 +41,8 @@ def render(
     if format == "csv":
         return to_csv(summary.trials)
     raise ValueError(f"unknown format {format!r}: expected text, markdown, json or csv")
+
+
+def describe(summary: ReportSummary, limit: int = 8000) -> str:
+    """The report in Markdown within `limit` characters, for a run's description in MLflow."""
+    return to_description(document(summary), limit)

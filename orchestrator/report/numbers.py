@@ -65,7 +65,7 @@ def count(n: int, noun: str) -> str:
 
 def _decimals(value: float, width: float) -> int:
     """Decimals that show two significant figures of the width, at most seven of the value."""
-    if not math.isfinite(width) or width <= 0:
+    if not math.isfinite(width) or width <= 1e-9 * abs(value):  # none but arithmetic's own
         return max(0, _LONE_FIGURES - 1 - _magnitude(value))
     return min(1 - _magnitude(width), max(0, 6 - _magnitude(value)))
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from orchestrator.report.arms import ArmSummary, KernelCount
+from orchestrator.report.arms import ArmSummary
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.numbers import ABSENT, number, quartiles, ratio
 from orchestrator.report.summary import ReportSummary
+from orchestrator.report.validity import left_out, validity
 from orchestrator.report.wording import (
     ArmNames,
     accuracy_text,
+    arm_names,
     best_sentence,
     comparison_notes,
     ranges_text,
     scope_notes,
     verdict_sentence,
 )
+from orchestrator.trial import Config
 
 FRONT_ROWS = 20
 """How many points of the front are printed; the JSON format has them all."""
 
+CONFIG_WIDTH = 40
+"""Longer configs have a table of their own."""
+
 
 def document(summary: ReportSummary) -> Document:
     """The report as a document: verdicts first, then what they rest on."""
-    name = ArmNames(summary)
+    name = arm_names(summary)
     sections = (
         verdicts(summary, name),
         sweep(summary, name),
@@ -118,19 +124,27 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     found = summary.front
     if not found.points:
         return None
-    headers = ("arm", "block", *found.objectives, "trials", "config")
+    shown = found.points[:FRONT_ROWS]
+    headers = ("arm", "block", *found.objectives, "trials")
     rows = tuple(
         (
-            name(point.arm),
-            str(point.block),
-            *(number(point.values[metric]) for metric in found.objectives),
-            str(point.repeats),
-            ", ".join(f"{key} {_value(point.config[key])}" for key in sorted(point.config)),
+            name(p.arm),
+            str(p.block),
+            *(number(p.values[m]) for m in found.objectives),
+            str(p.repeats),
         )
-        for point in found.points[:FRONT_ROWS]
+        for p in shown
     )
+    numeric = frozenset(range(1, len(headers)))
+    configs = {str(p.block): _config(p.config) for p in shown}
+    if max(map(len, configs.values())) <= CONFIG_WIDTH:
+        beside = tuple((*row, configs[row[1]]) for row in rows)
+        tables = [Table((*headers, "config"), beside, numeric)]
+    else:
+        by_block = tuple(sorted(configs.items(), key=lambda item: int(item[0])))
+        tables = [Table(headers, rows, numeric), Table(("block", "config"), by_block)]
     notes = [
-        f"Of {found.tried} (config × arm); picked after the fact, so no comparison of arms and, "
+        f"Of {found.tried} configs × arms; picked after the fact, so no comparison of arms and, "
         "being the best of several noisy values, likely a little optimistic."
     ]
     if found.left_out:
@@ -138,45 +152,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if len(found.points) > FRONT_ROWS:
         notes.append(f"{len(found.points) - FRONT_ROWS} more are in the JSON format.")
     title = "Best config" if len(found.objectives) == 1 else "Pareto-best configs"
-    numeric = frozenset(range(1, len(headers) - 1))
-    return Section(title, tables=(Table(headers, rows, numeric),), paragraphs=tuple(notes))
-
-
-def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Trials that enter no comparison, and arms that cannot run."""
-    tables = []
-    if summary.left_out:
-        rows = tuple(
-            (name(row.arm), row.reason.replace("_", " "), str(row.trials), row.message, row.run_id)
-            for row in summary.left_out
-        )
-        headers = ("arm", "why", "trials", "first message", "first run")
-        tables.append(Table(headers, rows, frozenset({2})))
-    if summary.impossible:
-        impossible = tuple((name(i.arm), i.reason) for i in summary.impossible)
-        tables.append(Table(("arm that cannot run", "reason"), impossible))
-    return Section("Left out", tables=tuple(tables)) if tables else None
-
-
-def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Kernels proven, trials by outcome, versions."""
-    if not summary.trials:
-        return None
-    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "kernel that ran")
-    rows = tuple(
-        (
-            name(arm.arm) + ("" if arm.planned else " (of an earlier start)"),
-            *(str(n) for n in (arm.trials.complete, arm.trials.failed, arm.trials.wrong_kernel)),
-            *(str(n) for n in (arm.trials.disturbed, arm.trials.missing)),
-            _kernels(arm),
-        )
-        for arm in summary.arms
-    )
-    environment = summary.sweep.environment
-    versions = ", ".join(f"{key} {environment[key]}" for key in sorted(environment))
-    notes = (f"Environment: {versions}.",) if versions else ("Environment: not recorded.",)
-    table = Table(headers, rows, frozenset(range(1, 6)))
-    return Section("Validity", tables=(table,), paragraphs=notes)
+    return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
 def _measure_cells(arm: ArmSummary, summary: ReportSummary) -> list[str]:
@@ -188,17 +164,7 @@ def _measure_cells(arm: ArmSummary, summary: ReportSummary) -> list[str]:
     return cells
 
 
-def _kernels(arm: ArmSummary) -> str:
-    told = [_kernel(kernel) for kernel in arm.kernels]
-    if arm.unproven:
-        told.append(f"not proven: {arm.unproven}")
-    return "; ".join(told) or ABSENT
-
-
-def _kernel(kernel: KernelCount) -> str:
-    asked = "" if kernel.asked == kernel.ran else f", asked {kernel.asked}"
-    return f"{kernel.ran}{asked}: {kernel.trials} ({kernel.evidence or 'no evidence'})"
-
-
-def _value(value: bool | int | float | str) -> str:
-    return number(value) if isinstance(value, float) else str(value)
+def _config(config: Config) -> str:
+    """`batch_size 32, units 96`"""
+    values = ((key, config[key]) for key in sorted(config))
+    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from orchestrator.report.blocks import BlockGap, ParamRange
 from orchestrator.report.comparison import Comparison
@@ -15,13 +16,11 @@ from orchestrator.trial import Arm
 _TIMED = {"step_ms": "time per training step", "train_s": "training time"}
 
 
+@dataclass(frozen=True, slots=True)
 class ArmNames:
     """Names arms: without their hardware where the whole sweep stands on one."""
 
-    def __init__(self, summary: ReportSummary) -> None:
-        arms = [found.arm for found in summary.arms] or [i.arm for i in summary.impossible]
-        hardware = {arm.hardware for arm in arms}
-        self.hardware = hardware.pop() if len(hardware) == 1 else None
+    hardware: str | None
 
     def __call__(self, arm: Arm) -> str:
         """`tensorflow/cudnn`, or `tensorflow/cudnn on NVIDIA H200`."""
@@ -31,6 +30,13 @@ class ArmNames:
     def where(self) -> str:
         """` on AMD EPYC, 2 CPUs` where every arm stands there, else nothing."""
         return f" on {self.hardware}" if self.hardware else ""
+
+
+def arm_names(summary: ReportSummary) -> ArmNames:
+    """How the arms of this sweep are named."""
+    arms = [found.arm for found in summary.arms] or [i.arm for i in summary.impossible]
+    hardware = {arm.hardware for arm in arms}
+    return ArmNames(hardware.pop() if len(hardware) == 1 else None)
 
 
 def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
@@ -60,12 +66,12 @@ def best_sentence(summary: ReportSummary, name: ArmNames) -> str:
     aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
     if len(front.objectives) > 1:
         arms = joined(sorted({name(point.arm) for point in front.points}))
-        found = f"{count(len(front.points), 'config')} of {front.tried}"
-        return f"{found} (config × arm) not beaten in {aims}, on {arms}"
+        found = f"{len(front.points)} of {front.tried} configs × arms"
+        return f"Pareto-best in {aims}: {found}, on {arms}"
     point = front.points[0]
     values = joined([f"{metric} {number(value)}" for metric, value in point.values.items()])
     where = f"block {point.block}, {name(point.arm)}"
-    return f"best of {front.tried} (config × arm) in {aims}: {values}, in {where}"
+    return f"best in {aims} of {front.tried} configs × arms: {values}, in {where}"
 
 
 def scope_notes(summary: ReportSummary) -> list[str]:

@@ -159,6 +159,20 @@ def test_every_param_of_a_best_config_is_printed() -> None:
     shown = squeezed(text(WIDE))
     for i in range(12):
         assert f"param_number_{i}" in shown
+    assert shown.count("param_number_11") == 2 + 7  # the range, twice, and once a block
+
+
+def test_the_best_of_one_objective_is_named() -> None:
+    trials = [trial(PORTABLE, b, val_accuracy=0.9 + b / 100) for b in range(3)]
+    shown = text(sweep(trials, (PORTABLE,), objectives={"val_accuracy": "maximize"}))
+    assert (
+        "best in val_accuracy (maximize) of 3 configs × arms: val_accuracy 0.92, in block 2, "
+        "tensorflow/portable"
+    ) in flat(shown)
+    assert "Best config" in shown
+    assert "Pareto-best in val_accuracy (maximize) and step_ms (minimize): 2 of 2 configs" in flat(
+        text(sweep([trial(PORTABLE, 0), trial(XLA, 0)]))
+    )
 
 
 def test_a_long_front_says_how_much_is_not_printed() -> None:
