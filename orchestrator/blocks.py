@@ -21,6 +21,7 @@ from orchestrator.trial import (
     Arm,
     Block,
     Config,
+    FinishedTrial,
     Outcome,
     SweepIdentity,
     Trial,
@@ -35,6 +36,9 @@ class Source(Protocol):
 
     def suggest(self, index: int) -> Config | None:
         """The config of a new block, or None when there is none left."""
+
+    def replay(self, index: int, config: Config) -> None:
+        """A block that an earlier start suggested."""
 
     def tell(self, index: int, values: Sequence[float] | None) -> None:
         """A block's objective values, or None for a failure."""
@@ -97,12 +101,22 @@ class Blocks:
         self._untold: set[int] = set()
         self._used_up = False
 
-    def restore(self, blocks: Iterable[Block], outcomes: Mapping[str, Outcome]) -> None:
-        """Take over what an earlier start suggested and finished; only the rest is handed out."""
-        self._outcomes.update(outcomes)
-        for block in blocks:
-            if block.index < self._plan.blocks:
-                self._admit(block)
+    def restore(self, past: Iterable[Block | FinishedTrial]) -> None:
+        """Take over what earlier starts suggested and finished; only the rest is handed out.
+
+        Args:
+            past: blocks and finished trials in the order in which they came about: the sampler
+                is brought back to where it was by the same asking and telling.
+        """
+        for each in past:
+            if isinstance(each, FinishedTrial):
+                self._outcomes[each.trial.key] = each.outcome
+                self._tell_if_known(each.trial.block)
+            elif each.index < self._plan.blocks:
+                self._source.replay(each.index, each.config)
+                self._admit(each)
+        for index, trials in self._blocks.items():
+            self._units[index] = self._split(trials)
 
     def next(self) -> tuple[Issue, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
@@ -179,13 +193,17 @@ class Blocks:
     def _admit(self, block: Block) -> None:
         self._blocks[block.index] = self._trials(block)
         self._untold.add(block.index)
-        missing = [t for t in self._blocks[block.index] if t.key not in self._outcomes]
-        units = {
-            group: deque(trial for trial in missing if trial.arm.hardware in group.hardware)
-            for group in self._groups
-        }
-        self._units[block.index] = {group: trials for group, trials in units.items() if trials}
+        self._units[block.index] = self._split(self._blocks[block.index])
         self._tell_if_known(block.index)
+
+    def _split(self, trials: Sequence[Trial]) -> dict[LaneGroup, deque[Trial]]:
+        """A block's trials without an outcome, by the group of lanes that runs them."""
+        units: dict[LaneGroup, deque[Trial]] = {}
+        for trial in trials:
+            if trial.key not in self._outcomes:
+                group = next(g for g in self._groups if trial.arm.hardware in g.hardware)
+                units.setdefault(group, deque()).append(trial)
+        return units
 
     def _trials(self, block: Block) -> tuple[Trial, ...]:
         """The block's trials in the order to run them.

@@ -5,50 +5,99 @@ Exit codes: 0 complete; 1 complete with failed trials; 2 the spec or the command
 that `--help` answers at once.
 """
 
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-import sys
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Literal, ParamSpec
 
 import click
 
 from orchestrator import __version__
+from orchestrator.home import sweep_home
+from orchestrator.refusal import Refusal
 
 if TYPE_CHECKING:
-    from orchestrator.spec import SweepSpec
+    from orchestrator.plan import Plan
 
-Parameters = ParamSpec("Parameters")
+COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
+"""Exit codes."""
 
-REFUSED = 2
-"""The exit code of a wrong spec or command line."""
+_LARGE = 500
+"""Trials beyond which a person at a terminal is asked before a sweep starts."""
 
-_SET_HELP = "Override a key of the spec, such as settings.epochs=2. May be repeated."
-_ADDRESS_HELP = "Address of a running Ray cluster; without it the sweep runs on this machine."
+_Parameters = ParamSpec("_Parameters")
+_Format = Literal["text", "markdown", "json", "csv"]
 
 
-class Refused(click.ClickException):
-    """What the user has to change; printed without a traceback."""
+class _Refused(click.ClickException):
+    """What the user has to change, without a traceback."""
 
     exit_code = REFUSED
 
 
-def refusing(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """Turn the errors that a user can act on into messages and exit code 2."""
+def _refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
+    """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
 
     @functools.wraps(command)
-    def wrapped(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        from orchestrator import refusals  # noqa: PLC0415
-
+    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
         try:
-            command(*args, **kwargs)
-        except refusals.Refusal as refusal:
-            raise Refused(str(refusal)) from refusal
+            code = command(*args, **kwargs)
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = COMPLETE
+        except Exception as error:
+            if not isinstance(error, _refusals()):
+                raise
+            raise _Refused(str(error)) from error
+        raise SystemExit(code or COMPLETE)
 
     return wrapped
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    """Errors whose message tells a user what to do."""
+    from orchestrator.cluster import ClusterError
+    from orchestrator.journal import JournalError
+    from orchestrator.problems import SpecError
+    from orchestrator.report import BaselineError
+    from orchestrator.tracking.errors import LeaseHeld, NotRecorded, SweepNotFound, TrackingError
+    from workloads.failures import DataError
+
+    return (
+        Refusal,
+        SpecError,
+        BaselineError,
+        ClusterError,
+        DataError,
+        JournalError,
+        LeaseHeld,
+        NotRecorded,
+        SweepNotFound,
+        TrackingError,
+    )
+
+
+_spec_argument = click.argument("spec", type=click.Path(path_type=Path))
+_set_option = click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Override a key of the spec, such as settings.epochs=2; may be repeated.",
+)
+_address_option = click.option(
+    "--address",
+    metavar="ADDR",
+    help="Address of a running Ray cluster; without it, this machine alone is used.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -58,12 +107,13 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help=_SET_HELP)
-@click.option("--address", metavar="ADDR", help=_ADDRESS_HELP)
+@_spec_argument
+@_set_option
+@_address_option
 @click.option("--fresh", is_flag=True, help="Start anew, beside the trials that are there.")
 @click.option("--retry-failed", is_flag=True, help="Do failed trials again.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a large sweep.")
+@_refusing
 def run(
     spec: Path,
     overrides: tuple[str, ...],
@@ -71,5 +121,172 @@ def run(
     fresh: bool,
     retry_failed: bool,
     yes: bool,
+) -> int:
+    """Run the sweep of a SPEC file, or what is missing of it, and print its report."""
+    from orchestrator import report
+    from orchestrator.home import SweepFolder
+    from orchestrator.output import quiet
+    from orchestrator.plan import describe_plan
+    from orchestrator.progress import make_view
+    from orchestrator.spec import load
+    from orchestrator.stopping import StopSignal
+    from orchestrator.sweep import RunOptions, run_sweep
+    from orchestrator.tracking import tracking_uri
+
+    loaded = load(spec, overrides)
+    home = sweep_home()
+    options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
+    log = SweepFolder(home, loaded.name).log
+    with quiet(log) as console:
+
+        def stopping() -> None:
+            console.print("Stopping; a second Ctrl-C stops at once.")
+
+        def confirm(plan: Plan, missing: int) -> None:
+            done = f", {plan.trials - missing} of them done" if missing < plan.trials else ""
+            console.print(describe_plan(plan, loaded.name) + done)
+            console.print(f"trials go to {options.tracking_uri}; other output to {log}")
+            if missing > _LARGE and not yes and console.is_terminal:
+                click.confirm(f"Run {missing} trials?", abort=True, err=True)
+
+        with StopSignal(stopping) as stop:
+            ended = run_sweep(
+                loaded,
+                options,
+                stop=stop,
+                view=functools.partial(make_view, console),
+                confirm=confirm,
+            )
+    if ended.stopped:
+        done = len(ended.record.trials)
+        command = " ".join(["rnnsweep run", str(spec), *(f"--set {each}" for each in overrides)])
+        click.echo(
+            f"Stopped: {done} of {ended.record.expected_trials} trials are done and recorded. "
+            f"To go on: {command}",
+            err=True,
+        )
+        return STOPPED
+    summary = report.summarise(ended.record, loaded.baseline)
+    click.echo(report.render(summary, "text", width=_width()), nl=False)
+    bad = sum(trial.status in ("failed", "wrong_kernel") for trial in ended.record.trials)
+    return WITH_FAILURES if bad else COMPLETE
+
+
+@main.command()
+@_spec_argument
+@_set_option
+@_address_option
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_refusing
+def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
+    """Say what would run where, what cannot and why; run nothing."""
+    from orchestrator import cluster
+    from orchestrator.hardware import classify
+    from orchestrator.plan import describe_plan, make_plan
+    from orchestrator.spec import load
+
+    loaded = load(spec, overrides)
+    with contextlib.ExitStack() as stack:
+        nodes = cluster.this_machine()
+        if address is not None:
+            nodes = stack.enter_context(cluster.connect(address))
+        laid = make_plan(loaded, classify(nodes))
+    if form == "json":
+        click.echo(
+            json.dumps({"format": "rnnsweep-plan", "version": 1, **laid.as_json()}, indent=2)
+        )
+    else:
+        click.echo(describe_plan(laid, loaded.name))
+
+
+@main.command()
+@click.argument("sweep", required=False)
+@_refusing
+def status(sweep: str | None) -> None:
+    """Say how far sweeps of this home are; SWEEP narrows it to one."""
+    from orchestrator.status import describe_sweeps
+
+    click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
+
+
+@main.command()
+@click.argument("sweep")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json", "csv"]),
+    default="text",
+    show_default=True,
+)
+@click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
+@click.option("--generation", type=click.IntRange(min=1), help="One before the latest --fresh.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
+@_refusing
+def report(
+    sweep: str, form: _Format, baseline: str | None, generation: int | None, output: Path | None
 ) -> None:
-    """Run a sweep, or finish it, and print its report."""
+    """Report on a SWEEP, as its tracking store has it."""
+    from orchestrator import report as reports
+    from orchestrator.tracking import tracking_uri
+    from orchestrator.tracking.reading import read_sweep
+
+    record = read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
+    text = reports.render(reports.summarise(record, baseline), form, width=_width())
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {output}", err=True)
+
+
+@main.command()
+@_address_option
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_refusing
+def hardware(address: str | None, form: str) -> None:
+    """Say what the cluster, or this machine, is made of."""
+    from orchestrator import cluster
+    from orchestrator.hardware import classify, describe_hardware, hardware_json
+
+    with contextlib.ExitStack() as stack:
+        nodes = cluster.this_machine()
+        if address is not None:
+            nodes = stack.enter_context(cluster.connect(address))
+        classes = classify(nodes)
+    if form == "json":
+        click.echo(json.dumps(hardware_json(classes), indent=2))
+    else:
+        click.echo(describe_hardware(classes))
+
+
+@main.command()
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@_refusing
+def workloads(form: str) -> None:
+    """List workloads, their settings, implementations, and what each can run here."""
+    from orchestrator import catalogue, cluster
+    from orchestrator.hardware import classify
+
+    classes = classify(cluster.this_machine())
+    if form == "json":
+        click.echo(json.dumps(catalogue.as_json(classes), indent=2))
+    else:
+        click.echo(catalogue.as_text(classes), nl=False)
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True)
+@_refusing
+def ui(port: int, host: str) -> int:
+    """Serve the MLflow UI on this home's store, or say where the tracking server is."""
+    from orchestrator.tracking import tracking_uri
+    from orchestrator.ui import serve
+
+    return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
+
+
+def _width() -> int:
+    """The terminal's columns, 100 elsewhere; never so few that a table cannot stand."""
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))

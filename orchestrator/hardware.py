@@ -6,6 +6,7 @@ a GPU or its driver is missing.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import re
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pynvml
@@ -120,6 +122,40 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     ]
     classes += [HardwareClass(name, "gpu", tuple(found)) for name, found in sorted(gpus.items())]
     return tuple(classes)
+
+
+def describe_hardware(classes: Iterable[HardwareClass]) -> str:
+    """Hardware classes and their nodes, for a person."""
+    lines: list[str] = []
+    for each in classes:
+        lines.append(f"{each.device}  {each.name}")
+        for node in each.nodes:
+            profile = node.profile
+            gpus = f", {_counted(len(profile.gpus), 'GPU')}" if profile.gpus else ""
+            lines.append(
+                f"     {profile.hostname}: {_counted(node.cpus, 'CPU')}, "
+                f"{profile.memory_mib} MiB{gpus}, {profile.system}, Python {profile.python}"
+            )
+    return "\n".join(lines)
+
+
+def hardware_json(classes: Iterable[HardwareClass]) -> dict[str, Any]:
+    """Hardware classes and their nodes as one versioned object."""
+    return {
+        "format": "rnnsweep-hardware",
+        "version": 1,
+        "classes": [
+            {
+                "name": each.name,
+                "slug": each.slug,
+                "device": each.device,
+                "nodes": [
+                    {"id": node.id, **dataclasses.asdict(node.profile)} for node in each.nodes
+                ],
+            }
+            for each in classes
+        ],
+    }
 
 
 def _without_gpus(nodes: list[Node]) -> list[Node]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from orchestrator.lock import hold
 
 
 def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -25,6 +28,19 @@ class SweepFolder:
         """`HOME/sweeps/NAME`."""
         return self.home / "sweeps" / self.name
 
+    @property
+    def log(self) -> Path:
+        """Where Ray's and everybody else's output goes."""
+        return self.path / "run.log"
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """One driver at a time for all generations of a name.
+
+        Raises:
+            JournalLocked: another process holds it.
+        """
+        return hold(self.path)
+
     def generation(self, number: int) -> Path:
         """`HOME/sweeps/NAME/NUMBER`."""
         return self.path / str(number)
@@ -33,4 +49,5 @@ class SweepFolder:
         """The highest generation that has a folder; 0 if there is none."""
         if not self.path.is_dir():
             return 0
-        return max((int(each.name) for each in self.path.iterdir() if each.name.isdigit()), default=0)
+        numbers = [int(each.name) for each in self.path.iterdir() if each.name.isdigit()]
+        return max(numbers, default=0)

@@ -40,6 +40,26 @@ class Plan:
         """Blocks × arms × repeats."""
         return self.blocks * len(self.possible) * self.repeats
 
+    def as_json(self) -> dict[str, Any]:
+        """The plan as plain JSON data."""
+        return {
+            "arms": [
+                {"implementation": arm.implementation, "hardware": arm.hardware}
+                for arm in self.arms
+            ],
+            "impossible": [
+                {
+                    "implementation": each.arm.implementation,
+                    "hardware": each.arm.hardware,
+                    "reason": each.reason,
+                }
+                for each in self.impossible
+            ],
+            "blocks": self.blocks,
+            "repeats": self.repeats,
+            "trials": self.trials,
+        }
+
 
 def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
     """Lay the spec's arms (implementations × hardware) over the hardware that is present.
@@ -77,9 +97,7 @@ def _why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
     return f"no node is of this class; present: {present}"
 
 
-def _why_ineligible(
-    spec: SweepSpec, implementation: str, hardware: HardwareClass
-) -> str | None:
+def _why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:
     workload = registry.find(spec.workload)
     builtin = workload.settings_model is not None
     parsed = implementations.parse(implementation, known_only=builtin)
@@ -98,3 +116,17 @@ def _variants(spec: SweepSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
     for name, dimension in spec.search.space.items():
         for choice in dimension.choices if isinstance(dimension, Choices) else ():
             yield {**fixed, name: choice}, f" (the space has {name}: {choice})"
+
+
+def describe_plan(plan: Plan, name: str) -> str:
+    """The plan for a person: what runs where, what cannot and why, and how much it is."""
+    lines = [f"sweep {name}: {plan.blocks} blocks × {len(plan.possible)} arms"]
+    if plan.repeats > 1:
+        lines[0] += f" × {plan.repeats} repeats"
+    lines[0] += f" = {plan.trials} trials"
+    for planned in plan.possible:
+        nodes = len(planned.hardware.nodes)
+        where = "" if nodes == 1 else f" ({nodes} nodes)"
+        lines.append(f"  runs   {planned.arm}{where}")
+    lines += [f"  cannot {each.arm}: {each.reason}" for each in plan.impossible]
+    return "\n".join(lines)

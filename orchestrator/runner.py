@@ -10,7 +10,7 @@ import platform
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,12 @@ class Watched:
             case protocol.Failure(kind, message, detail):
                 self.failure = FailureRecord(kind, message, detail)
 
+    def keep_output(self, tail: str) -> None:
+        """Put the trainer's last output beside a failure that it reported itself."""
+        if self.failure is not None and tail not in self.failure.output_tail:
+            both = f"{self.failure.output_tail.strip()}\n{tail}".strip()
+            self.failure = replace(self.failure, output_tail=both)
+
     def outcome(self) -> Outcome:
         """The outcome, once the trial has ended."""
         outside = {
@@ -195,6 +201,7 @@ def run_trial(
             watched.take(event)
             if isinstance(event, protocol.Epoch):
                 yield event
+        watched.keep_output(trainer.output_tail())
         watched.ended = True
         return
     except TrialFailed as failure:

@@ -108,7 +108,9 @@ class Suggester:
                 return samplers.NSGAIISampler(seed=seed)
             case "qmc":
                 return samplers.QMCSampler(
-                    seed=derive_seed(self._seed, "suggest"), scramble=True, warn_independent_sampling=False
+                    seed=derive_seed(self._seed, "suggest"),
+                    scramble=True,
+                    warn_independent_sampling=False,
                 )
             case "gp":
                 return samplers.GPSampler(seed=seed)

@@ -2,39 +2,246 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import yaml
 
-from orchestrator import __version__, cluster
+from orchestrator import __version__, cluster, report, resume
 from orchestrator.blocks import Blocks
-from orchestrator.hardware import Node, classify
+from orchestrator.hardware import classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import (
-    BlockSuggested,
-    Journal,
-    SessionEnded,
-    SessionStarted,
-    SweepOpened,
-    SweepState,
-    TrialFinished,
-    replay,
-)
+from orchestrator.journal import Journal, SessionEnded, SessionStarted
 from orchestrator.objectives import arms_read
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, make_plan
+from orchestrator.progress import PlainLines
 from orchestrator.recorder import Recorder
+from orchestrator.refusal import Refusal
 from orchestrator.report.records import SweepRecord
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped, StopSignal
 from orchestrator.suggest import Suggester
-from orchestrator.trial import FinishedTrial, Outcome, SweepIdentity, Trial
-from workloads import registry
+from orchestrator.tracking.lease import Owner
+from orchestrator.tracking.opening import SweepOpening
+from orchestrator.trial import Block, FinishedTrial, SweepIdentity
+
+_LEARNING = ("tpe", "nsga2", "gp")
+"""Samplers that suggest better the more they have been told."""
+
+_DRAIN_S = 300.0
+"""How long a sweep that has ended waits for its tracking store."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a sweep is to be run, as opposed to what it is."""
+
+    home: Path
+    tracking_uri: str
+    address: str | None = None
+    fresh: bool = False
+    retry_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a start of a sweep ended. `record` is what the tracking store now has."""
+
+    record: SweepRecord
+    stopped: bool
+
+
+class NothingToRun(Refusal):
+    """No arm of the spec can run here, or an objective reads one that cannot."""
+
+
+def run_sweep(
+    spec: SweepSpec,
+    options: RunOptions,
+    *,
+    stop: StopSignal,
+    view: Callable[[Plan], PlainLines],
+    confirm: Callable[[Plan, int], None],
+) -> Ended:
+    """Run a sweep, or what is missing of it.
+
+    Args:
+        spec: the sweep.
+        options: where, and whether to start anew.
+        stop: set when the user wants to stop.
+        view: makes what shows the progress.
+        confirm: called with the plan and the number of missing trials before anything runs;
+            raises to decline.
+
+    Raises:
+        Refusal: nothing was run, and the message says what to change.
+    """
+    folder = SweepFolder(options.home, spec.name)
+    with ExitStack() as stack:
+        stack.enter_context(folder.lock())
+        nodes = cluster.this_machine()
+        if options.address is not None:
+            nodes = stack.enter_context(cluster.connect(options.address))
+        plan = make_plan(spec, classify(nodes))
+        expect_runnable(spec, plan)
+
+        recorder = stack.enter_context(
+            Recorder(options.tracking_uri, options.home, folder.path / "recorder.log")
+        )
+        found = recorder.find(spec.name)
+        number = resume.generation(folder, found, fresh=options.fresh)
+        identity = resume.identify(spec, number)
+        journal = stack.enter_context(Journal.open(folder.generation(number)))
+        records = resume.take_over(journal, found, identity, spec)
+        stored = recorder.open(_opening(spec, plan, identity, options.home))
+        state = resume.agree(journal, records, stored)
+        for each in resume.unrecorded(state, stored):
+            recorder.put(each)
+
+        past = list(resume.past(state, retry_failed=options.retry_failed))
+        missing = plan.trials - resume.count_done(identity, plan, past)
+        stopped = False
+        if missing:
+            confirm(plan, missing)
+            if options.address is None:
+                stop.check()
+                nodes = stack.enter_context(cluster.connect(None))
+                plan = make_plan(spec, classify(nodes))
+            journal.append(_session_started(plan))
+            with view(plan) as watcher:
+                start = _Start(spec, identity, plan, past, journal, recorder, watcher)
+                stopped = _run_missing(start, stop)
+            journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
+        return Ended(_conclude(recorder, spec, stopped=stopped), stopped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What one start of a sweep works with, once Ray is there."""
+
+    spec: SweepSpec
+    identity: SweepIdentity
+    plan: Plan
+    past: Sequence[Block | FinishedTrial]
+    journal: Journal
+    recorder: Recorder
+    watcher: PlainLines
+
+
+def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
+    """Refuse a plan in which no arm can run, or an objective reads arms that cannot.
+
+    Raises:
+        NothingToRun: with every reason.
+    """
+    reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
+    if not plan.possible:
+        raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
+    for metric, objective in spec.search.objectives.items():
+        if not arms_read(objective, plan.arms):
+            raise NothingToRun(
+                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
+                f"an arm that can run here; these cannot\n{reasons}"
+            )
+
+
+def _run_missing(start: _Start, stop: StopSignal) -> bool:
+    """Run what has no outcome yet; whether a signal stopped it."""
+    from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
+
+    groups = make_lanes(start.plan)
+    lanes = [lane for group in groups for lane in group.lanes]
+    blocks = Blocks(
+        start.identity,
+        start.plan,
+        groups,
+        objectives=start.spec.search.objectives,
+        source=Suggester(start.spec.search, start.spec.seed),
+        open_limit=_open_blocks(start.spec, len(lanes)),
+    )
+    blocks.restore(start.past)
+    for each in start.past:
+        if isinstance(each, FinishedTrial):
+            start.watcher.restored(each.trial, each.outcome)
+    session = Session(
+        start.spec,
+        blocks,
+        start.journal,
+        start.recorder.put,
+        start.watcher,
+        start.identity.data_digest,
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
+            run_trials(session, lanes, folder=Path(scratch), python_path=_python_path(), stop=stop)
+    except Stopped:
+        return True
+    return False
+
+
+def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
+    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
+
+    One block more than there are lanes keeps every node busy while the last arms of a block
+    run; samplers that do not learn have nothing to wait for.
+    """
+    if spec.search.open_blocks is not None:
+        return spec.search.open_blocks
+    return lanes + 1 if spec.search.sampler in _LEARNING else None
+
+
+def _opening(spec: SweepSpec, plan: Plan, identity: SweepIdentity, home: Path) -> SweepOpening:
+    body = spec.model_dump(mode="json", exclude_unset=True)
+    return SweepOpening(
+        identity=identity,
+        spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
+        plan=plan.as_json(),
+        objectives={name: each.direction for name, each in spec.search.objectives.items()},
+        arms=plan.arms,
+        impossible=plan.impossible,
+        blocks=plan.blocks,
+        repeats=plan.repeats,
+        owner=Owner.here(),
+        home=home,
+    )
+
+
+def _session_started(plan: Plan) -> SessionStarted:
+    return SessionStarted(
+        at_s=time.time(),
+        pid=os.getpid(),
+        host=platform.node(),
+        version=__version__,
+        blocks=plan.blocks,
+        repeats=plan.repeats,
+        arms=list(plan.arms),
+    )
+
+
+def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRecord:
+    """Wait until everything is recorded, read it back, and leave the report with it."""
+    recorder.drain(_DRAIN_S)
+    record = recorder.read(spec.name)
+    summary = report.summarise(record, spec.baseline)
+    recorder.close(
+        "stopped" if stopped else "complete",
+        {
+            "report.md": report.render(summary, "markdown"),
+            "report.txt": report.render(summary, "text"),
+            "report.json": report.render(summary, "json"),
+        },
+    )
+    return record
+
+
+def _python_path() -> tuple[str, ...]:
+    """Where users' own workloads are found: as in `python -m`, the current folder."""
+    return (str(Path.cwd()),)

@@ -14,7 +14,15 @@ from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classif
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.space import Objective
-from orchestrator.trial import Arm, Block, Config, FailureRecord, Outcome, SweepIdentity
+from orchestrator.trial import (
+    Arm,
+    Block,
+    Config,
+    FailureRecord,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+)
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}
 
@@ -50,6 +58,9 @@ class Told:
     def suggest(self, index: int) -> Config | None:
         self.suggested.append(index)
         return {"units": index} if index < self.configs else None
+
+    def replay(self, index: int, config: Config) -> None:
+        assert config == {"units": index}
 
     def tell(self, index: int, values: Sequence[float] | None) -> None:
         assert index not in self.told, "told twice"
@@ -259,19 +270,20 @@ def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     hardware = classify([node("a"), node("b", cpu_model="CPU B"), node("c")])
     laid = plan(hardware, blocks=3, repeats=3, implementations=2)
     before = blocks_of(laid, open_limit=open_limit)
-    known: list[Block] = []
+    past: list[Block | FinishedTrial] = []
     outcomes: dict[str, Outcome] = {}
     out: list[Issue] = []
     while len(outcomes) < cut and not before.done:
         while (found := before.next()) is not None:
             out.append(found[0])
-            known += [found[1]] if found[1] else []
+            past += [found[1]] if found[1] else []
         issue = out.pop(rng.randrange(len(out)))
         outcomes[issue.trial.key] = complete()
+        past.append(FinishedTrial(issue.trial, complete()))
         before.finish(issue, complete())
     source = Told()
     after = blocks_of(laid, source, open_limit=open_limit)
-    after.restore(known, outcomes)
+    after.restore(past)
     assert after.finished == len(outcomes)
     rest = [issue.trial.key for issue in drain(after)]
     assert not set(rest) & set(outcomes)

@@ -1,0 +1,52 @@
+# Two commands for a newcomer: `make demo` and `make test`. The rest is in README.md.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint lock benchmark-overhead benchmark-fit clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
+	$(BIN)/rnnsweep run sweeps/quickstart.yaml
+
+test: $(VENV)/.dev lint ## install with the test tools; lint, types, import contract, all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## formatting, lint, types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark-overhead: $(VENV)/.dev ## milliseconds per trial of the whole path, beside plain Tune
+	$(BIN)/python -m tests.benchmarks.overhead
+
+benchmark-fit: $(VENV)/.dev ## a trial's timed epochs beside a bare Keras script
+	$(BIN)/python -m tests.benchmarks.fit_overhead
+
+lock: $(VENV)/.dev ## pin the dependencies anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
+		pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --extra dev \
+		-c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean: ## remove .venv, caches and this folder's sweeps
+	rm -rf $(VENV) rnnsweep-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "rnnsweep needs Python 3.11 or newer; set PYTHON="'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@ $(VENV)/.run

@@ -1,0 +1,139 @@
+"""What earlier starts left: which sweep this is, whether it still is the same, what is done.
+
+The journal beside the driver is written first and read first; the tracking store carries whole
+outcomes, so that either is rebuilt from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from orchestrator.home import SweepFolder
+from orchestrator.journal import (
+    BlockSuggested,
+    Journal,
+    Record,
+    SweepState,
+    TrialFinished,
+    rebuild,
+    replay,
+)
+from orchestrator.plan import Plan
+from orchestrator.refusal import Refusal
+from orchestrator.spec import SweepSpec
+from orchestrator.tracking.opening import FoundSweep
+from orchestrator.trial import Block, FinishedTrial, SweepIdentity, make_trial
+from workloads import registry
+
+
+class Incomparable(Refusal):
+    """The spec is another sweep than the one that has this name."""
+
+
+def generation(folder: SweepFolder, found: FoundSweep | None, *, fresh: bool) -> int:
+    """The generation to go on with: the latest one known here or in the store, or a new one."""
+    latest = max(folder.latest(), found.identity.generation if found else 0)
+    return latest + 1 if fresh else max(latest, 1)
+
+
+def identify(spec: SweepSpec, number: int) -> SweepIdentity:
+    """The identity of generation `number` of a spec's sweep; reads the data's digest."""
+    settings = spec.written_settings()
+    return SweepIdentity(
+        name=spec.name,
+        generation=number,
+        workload=spec.workload,
+        settings=settings,
+        search=spec.comparable_search(),
+        seed=spec.seed,
+        data_digest=registry.find(spec.workload).data_digest(settings),
+    )
+
+
+def take_over(
+    journal: Journal, found: FoundSweep | None, identity: SweepIdentity, spec: SweepSpec
+) -> list[Record]:
+    """Make the journal one of this sweep: as it is, rebuilt from the store, or new.
+
+    Returns:
+        The records that the journal now has.
+
+    Raises:
+        Incomparable: the trials that are there are those of another spec.
+    """
+    state = replay(journal.records)
+    if state is not None:
+        _expect_same(state.identity, identity)
+        return list(journal.records)
+    finished: Sequence[FinishedTrial] = ()
+    if found is not None and found.identity.generation == identity.generation:
+        _expect_same(found.identity, identity)
+        finished = found.finished
+    records = rebuild(identity, spec.model_dump(mode="json"), finished)
+    for record in records:
+        journal.append(record)
+    return records
+
+
+def agree(journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]) -> SweepState:
+    """Add to the journal what only the store has: trials that ended under another home."""
+    state = replay(records)
+    assert state is not None  # take_over saw to a first record
+    unknown = [each for each in stored if each.trial.key not in state.finished]
+    for record in rebuild(state.identity, state.spec, unknown)[1:]:
+        if isinstance(record, TrialFinished) or _block(record) not in state.blocks:
+            journal.append(record)
+            records.append(record)
+    return replay(records) or state
+
+
+def unrecorded(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
+    """Trials whose outcome the store lacks, or has of an earlier try only."""
+    there = {each.trial.key: each.outcome.ended_s for each in stored}
+    return [
+        each
+        for each in state.finished.values()
+        if there.get(each.trial.key) != each.outcome.ended_s
+    ]
+
+
+def past(state: SweepState, *, retry_failed: bool) -> Iterator[Block | FinishedTrial]:
+    """What was suggested and what finished, in order; failed trials are left out on request."""
+    for record in state.order:
+        if not isinstance(record, TrialFinished):
+            yield state.blocks[record.block]
+        elif not (retry_failed and record.finished.outcome.status == "failed"):
+            yield record.finished
+
+
+def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:
+    """How many trials of the plan have an outcome."""
+    blocks: list[Block] = []
+    finished: set[str] = set()
+    for each in events:
+        if isinstance(each, FinishedTrial):
+            finished.add(each.trial.key)
+        elif each.index < plan.blocks:
+            blocks.append(each)
+    return sum(
+        make_trial(identity, block, arm, repeat).key in finished
+        for block in blocks
+        for arm in plan.arms
+        for repeat in range(plan.repeats)
+    )
+
+
+def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
+    changes = before.differences(now)
+    if changes:
+        raise Incomparable(
+            f"sweep {now.name!r}: expected the workload, settings, space, objectives, seed and "
+            "data that its trials have, received\n"
+            + "\n".join(f"  {change}" for change in changes)
+            + "\nTrials before and after would not be comparable: give the sweep another name, "
+            "or start anew beside it with --fresh. (More configs, arms or repeats extend it.)"
+        )
+
+
+def _block(record: Record) -> int | None:
+    return record.block if isinstance(record, BlockSuggested) else None

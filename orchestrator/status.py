@@ -1,0 +1,68 @@
+"""How far sweeps are, from another terminal: read from their journals, without touching them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from orchestrator.home import SweepFolder
+from orchestrator.journal import SweepState, read, replay
+from orchestrator.lock import holder
+from orchestrator.progress import duration
+from orchestrator.refusal import Refusal
+
+
+class NoSuchSweep(Refusal):
+    """The home has no sweep of that name."""
+
+
+def describe_sweeps(home: Path, name: str | None) -> str:
+    """A paragraph for each sweep of the home, or for the one of that name.
+
+    Raises:
+        NoSuchSweep: there is none of that name.
+    """
+    folder = home / "sweeps"
+    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    if name is not None and name not in names:
+        known = f"; it has {', '.join(names)}" if names else "; it has none"
+        raise NoSuchSweep(
+            f"no sweep {name!r} in {home}{known}. Set RNNSWEEP_HOME to the home that has it"
+        )
+    wanted = names if name is None else [name]
+    if not wanted:
+        return f"no sweeps in {home}\n"
+    return "".join(_describe(SweepFolder(home, each)) for each in wanted)
+
+
+def _describe(folder: SweepFolder) -> str:
+    state = replay(read(folder.generation(folder.latest())))
+    if state is None or not state.sessions:
+        return f"{folder.name}: not started\n"
+    session = state.sessions[-1]
+    trials = session.blocks * session.repeats * len(session.arms)
+    outcomes = Counter(each.outcome.status for each in state.finished.values())
+    counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
+    lines = [
+        f"{state.identity.label}: {_activity(folder, state)}",
+        f"  {len(state.finished)} of {trials} trials ended ({counted or 'none yet'}), "
+        f"{len(state.blocks)} of {session.blocks} blocks suggested",
+    ]
+    for each in state.finished.values():
+        if each.outcome.failure is not None:
+            failure = each.outcome.failure
+            lines.append(
+                f"  failed: block {each.trial.block}, {each.trial.arm}: {failure.reason}: "
+                f"{failure.message}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _activity(folder: SweepFolder, state: SweepState) -> str:
+    who = holder(folder.path)
+    if who is not None:
+        return f"running ({who}), for {duration(time.time() - state.sessions[-1].at_s)}"
+    if state.ended is None:
+        return "interrupted; the same run command goes on"
+    return state.ended.state

@@ -1,0 +1,250 @@
+"""One trial in a real trainer process, and every way in which it can go wrong. No Ray."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator.runner import Job, Limits, Watched, run_trial
+from orchestrator.trainer import Trainer
+from orchestrator.trial import FailureReason, Outcome
+from workloads.implementations import parse
+from workloads.protocol import Device, TrialRequest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = "tests.workloads.examples.hostile"
+Trainers = dict[tuple[str, Device], Trainer]
+
+
+@pytest.fixture
+def trainers() -> Iterator[Trainers]:
+    held: Trainers = {}
+    yield held
+    for trainer in held.values():
+        trainer.close()
+
+
+def run(
+    trainers: Trainers,
+    name: str,
+    settings: dict[str, Any] | None = None,
+    *,
+    implementation: str = "python/noop",
+    limits: Limits | None = None,
+) -> Outcome:
+    request = TrialRequest(f"{HOSTILE}:{name}", implementation, settings or {})
+    job = Job(request, 1, time.time(), limits or Limits(60, 30), (str(ROOT),))
+    watched = Watched(job)
+    list(run_trial(job, watched, trainers))
+    return watched.outcome()
+
+
+def test_trials_share_a_warm_trainer(trainers: Trainers) -> None:
+    outcomes = [run(trainers, "noop") for _ in range(3)]
+    assert [outcome.status for outcome in outcomes] == ["complete"] * 3
+    assert [outcome.trainer_trials for outcome in outcomes] == [0, 1, 2]
+    assert outcomes[0].metrics["step_ms"] == 1.0
+    assert outcomes[0].epochs[0].metrics == {"loss": 0.0}
+    assert outcomes[0].metrics["setup_s"] >= outcomes[1].metrics["setup_s"] >= 0
+    assert len(trainers) == 1
+
+
+def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+    run(trainers, "noop", implementation="one/noop")
+    run(trainers, "noop", implementation="two/noop")
+    run(trainers, "noop", implementation="one/other+option")
+    assert set(trainers) == {("one", "cpu"), ("two", "cpu")}
+    assert trainers["one", "cpu"].trials == 2
+
+
+def test_epochs_come_as_they_happen(trainers: Trainers) -> None:
+    request = TrialRequest(f"{HOSTILE}:nan_epoch", "python/noop")
+    job = Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),))
+    watched = Watched(job)
+    epochs = run_trial(job, watched, trainers)
+    assert next(epochs).index == 0
+    assert watched.failure is None
+    assert list(epochs) == []
+    assert watched.outcome().status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("raises", "error", "the workload broke"),
+        ("raises_in_phase", "error", "broke while training"),
+        ("exits", "error", "SystemExit"),
+        ("interrupts", "error", "interrupted"),
+        ("not_possible", "not_possible", "nobody has"),
+        ("no_data", "data", "not here"),
+        ("nan_epoch", "non_finite", "nan"),
+        ("nan_result", "non_finite", "inf"),
+        ("returns_nothing", "error", "None"),
+        ("returns_words", "error", "low"),
+        ("absent", "bad_request", "absent"),
+    ],
+)
+def test_a_failure_that_the_trainer_reports_leaves_it_warm(
+    trainers: Trainers, name: str, reason: FailureReason, words: str
+) -> None:
+    outcome = run(trainers, name)
+    assert outcome.status == "failed"
+    assert outcome.failure is not None
+    assert outcome.failure.reason == reason
+    assert words in outcome.failure.message
+    assert run(trainers, "noop").trainer_trials == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("segfaults", {}, "SIGSEGV"),
+        ("dies", {"signal": "SIGKILL"}, "SIGKILL"),
+        ("dies", {"signal": "SIGABRT"}, "SIGABRT"),
+        ("leaves", {"status": 3}, "exit status 3"),
+        ("leaves", {"status": 0}, "exit status 0"),
+    ],
+)
+def test_a_trainer_that_dies_is_a_failed_trial_and_the_next_one_gets_a_new_trainer(
+    trainers: Trainers, name: str, settings: dict[str, Any], words: str
+) -> None:
+    run(trainers, "noop")
+    outcome = run(trainers, name, settings)
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert words in outcome.failure.message
+    after = run(trainers, "noop")
+    assert (after.status, after.trainer_trials) == ("complete", 0)
+
+
+def test_the_last_output_comes_with_the_failure(trainers: Trainers) -> None:
+    run(trainers, "chatters", {"mib": 1})
+    crashed = run(trainers, "segfaults")
+    assert crashed.failure is not None
+    assert "about to read address 0" in crashed.failure.output_tail
+    assert "xxxx" not in crashed.failure.output_tail, "the output of the trial before"
+    raised = run(trainers, "raises")
+    assert raised.failure is not None
+    assert "ZeroDivisionError" in raised.failure.output_tail
+
+
+def test_a_trainer_that_spins_meets_its_time_limit(trainers: Trainers) -> None:
+    outcome = run(trainers, "spins", limits=Limits(trial_s=1.0, idle_s=0.6))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "time_limit"
+    assert "limits.trial_s" in outcome.failure.message
+
+
+@pytest.mark.parametrize("name", ["sleeps", "sleeps_deaf"])
+def test_a_trainer_that_hangs_is_noticed_long_before_its_time_limit(
+    trainers: Trainers, name: str
+) -> None:
+    run(trainers, "noop")
+    pid = next(iter(trainers.values())).pid
+    outcome = run(trainers, name, limits=Limits(trial_s=600.0, idle_s=1.0))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "hung"
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:
+    limits = Limits(60, 30, memory_mib=600)
+    outcome = run(trainers, "eats_memory", {"mib": 3000}, limits=limits)
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "out_of_memory"
+    assert "600" in outcome.failure.message
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.runner._NODE_MEMORY_LIMIT", 0.0)
+    outcome = run(trainers, "sleeps")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "out_of_memory"
+    assert "node" in outcome.failure.message
+
+
+def test_prints_do_not_disturb_the_protocol(trainers: Trainers) -> None:
+    outcome = run(trainers, "prints")
+    assert outcome.status == "complete"
+    assert "loss" not in outcome.metrics
+
+
+def test_another_kernel_than_asked_is_marked(trainers: Trainers) -> None:
+    outcome = run(trainers, "other_kernel", implementation="tensorflow_like/cudnn")
+    assert outcome.status == "wrong_kernel"
+    assert outcome.kernel is not None
+    assert (outcome.kernel.asked, outcome.kernel.ran) == ("cudnn", "portable")
+
+
+def test_a_line_that_is_no_event_is_a_failure(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import sys; sys.stdin.readline(); print('hello', flush=True); sys.stdin.read()"
+    popen = subprocess.Popen
+
+    def other_program(command: list[str], **options: Any) -> Any:
+        return popen([sys.executable, "-c", program], **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", other_program)
+        outcome = run(trainers, "noop")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "protocol"
+    assert "hello" in outcome.failure.message
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_a_trainer_that_cannot_start_is_a_failure(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        outcome = run(trainers, "noop")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_a_trainer_that_died_between_two_trials_is_replaced(trainers: Trainers) -> None:
+    run(trainers, "noop")
+    (trainer,) = trainers.values()
+    os.kill(trainer.pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(trainer.pid)], timeout=5)
+    outcome = run(trainers, "noop")
+    assert (outcome.status, outcome.trainer_trials) == ("complete", 0)
+
+
+def test_a_trainer_dies_with_its_holder() -> None:
+    program = (
+        "import os, time\n"
+        "from orchestrator.trainer import Trainer\n"
+        "from workloads.implementations import parse\n"
+        "print(Trainer(parse('a/b', known_only=False), 'cpu').pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as holder:
+        assert holder.stdout is not None
+        trainer = psutil.Process(int(holder.stdout.readline()))
+        holder.kill()
+    gone, _ = psutil.wait_procs([trainer], timeout=10)
+    assert gone
+
+
+def test_gpus_are_hidden_from_a_cpu_arm() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "0,1", "PATH": os.environ["PATH"]}
+    with Trainer(parse("tensorflow/portable"), "cpu", environ=environ) as trainer:
+        assert psutil.Process(trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "-1"
