@@ -1,0 +1,67 @@
+"""What can go wrong between a sweep and its tracking store. Picklable: they cross processes."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+
+class TrackingError(RuntimeError):
+    """The store cannot be reached or used: where, what was expected and received, what to do."""
+
+    def __init__(self, place: str, expected: str, received: str, next_step: str) -> None:
+        super().__init__(place, expected, received, next_step)
+
+    def __str__(self) -> str:
+        place, expected, received, next_step = self.args
+        return f"{place}: expected {expected}, received {received}. {next_step}"
+
+
+class StoreMissing(TrackingError):
+    """A store that is a file, and the file is not there."""
+
+
+class LeaseHeld(RuntimeError):
+    """Another driver records into this sweep; `until_s` is seconds since the epoch."""
+
+    def __init__(self, sweep: str, owner: str, until_s: float) -> None:
+        super().__init__(sweep, owner, until_s)
+        self.sweep, self.owner, self.until_s = sweep, owner, until_s
+
+    def __str__(self) -> str:
+        until = datetime.datetime.fromtimestamp(self.until_s, datetime.UTC)
+        return (
+            f"sweep {self.sweep!r}: expected no other driver, but {self.owner} is recording into"
+            f" it. Stop that one first; if it is gone already, its lease ends at"
+            f" {until:%Y-%m-%d %H:%M:%S} UTC"
+        )
+
+
+class SweepNotFound(LookupError):
+    """The store has no such sweep; `nearest` are the names most like it, or all if few."""
+
+    def __init__(self, name: str, where: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(name, where, tuple(nearest))
+        self.name, self.where, self.nearest = name, where, tuple(nearest)
+
+    def __str__(self) -> str:
+        found = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
+        return (
+            f"no sweep {self.name!r} in {self.where}{found}. Name one of those, run the sweep"
+            " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
+        )
+
+
+class NotRecorded(RuntimeError):
+    """Trials that are in the journal and, for now, not in the tracking store."""
+
+    def __init__(self, trials: int, reason: str) -> None:
+        super().__init__(trials, reason)
+
+    def __str__(self) -> str:
+        trials, reason = self.args
+        what = f"{trials} finished trial{'s are' if trials != 1 else ' is'}" if trials else "all is"
+        return (
+            f"{what} safe in the journal but could not be recorded in MLflow: {reason}. Nothing is"
+            " lost: the next start of the same command records what is missing"
+        )

@@ -1,0 +1,94 @@
+"""What a driver says when it opens a sweep in the store, and what the store says of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pydantic import ConfigDict, TypeAdapter
+
+from orchestrator.report.records import Direction
+from orchestrator.tracking.lease import Owner
+from orchestrator.trial import Arm, FinishedTrial, ImpossibleArm, SweepIdentity
+
+SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOpening:
+    """All that the store is told of a sweep before its trials.
+
+    `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
+    `home` is where the driver keeps the sweep.
+    """
+
+    identity: SweepIdentity
+    spec_yaml: str
+    plan: Mapping[str, Any]
+    objectives: Mapping[str, Direction]
+    arms: tuple[Arm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+    owner: Owner
+    home: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The artifact `sweep.json`: what a report or a lost journal is rebuilt from."""
+
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, ser_json_inf_nan="constants")
+
+    identity: SweepIdentity
+    objectives: Mapping[str, Direction]
+    arms: tuple[Arm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+    version: int = 1
+
+
+manifest_adapter: TypeAdapter[Manifest] = TypeAdapter(Manifest)
+
+
+def manifest_of(opening: SweepOpening) -> Manifest:
+    """The part of an opening that is read back."""
+    return Manifest(
+        opening.identity,
+        opening.objectives,
+        opening.arms,
+        opening.impossible,
+        opening.blocks,
+        opening.repeats,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSweep:
+    """A sweep's latest generation, as the store has it: enough to go on without a journal."""
+
+    manifest: Manifest
+    spec_yaml: str
+    state: SweepState
+    finished: tuple[FinishedTrial, ...]
+
+    @property
+    def identity(self) -> SweepIdentity:
+        """Which sweep it is, with its generation."""
+        return self.manifest.identity
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSummary:
+    """One line of a list of sweeps. `ended_s` is None while it runs."""
+
+    name: str
+    generation: int
+    run_id: str
+    state: SweepState
+    workload: str
+    started_s: float
+    ended_s: float | None

@@ -1,0 +1,191 @@
+"""Sweeps read back from a store, anywhere that it can be reached."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Iterable, Mapping
+from typing import cast, get_args
+
+from pydantic import ValidationError
+
+from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.tracking import lease, parents
+from orchestrator.tracking.children import Child, Environment, read_children
+from orchestrator.tracking.errors import StoreMissing, SweepNotFound, TrackingError
+from orchestrator.tracking.opening import (
+    FoundSweep,
+    Manifest,
+    SweepState,
+    SweepSummary,
+    manifest_adapter,
+)
+from orchestrator.tracking.store import Store, StoredRun
+
+
+def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
+    """A sweep and its finished trials; without `generation`, the latest.
+
+    `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped.
+
+    Raises:
+        SweepNotFound: the store has none of that name and generation.
+        TrackingError: the store cannot be reached or used.
+    """
+    store = Store(tracking_uri)
+    name, generation = _split(name, generation)
+    parent = _parent(store, name, generation)
+    manifest = _manifest(store, parent)
+    children, _ = read_children(store, parent)
+    records = [_trial_record(child) for child in children.values() if child.finished]
+    order = {arm: position for position, arm in enumerate(manifest.arms)}
+    records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
+    return SweepRecord(
+        name=name,
+        generation=manifest.identity.generation,
+        run_id=parent.run_id,
+        workload=manifest.identity.workload,
+        objectives=manifest.objectives,
+        arms=manifest.arms,
+        impossible=manifest.impossible,
+        blocks=manifest.blocks,
+        repeats=manifest.repeats,
+        expected_trials=manifest.blocks * len(manifest.arms) * manifest.repeats,
+        trials=tuple(records),
+        environment=_merged(
+            child.finished.outcome.environment for child in children.values() if child.finished
+        ),
+        state=_state(parent),
+    )
+
+
+def find_sweep(tracking_uri: str, name: str) -> FoundSweep | None:
+    """The latest generation of a sweep, to go on with where the journal is lost; None if new.
+
+    Raises:
+        TrackingError: the store cannot be reached or used.
+    """
+    try:
+        store = Store(tracking_uri)
+        parent = _parent(store, name, None)
+    except (StoreMissing, SweepNotFound):
+        return None
+    children, _ = read_children(store, parent)
+    finished = [child.finished for child in children.values() if child.finished]
+    finished.sort(key=lambda each: each.outcome.ended_s)
+    return FoundSweep(
+        _manifest(store, parent),
+        store.read_text(parent.run_id, parents.SPEC_FILE),
+        _state(parent),
+        tuple(finished),
+    )
+
+
+def list_sweeps(tracking_uri: str) -> list[SweepSummary]:
+    """Every sweep in the store and each of its generations, the latest started first.
+
+    Raises:
+        TrackingError: the store cannot be reached or used.
+    """
+    store = Store(tracking_uri)
+    names = {experiment_id: name for name, experiment_id in store.experiments().items()}
+    if not names:
+        return []
+    found = store.search(list(names), parents.OF_ANY_GENERATION)
+    summaries = [_summary(names[run.experiment_id], run) for run in found]
+    return sorted(summaries, key=lambda each: each.started_s, reverse=True)
+
+
+def _summary(name: str, run: StoredRun) -> SweepSummary:
+    return SweepSummary(
+        name,
+        _generation(run),
+        run.run_id,
+        _state(run),
+        run.tags.get("workload", ""),
+        run.start_ms / 1000,
+        None if run.end_ms is None else run.end_ms / 1000,
+    )
+
+
+def _split(name: str, generation: int | None) -> tuple[str, int | None]:
+    head, mark, tail = name.rpartition("#")
+    return (
+        (head, int(tail)) if generation is None and mark and tail.isdigit() else (name, generation)
+    )
+
+
+def _parent(store: Store, name: str, generation: int | None) -> StoredRun:
+    experiment = store.experiment(name)
+    runs = list(store.search([experiment], parents.OF_ANY_GENERATION)) if experiment else []
+    wanted = max(map(_generation, runs), default=1) if generation is None else generation
+    parent = parents.first(run for run in runs if _generation(run) == wanted)
+    if parent is not None:
+        return parent
+    if runs:
+        known = sorted({_generation(run) for run in runs})
+        raise SweepNotFound(f"{name}#{wanted}", store.shown, [f"{name}#{each}" for each in known])
+    names = [each for each in store.experiments() if each != "Default"]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    raise SweepNotFound(name, store.shown, near or sorted(names)[:5])
+
+
+def _manifest(store: Store, parent: StoredRun) -> Manifest:
+    text = store.read_text(parent.run_id, parents.MANIFEST_FILE)
+    try:
+        return manifest_adapter.validate_json(text)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise TrackingError(
+            f"{parents.MANIFEST_FILE} of run {parent.run_id} in {store.shown}",
+            "a sweep's manifest",
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
+            "Read this sweep with the rnnsweep that wrote it",
+        ) from error
+
+
+def _generation(run: StoredRun) -> int:
+    text = run.tags.get("generation", "")
+    return int(text) if text.isdigit() else 0
+
+
+def _state(parent: StoredRun) -> SweepState:
+    state = parent.tags.get("state", "")
+    if state not in get_args(SweepState) or (state == "running" and _is_deserted(parent)):
+        return "stopped"
+    return cast(SweepState, state)
+
+
+def _is_deserted(parent: StoredRun) -> bool:
+    until_s = float(parent.tags.get(lease.UNTIL_TAG) or 0)
+    owner = lease.Owner.parse(parent.tags.get(lease.OWNER_TAG, ""))
+    return until_s < time.time() or (owner is not None and owner.is_gone())
+
+
+def _trial_record(child: Child) -> TrialRecord:
+    assert child.finished is not None
+    trial, outcome = child.finished.trial, child.finished.outcome
+    failure = outcome.failure
+    return TrialRecord(
+        run_id=child.run.run_id,
+        trial_key=trial.key,
+        block=trial.block,
+        config=trial.config,
+        arm=trial.arm,
+        repeat=trial.repeat,
+        status=outcome.status,
+        metrics=outcome.metrics,
+        kernel=outcome.kernel,
+        failure=f"{failure.reason}: {failure.message}" if failure else "",
+        node=outcome.node,
+        trainer_trials=outcome.trainer_trials,
+    )
+
+
+def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
+    """One environment; where nodes differ, all their values."""
+    values: dict[str, dict[str, None]] = {}
+    for environment in environments:
+        for key, value in environment.items():
+            values.setdefault(key, {})[str(value)] = None
+    return {key: " | ".join(sorted(each)) for key, each in sorted(values.items())}

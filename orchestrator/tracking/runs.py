@@ -1,0 +1,284 @@
+"""A finished trial as the content of an MLflow run, and back. Pure: nothing here speaks to MLflow.
+
+Names are those of DESIGN §6. Everything is derived from the trial and its outcome, times too, so
+that writing a run again changes nothing. What people read (params, tags, metrics, curves) stands
+beside the one tag that a trial is read back from, `record`: MLflow's params are text, and its
+metrics cannot be deleted when a trial is done again.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from orchestrator.tracking.errors import TrackingError
+from orchestrator.trial import (
+    DatasetRecord,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Trial,
+    canonical,
+    digest,
+)
+from workloads.implementations import ImplementationError, parse
+
+PARENT_TAG = "mlflow.parentRunId"
+RECORD_TAG = "record"
+RECORD_FILE = "outcome.json"
+OUTPUT_FILE = "trainer_output.txt"
+EVIDENCE_FILE = "kernel_evidence.txt"
+SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
+
+# MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH, MAX_PARAM_VAL_LENGTH,
+# MAX_ENTITY_KEY_LENGTH.
+_TAG_LIMIT = 8000
+_PARAM_LIMIT = 6000
+_NAME_LIMIT = 250
+_READABLE_LIMIT = 1000
+_RECORD_VERSION = 1
+
+OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence")
+"""Tags that not every outcome has: a trial done again must not keep an earlier one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of one metric. Times are milliseconds since the epoch."""
+
+    name: str
+    value: float
+    at_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunContent:
+    """All that an MLflow run says of a trial. `texts` are artifacts by path."""
+
+    name: str
+    start_ms: int
+    end_ms: int
+    status: Literal["FINISHED", "FAILED"]
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    points: tuple[Point, ...]
+    dataset: DatasetRecord | None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    __pydantic_config__: ClassVar = ConfigDict(
+        strict=True, extra="forbid", ser_json_inf_nan="constants"
+    )
+
+    trial: Trial
+    outcome: Outcome  # without its environment, which many trials share
+    environment: str
+    version: int = _RECORD_VERSION
+
+
+_record: TypeAdapter[_Record] = TypeAdapter(_Record)
+
+
+def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
+    """What MLflow is told of a trial."""
+    trial, outcome = finished.trial, finished.outcome
+    record, texts = _record_tag(finished)
+    if outcome.failure is not None:
+        failure = outcome.failure
+        texts[OUTPUT_FILE] = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
+    if outcome.kernel is not None and len(outcome.kernel.evidence) > _READABLE_LIMIT:
+        texts[EVIDENCE_FILE] = outcome.kernel.evidence
+    return RunContent(
+        name=run_name(identity, trial),
+        start_ms=_ms(outcome.started_s),
+        end_ms=_ms(outcome.ended_s),
+        status="FAILED" if outcome.status == "failed" else "FINISHED",
+        params=_params(identity, finished),
+        tags=_tags(identity, finished) | {RECORD_TAG: record},
+        points=tuple(_points(outcome)),
+        dataset=outcome.dataset,
+        texts=texts,
+    )
+
+
+def finished_trial(
+    text: str, environments: Mapping[str, Mapping[str, str | int | float | bool | None]]
+) -> FinishedTrial:
+    """The trial in a `record` tag (or in the artifact that stands for it).
+
+    Epochs are absent where they did not fit into the tag: MLflow has their curves.
+
+    Args:
+        text: the tag's value.
+        environments: the parent run's environments, by digest.
+
+    Raises:
+        TrackingError: it is no record, or one of a later version.
+    """
+    try:
+        record = _record.validate_json(text)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"]))
+        raise TrackingError(
+            f"tag {RECORD_TAG} of a trial's run",
+            f"a record of version {_RECORD_VERSION} or older",
+            f"{place or 'text'}: {problem['msg']}",
+            "Read this sweep with the newer rnnsweep that wrote it, or delete the run",
+        ) from error
+    environment = environments.get(record.environment, {})
+    return FinishedTrial(record.trial, replace(record.outcome, environment=environment))
+
+
+def environment_digest(finished: FinishedTrial) -> str:
+    """The name of a trial's environment among the parent run's artifacts."""
+    return digest(finished.outcome.environment)
+
+
+def fingerprint(finished: FinishedTrial) -> str:
+    """What tells two outcomes of one trial apart."""
+    outcome = finished.outcome
+    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {outcome.ended_s}"
+
+
+def run_name(identity: SweepIdentity, trial: Trial) -> str:
+    """For people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
+    known = {**identity.settings, **trial.config}
+    config = dict(trial.config)
+    words = [str(known["cell"])] if "cell" in known else []
+    config.pop("cell", None)
+    if "units" in config:
+        words.append(f"{config.pop('units')}×{known.get('layers', 1)}")
+        config.pop("layers", None)
+    words += [f"{key} {_short(value)}" for key, value in config.items()]
+    head = _cut(" ".join(words) or f"block {trial.block}", 80)
+    parts = [head, trial.arm.implementation, trial.arm.hardware]
+    if trial.repeat:
+        parts.append(f"repeat {trial.repeat}")
+    return _cut(" · ".join(parts), _NAME_LIMIT)
+
+
+def entity_name(name: str) -> str:
+    """`name` as MLflow takes it: some characters and every path-like form are refused there."""
+    clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
+    if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
+        clean = clean.replace("/", "_").replace(".", "_") or "_"
+    return clean
+
+
+def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
+    """The `record` tag, and the artifact that holds it where it is too long for a tag."""
+    whole = _Record(
+        finished.trial,
+        replace(finished.outcome, environment={}),
+        environment_digest(finished),
+    )
+    without_epochs = replace(whole, outcome=replace(whole.outcome, epochs=()))
+    for record in (whole, without_epochs):
+        text = _record.dump_json(record)
+        if len(text) <= _TAG_LIMIT:  # bytes, as some databases count
+            return text.decode(), {}
+    return RECORD_FILE, {RECORD_FILE: _record.dump_json(whole).decode()}
+
+
+def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
+    trial, dataset = finished.trial, finished.outcome.dataset
+    params = {
+        "workload": identity.workload,
+        **_implementation_params(trial.arm.implementation),
+        "repeat": str(trial.repeat),
+        "seed": str(trial.seed),
+    }
+    for key, value in {**identity.settings, **trial.config}.items():
+        # A workload may call a setting "seed": the trial's own keeps the plain name.
+        name = f"settings.{key}" if key in params else key
+        params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
+    if dataset is not None:
+        # A param cannot change: the setting's text wins, so that a failed attempt, which may
+        # know no data, and a later one agree.
+        params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
+    return params
+
+
+def _implementation_params(text: str) -> dict[str, str]:
+    try:
+        implementation = parse(text, known_only=False)
+    except ImplementationError:
+        return {}
+    return {
+        "backend": implementation.backend,
+        "kernel": implementation.kernel,
+        "jit": _text(implementation.jit),
+    }
+
+
+def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
+    trial, outcome = finished.trial, finished.outcome
+    tags = {
+        **SOURCE_TAGS,
+        "sweep": identity.label,
+        "block": str(trial.block),
+        "arm": str(trial.arm),
+        "implementation": trial.arm.implementation,
+        "hardware": trial.arm.hardware,
+        "node": outcome.node,
+        "trial_key": trial.key,
+        "config": _cut(canonical(trial.config), _TAG_LIMIT),
+        "outcome": outcome.status,
+        "attempt": str(outcome.attempt),
+        "trainer_trials": str(outcome.trainer_trials),
+        "environment": environment_digest(finished),
+    }
+    if outcome.kernel is not None:
+        tags["kernel_ran"] = _cut(outcome.kernel.ran, _READABLE_LIMIT)
+        tags["kernel_evidence"] = _cut(outcome.kernel.evidence, _READABLE_LIMIT)
+    if outcome.failure is not None:
+        failure = f"{outcome.failure.reason}: {outcome.failure.message}"
+        tags["failure"] = _cut(failure, _READABLE_LIMIT)
+    return tags
+
+
+def _points(outcome: Outcome) -> Iterator[Point]:
+    """The curves, then the final values.
+
+    MLflow shows the value with the highest (step, time). So a final value of a name that has a
+    curve goes to the curve's last step with the trial's end as its time.
+    """
+    clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()
+    for epoch in outcome.epochs:
+        clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
+        last_step = max(last_step, epoch.index)
+        values = {**epoch.metrics, "epoch_s": epoch.seconds}
+        if epoch.validate_s is not None:
+            values["epoch_validate_s"] = epoch.validate_s
+        latest |= values
+        for name, value in values.items():
+            yield Point(entity_name(name), value, _ms(clock_s), epoch.index)
+    for name, value in outcome.metrics.items():
+        if latest.get(name) != value:
+            step = last_step if name in latest else 0
+            yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else _text(value)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

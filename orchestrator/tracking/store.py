@@ -1,0 +1,316 @@
+"""The one file that speaks to MLflow: experiments, runs, artifacts, in plain data.
+
+Importing it takes MLflow's three seconds; only a process that is about to use a store does.
+Every error that MLflow can raise leaves here as a `TrackingError`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.tracking import place
+from orchestrator.tracking.errors import TrackingError
+from orchestrator.tracking.runs import Point
+from orchestrator.trial import DatasetRecord, canonical
+
+place.set_defaults(os.environ)  # MLflow reads them when it is imported
+
+import mlflow.artifacts  # noqa: E402
+import sqlalchemy  # noqa: E402
+from mlflow import MlflowClient  # noqa: E402
+from mlflow.entities import (  # noqa: E402
+    Dataset,
+    DatasetInput,
+    InputTag,
+    Metric,
+    Param,
+    RunTag,
+)
+
+for _chatty in ("mlflow", "alembic"):
+    logging.getLogger(_chatty).setLevel(logging.ERROR)
+
+# MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
+# MAX_DATASET_NAME_SIZE, MAX_DATASET_DIGEST_SIZE.
+_METRICS_PER_BATCH = 1000
+_PARAMS_PER_BATCH = 100
+_DATASET_NAME_LIMIT = 500
+_DATASET_DIGEST_LIMIT = 36
+_RUNS_PER_PAGE = 500
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as the store has it. Times are milliseconds since the epoch."""
+
+    run_id: str
+    experiment_id: str
+    name: str
+    status: str
+    start_ms: int
+    end_ms: int | None
+    tags: Mapping[str, str]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its writer came to the end of writing it."""
+        return self.status in ("FINISHED", "FAILED")
+
+
+class Store:
+    """A connection to a tracking store."""
+
+    def __init__(self, uri: str, *, create: bool = False) -> None:
+        """Connect; with `create`, a SQLite file that is not there is made.
+
+        Raises:
+            TrackingError: the store cannot be reached or is not one.
+        """
+        self.uri = uri
+        self.shown = place.shown(uri)
+        with self._speaking(), _alone(uri, create=create):
+            if place.is_database(uri):
+                _probe(uri)  # MLflow itself tries for 100 s
+            self._client = MlflowClient(tracking_uri=uri)
+
+    def experiments(self) -> dict[str, str]:
+        """Name -> id of every experiment."""
+        found: dict[str, str] = {}
+        token: str | None = None
+        with self._speaking():
+            while True:
+                page = self._client.search_experiments(max_results=1000, page_token=token)
+                found |= {each.name: each.experiment_id for each in page}
+                token = page.token
+                if not token:
+                    return found
+
+    def experiment(self, name: str) -> str | None:
+        """The experiment's id; None where there is none."""
+        with self._speaking():
+            found = self._client.get_experiment_by_name(name)
+        if found is None:
+            return None
+        if found.lifecycle_stage != "active":
+            raise TrackingError(
+                self.shown,
+                f"no experiment, or an active one, named {name!r}",
+                "one that was deleted in MLflow",
+                f"Bring it back (`mlflow experiments restore -x {found.experiment_id}`), remove it"
+                " for good (`mlflow gc`), or give the sweep another name",
+            )
+        return str(found.experiment_id)
+
+    def create_experiment(self, name: str, artifact_root: Path | None) -> str:
+        """Make an experiment, or find the one that somebody made meanwhile; its id."""
+        location = artifact_root.resolve().as_uri() if artifact_root else None
+        try:
+            with self._speaking(), _without_retries():
+                return str(self._client.create_experiment(name, artifact_location=location))
+        except TrackingError:
+            found = self.experiment(name)
+            if found is None:
+                raise
+            return found
+
+    def create_run(
+        self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
+    ) -> str:
+        """Make a run; its id. After an error the store may have it or not: search first."""
+        with self._speaking(), _without_retries():
+            # A retried POST whose first answer was only late would make a second run.
+            run = self._client.create_run(
+                experiment_id, start_time=start_ms, tags=dict(tags), run_name=name
+            )
+        return str(run.info.run_id)
+
+    def search(self, experiment_ids: Sequence[str], filter_text: str) -> Iterator[StoredRun]:
+        """Active runs, the first started first, read page by page."""
+        token: str | None = None
+        while True:
+            with self._speaking():
+                page = self._client.search_runs(
+                    list(experiment_ids),
+                    filter_string=filter_text,
+                    max_results=_RUNS_PER_PAGE,
+                    order_by=["attributes.start_time ASC"],
+                    page_token=token,
+                )
+            yield from map(_stored, page)
+            token = page.token
+            if not token:
+                return
+
+    def run(self, run_id: str) -> StoredRun:
+        """One run."""
+        with self._speaking():
+            return _stored(self._client.get_run(run_id))
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+        points: Sequence[Point] = (),
+    ) -> None:
+        """Add to a run, in as few requests as MLflow's limits allow."""
+        metrics = [Metric(each.name, each.value, each.at_ms, each.step) for each in points]
+        entities = [Param(key, value) for key, value in (params or {}).items()]
+        labels = [RunTag(key, value) for key, value in (tags or {}).items()]
+        room = _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
+        while metrics or entities or labels:
+            with self._speaking():
+                self._client.log_batch(
+                    run_id,
+                    metrics=metrics[:room],
+                    params=entities[:_PARAMS_PER_BATCH],
+                    tags=labels[:_PARAMS_PER_BATCH],
+                )
+            metrics, entities, labels = (
+                metrics[room:],
+                entities[_PARAMS_PER_BATCH:],
+                labels[_PARAMS_PER_BATCH:],
+            )
+
+    def log_dataset(self, run_id: str, dataset: DatasetRecord) -> None:
+        """Name the data that a run trained on, as MLflow's dataset input."""
+        is_web = dataset.source.startswith(("http://", "https://"))
+        source = {"url" if is_web else "uri": dataset.source}
+        profile = {
+            "samples": dataset.samples,
+            "validation_samples": dataset.validation_samples,
+        }
+        entity = Dataset(
+            name=dataset.name[:_DATASET_NAME_LIMIT] or "data",
+            digest=dataset.digest[:_DATASET_DIGEST_LIMIT] or "unknown",
+            source_type="http" if is_web else "local",
+            source=canonical(source),
+            profile=canonical(profile),
+        )
+        with self._speaking():
+            self._client.log_inputs(
+                run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])]
+            )
+
+    def delete_tag(self, run_id: str, key: str) -> None:
+        """Remove a tag that the run has."""
+        with self._speaking():
+            self._client.delete_tag(run_id, key)
+
+    def set_status(self, run_id: str, status: str, end_ms: int | None = None) -> None:
+        """Set a run's status; with `end_ms` it has ended."""
+        with self._speaking():
+            if end_ms is None:
+                self._client.update_run(run_id, status=status)
+            else:
+                self._client.set_terminated(run_id, status=status, end_time=end_ms)
+
+    def delete_run(self, run_id: str) -> None:
+        """Take a run out of sight; MLflow keeps it until `mlflow gc`."""
+        with self._speaking():
+            self._client.delete_run(run_id)
+
+    def write_text(self, run_id: str, path: str, text: str) -> None:
+        """Write a text artifact, over one of that path."""
+        with self._speaking():
+            self._client.log_text(run_id, text, path)
+
+    def texts(self, run_id: str, folder: str) -> list[str]:
+        """The paths of the artifacts in a folder of a run's artifacts."""
+        with self._speaking():
+            return [each.path for each in self._client.list_artifacts(run_id, folder)]
+
+    def read_text(self, run_id: str, path: str) -> str:
+        """A text artifact."""
+        with self._speaking(), tempfile.TemporaryDirectory() as folder:
+            local = mlflow.artifacts.download_artifacts(
+                run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
+            )
+            return Path(local).read_text(encoding="utf-8")
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        try:
+            yield
+        except TrackingError:
+            raise
+        except Exception as error:
+            raise _refused(self.shown, error) from error
+
+
+def _refused(where: str, error: Exception) -> TrackingError:
+    """Any of MLflow's, SQLAlchemy's and the operating system's errors, as one of ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    received = " ".join(lines)[:600] or type(error).__name__
+    next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
+    if "maintenance mode" in received:
+        next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
+    elif "403" in received or "Invalid Host header" in received:
+        next_step = "The server refuses this host name: start it with --allowed-hosts naming it"
+    elif "No space left" in received or "disk is full" in received:
+        next_step = "Make room on the disk"
+    return TrackingError(f"MLflow store {where}", "a working store", received, next_step)
+
+
+def _stored(run: Any) -> StoredRun:
+    info = run.info
+    return StoredRun(
+        info.run_id,
+        info.experiment_id,
+        info.run_name or "",
+        info.status,
+        info.start_time or 0,
+        info.end_time,
+        dict(run.data.tags),
+    )
+
+
+def _probe(uri: str) -> None:
+    engine = sqlalchemy.create_engine(uri)
+    try:
+        sqlalchemy.inspect(engine).get_table_names()
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _alone(uri: str, *, create: bool) -> Iterator[None]:
+    """Let no two processes make one SQLite store: the first use runs migrations, which race."""
+    path = place.sqlite_path(uri)
+    if path is None:
+        yield
+        return
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.exists():
+        raise place.no_store(path)
+    elif not os.access(path.parent, os.W_OK):
+        yield  # an archived store: nobody can be making it
+        return
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _without_retries() -> Iterator[None]:
+    """MLflow reads this at every request, and from the environment only."""
+    before = os.environ.get(_RETRIES)
+    os.environ[_RETRIES] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_RETRIES)
+        else:
+            os.environ[_RETRIES] = before
