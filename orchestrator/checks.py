@@ -181,7 +181,7 @@ def _references(draft: Draft) -> Iterator[Finding]:
     with contextlib.suppress(ValidationError):  # absent, or told where the spec is validated
         named.append((("baseline",), _ARM.validate_python(draft.baseline)))
     known = list(draft.implementations.values())
-    classes = draft.hardware or ["cpu", "gpu"]
+    classes = [name for name in draft.hardware if isinstance(name, str)] or ["cpu", "gpu"]
     for path, text in named:
         implementation, _, hardware = text.partition(" on ")
         if implementation not in known:

@@ -7,6 +7,7 @@ and so refused where a number is wanted); `yes`, `no`, `on` and `off` stay boole
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -251,14 +252,17 @@ class _Reader:
         return result
 
     def _key(self, node: yaml.Node, path: Path) -> str | None:
-        if isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}str":
-            return str(node.value)
-        written = str(node.value) if isinstance(node, yaml.ScalarNode) else "a list or mapping"
-        hint = f"put it in quotes: '{written}'" if isinstance(node, yaml.ScalarNode) else ""
-        where = (*path, written)
-        self.findings.append(
-            Finding(where, "text as a key", cut(written), hint, place=self._place(node))
-        )
+        written, received, hint = "?", "a list or mapping", ""
+        if isinstance(node, yaml.ScalarNode):
+            written = str(node.value)
+            received = shown(written).removesuffix(" (text)")
+            with contextlib.suppress(KeyError, ValueError):
+                key = _plain(node.tag, written)
+                if isinstance(key, str):
+                    return key
+                hint = f"put it in quotes: {received}"
+        finding = Finding((*path, written), "text as a key", received, hint, self._place(node))
+        self.findings.append(finding)
         return None
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:

@@ -183,6 +183,11 @@ def test_arms_have_one_spelling() -> None:
     assert spec.baseline == "tensorflow/portable+unroll+xla"
 
 
+def test_wrong_hardware_is_not_taken_for_a_class() -> None:
+    text = written({21: "  hardware: [cpu, {gpu: 1}]", 23: "baseline: tensorflow/cudnn on cpu"})
+    assert [problem.key for problem in refused(text)] == ["arms.hardware[1]"]
+
+
 def test_an_exact_hardware_class_may_be_named_where_probes_decide() -> None:
     spec = parse(written({23: "baseline: tensorflow/cudnn on NVIDIA H200"}), source="x.yaml")
     assert spec.baseline == "tensorflow/cudnn on NVIDIA H200"

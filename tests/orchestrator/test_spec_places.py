@@ -59,14 +59,16 @@ def test_an_alias_bomb_is_refused_before_it_grows() -> None:
     ("line", "key", "expected", "received"),
     [
         ("seed: 1\nseed: 2", "seed", "each key once", "'seed' (text) again (first on line 23)"),
-        ("yes: 1", "yes", "text as a key", "yes"),
+        ("yes: 1", "yes", "text as a key", "'yes'"),
         ("7: 1", "7", "text as a key", "7"),
-        ("? [a, b]\n: 1", "a list or mapping", "text as a key", "a list or mapping"),
+        ("? [a, b]\n: 1", "?", "text as a key", "a list or mapping"),
         ("seed: !!python/object:os.system {}", "seed", "a whole number", "(a mapping)"),
         ("seed: !!python/name:os.system x", "seed", "a plain value", "python/name"),
         ("seed: !!int many", "seed", "a plain value", "'many' tagged !!int"),
         ("seed: !!bool maybe", "seed", "a plain value", "'maybe' tagged !!bool"),
         (r'baseline: "\ud800"', "baseline", "a plain value", r"\ud800"),
+        ("!!str [a]: 1", "?", "text as a key", "a list or mapping"),
+        (r'"\ud800": 1', r"'\ud800'", "text as a key", r"'\ud800'"),
         ("<<: 3", "<<", "a mapping to merge", "3"),
     ],
 )
