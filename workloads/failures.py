@@ -16,13 +16,13 @@ class TrialError(Exception):
     kind: ClassVar[FailureKind] = "error"
 
 
-class NonFinite(TrialError, ArithmeticError):  # noqa: N818 - named for what happened
+class NonFinite(TrialError, ArithmeticError):
     """A loss or a metric is NaN or infinite."""
 
     kind = "non_finite"
 
 
-class NotPossible(TrialError):  # noqa: N818 - named for what happened
+class NotPossible(TrialError):
     """The implementation cannot run these settings on this device."""
 
     kind = "not_possible"
@@ -34,11 +34,11 @@ class DataError(TrialError):
     kind = "data"
 
 
-class BadRequest(TrialError, ValueError):  # noqa: N818 - named for what happened
+class BadRequest(TrialError, ValueError):
     """The request cannot be run by this process: an unknown name, or wrong settings."""
 
     kind = "bad_request"
 
 
-class CompiledWhileTimed(TrialError):  # noqa: N818 - named for what happened
+class CompiledWhileTimed(TrialError):
     """A function was traced or compiled inside a timed window: the times mean nothing."""

@@ -20,7 +20,7 @@ from workloads.settings import ImageRowsSettings
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
-class UnknownWorkload(ValueError):  # noqa: N818 - named for what happened
+class UnknownWorkload(ValueError):
     """A name that is neither a built-in workload nor of the shape `package.module:function`."""
 
 

@@ -48,7 +48,11 @@ class Start:
 
     def __post_init__(self) -> None:
         self.model.optimizer.build(self.model.trainable_variables)
-        self.values = [np.array(variable) for variable in self._variables()]
+        self.values = self.state()
+
+    def state(self) -> list[np.ndarray[Any, Any]]:
+        """Copies of the values as they are now."""
+        return [np.array(variable) for variable in self._variables()]
 
     def restore(self) -> None:
         """Put everything back."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import subprocess
 import sys
@@ -104,8 +105,6 @@ def test_missing_data_says_which_file_and_what_to_do(tmp_path: Path) -> None:
 
 
 def test_the_digest_of_mnist_is_what_keras_checks() -> None:
-    import importlib.util
-
     spec = importlib.util.find_spec("keras")
     assert spec is not None and spec.origin is not None
     loader = Path(spec.origin).parent / "src" / "datasets" / "mnist.py"

@@ -161,4 +161,6 @@ def _split_of(arrays: Mapping[str, NDArray[np.generic]], part: str, place: str) 
             f"{place}: expected y_{part} of integers from 0; received {labels.dtype} from"
             f" {labels.min()}"
         )
+    if not np.isfinite(images).all():
+        raise DataError(f"{place}: expected finite pixels in x_{part}; received NaN or infinity")
     return Split(scale_columns(images), labels.astype(np.int32))

@@ -50,7 +50,7 @@ class Network:
 
     def outputs(self, bits: Array) -> tuple[list[Array], Array]:
         """The states after each step, and the output."""
-        states = [np.zeros((len(bits), len(self.first)))]
+        states: list[Array] = [np.zeros((len(bits), len(self.first)))]
         for column in bits.T:
             states.append(np.tanh(np.outer(column, self.first) + states[-1] @ self.recurrent))
         return states, states[-1] @ self.last

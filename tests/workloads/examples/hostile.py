@@ -169,3 +169,9 @@ def other_kernel(trial: Context) -> dict[str, float]:
     """Runs another kernel than it was asked for."""
     trial.kernel(asked=trial.implementation.kernel, ran="portable", evidence="it says so itself")
     return {"loss": 0.0, "step_ms": 1.0}
+
+
+def late_thread(trial: Context) -> dict[str, float]:
+    """Leaves a thread behind that reports after the trial is over."""
+    threading.Timer(0.1, trial.epoch, args=(99, 1.0), kwargs={"loss": 1.0}).start()
+    return {"loss": 0.0}

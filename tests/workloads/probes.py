@@ -1,0 +1,188 @@
+"""Workloads for the tests: each looks at the inside of a model in the shared, warm trainer.
+
+Every one returns numbers that a test judges; `digest` is a number that stands for exact bytes.
+"""
+# ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import hashlib
+import itertools
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from workloads.context import Context
+from workloads.data.images import load_images
+from workloads.image_rows import build, run
+from workloads.implementations import (
+    Implementation,
+    LayerTraits,
+    ineligible,
+    parse,
+)
+from workloads.registry import find
+from workloads.settings import ImageRowsSettings
+
+
+def same_start(trial: Context) -> dict[str, float]:
+    """Exact initial weights of a model; the settings are those of `image_rows`."""
+    plan = _plan(trial, trial.implementation)
+    values = [np.array(v) for v in plan.model.trainable_variables]
+    return {"digest": _digest(values), "variables": float(len(values))}
+
+
+def warm_ups(trial: Context) -> dict[str, float]:
+    """Losses of two warm passes, and exact state before the first and after its restoration."""
+    from workloads.training import Start, warm_pass
+
+    plan = _plan(trial, trial.implementation)
+    start = Start(plan.model)
+    before = _digest(start.state())
+    losses = []
+    for _ in range(2):
+        losses.append(warm_pass(plan))
+        changed = _digest(start.state())
+        start.restore()
+    return {
+        "first_loss": losses[0],
+        "second_loss": losses[1],
+        "before": before,
+        "changed": changed,
+        "after": _digest(start.state()),
+    }
+
+
+def bare(trial: Context) -> dict[str, float]:
+    """The final loss of the same training without any warm-up, clock or callback."""
+    plan = _plan(trial, trial.implementation)
+    history = plan.model.fit(
+        plan.train.images,
+        plan.train.labels,
+        batch_size=plan.batch_size,
+        epochs=plan.epochs,
+        shuffle=False,
+        verbose=0,
+    )
+    return {"loss": history.history["loss"][-1]}
+
+
+def unwarmed(trial: Context) -> dict[str, float]:
+    """Times epochs whose functions were never traced: must fail."""
+    from workloads.training import timed
+
+    return timed(_plan(trial, trial.implementation), trial)
+
+
+def poisoned(trial: Context) -> dict[str, float]:
+    """Trains from a start that holds NaN: must fail at the end of the first epoch."""
+    from workloads.training import timed, warm_up
+
+    plan = _plan(trial, trial.implementation)
+    plan.model.layers[-1].bias.assign(np.full(10, np.nan))
+    warm_up(plan)
+    return timed(plan, trial)
+
+
+def silent_difference(trial: Context) -> dict[str, float]:
+    """Asked for one kernel, builds another; reports what the evidence says."""
+    from workloads.evidence import prove
+    from workloads.training import warm_up
+
+    built = parse(trial.settings["built"])
+    plan = _plan(trial, built)
+    warm_up(plan)
+    proof = prove(plan.model, layers=trial.settings["layers"], steps=8)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def cudnn_graph(trial: Context) -> dict[str, float]:
+    """Traces (and cannot run) a train step of cuDNN layers, with a GPU pretended."""
+    import tensorflow as tf
+
+    from workloads.evidence import prove
+
+    with _pretended_gpu():
+        plan = _plan(trial, trial.implementation)
+        if trial.settings["layers"] > 1 and trial.settings.get("units") == 7:
+            plan.model.layers[2].use_cudnn = False  # one layer falls back
+        images, labels = plan.train.images[:4], plan.train.labels[:4]
+        step = tf.function(plan.model.train_step)
+        step.get_concrete_function((tf.constant(images), tf.constant(labels)))
+    proof = prove(plan.model, layers=trial.settings["layers"], steps=8)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def cudnn_rules(trial: Context) -> dict[str, float]:
+    """Compares our rules with what Keras accepts, with a GPU pretended, in both directions."""
+    accepted = refused = 0
+    with _pretended_gpu():
+        for cell, activation, gate, dropout, bias, option in itertools.product(
+            ("lstm", "gru"), ("tanh", "relu"), ("sigmoid", "tanh"), (0.0, 0.1), (True, False),
+            ("", "+unroll"),
+        ):  # fmt: skip
+            traits = LayerTraits(cell, activation, gate, dropout, bias)
+            implementation = parse(f"tensorflow/cudnn{option}")
+            ours = ineligible(implementation, traits, "gpu", has_package=lambda _: True)
+            keras_takes_it = _keras_takes(traits, implementation)
+            if keras_takes_it != (ours is None):
+                raise AssertionError(f"{traits} {implementation}: Keras {keras_takes_it}, {ours}")
+            accepted, refused = accepted + keras_takes_it, refused + (not keras_takes_it)
+    return {"accepted": float(accepted), "refused": float(refused)}
+
+
+def cudnn_unchecked(trial: Context) -> dict[str, float]:
+    """`image_rows` on cuDNN, past our own rules: what Keras itself says becomes the failure."""
+    return run(dataclasses.replace(trial, implementation=parse("tensorflow/cudnn")))
+
+
+def living_models(trial: Context) -> dict[str, float]:
+    """How many models of earlier trials are still in memory."""
+    from workloads.evidence import WitnessedModel
+
+    gc.collect()
+    return {"models": float(sum(isinstance(item, WitnessedModel) for item in gc.get_objects()))}
+
+
+def _plan(trial: Context, implementation: Implementation) -> Any:
+    import keras
+
+    from workloads.training import Run
+
+    own = {name: value for name, value in trial.settings.items() if name != "built"}
+    settings = ImageRowsSettings(**find("image_rows").resolve(own))
+    keras.utils.clear_session()
+    data = load_images(settings.dataset, samples=settings.samples, validation_samples=40)
+    model = build(settings, implementation, shape=(8, 8), classes=data.classes, seed=trial.seed)
+    order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
+    return Run(model, data.train.take(order), data.validation, settings.batch_size, settings.epochs)
+
+
+def _keras_takes(traits: LayerTraits, implementation: Implementation) -> bool:
+    import tensorflow as tf
+
+    from workloads.layers import recurrent
+
+    settings = ImageRowsSettings(units=4, **dataclasses.asdict(traits))
+    layer = recurrent(settings, implementation, name="r", return_sequences=False, seed=1)
+    step = tf.function(lambda sequences: layer(sequences, training=True))
+    try:
+        step.get_concrete_function(tf.TensorSpec((2, 8, 8), tf.float32))
+    except ValueError:
+        return False
+    return True
+
+
+def _pretended_gpu() -> Any:
+    return mock.patch("keras.src.backend.tensorflow.rnn._is_gpu_available", return_value=True)
+
+
+def _digest(values: Any) -> float:
+    """A number below 2**53 that stands for the exact bytes of arrays."""
+    state = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in values))
+    return float(int.from_bytes(state.digest()[:6]))
