@@ -27,6 +27,10 @@ class BlockSearch(Searcher):
         self._python_path = python_path
         self._out: dict[str, Issue] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune pickles its searcher for a restart that never comes (see `save`)."""
+        return {}
+
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial as a Tune config, None while no lane wants one, FINISHED at the end."""
         issue = self._session.issue()

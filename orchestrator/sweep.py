@@ -8,8 +8,9 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
@@ -229,10 +230,11 @@ def _session_started(plan: Plan) -> SessionStarted:
 def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRecord:
     """Wait until everything is recorded, read it back, and leave the report with it."""
     recorder.drain(_DRAIN_S)
-    record = recorder.read(spec.name)
+    state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
+    record = replace(recorder.read(spec.name), state=state)
     summary = report.summarise(record, spec.baseline)
     recorder.close(
-        "stopped" if stopped else "complete",
+        state,
         {
             "report.md": report.render(summary, "markdown"),
             "report.txt": report.render(summary, "text"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ class _StopCheck(tune.Callback):
 
     def __init__(self, stop: StopSignal) -> None:
         self._stop = stop
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # as in BlockSearch
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self._stop.check()
@@ -44,6 +48,7 @@ def run_trials(
         Stopped: a signal asked for it.
         ray.exceptions.RaySystemError: the cluster itself is gone.
     """
+    logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     supplied = sum(lane.slots + 1 for lane in lanes)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(supplied + 1)
     while not session.blocks.done:
