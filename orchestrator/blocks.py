@@ -16,7 +16,7 @@ from typing import Protocol
 from orchestrator.objectives import arms_read, block_value
 from orchestrator.placement import Lane, LaneGroup
 from orchestrator.plan import Plan
-from orchestrator.space import Objective
+from orchestrator.spec import Objective
 from orchestrator.trial import (
     Arm,
     Block,

@@ -66,8 +66,8 @@ def _refusals() -> tuple[type[Exception], ...]:
     """Errors whose message tells a user what to do."""
     from orchestrator.cluster import ClusterError
     from orchestrator.journal import JournalError
-    from orchestrator.problems import SpecError
     from orchestrator.report import BaselineError
+    from orchestrator.spec import SpecError
     from orchestrator.tracking.errors import LeaseHeld, NotRecorded, SweepNotFound, TrackingError
     from workloads.failures import DataError
 

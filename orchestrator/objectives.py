@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.space import Objective
+from orchestrator.spec import Objective
 from orchestrator.trial import Arm, Outcome
 
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.hardware import HardwareClass
-from orchestrator.space import Choices
-from orchestrator.spec import SweepSpec
+from orchestrator.spec import Choices, SweepSpec
 from orchestrator.trial import Arm, ImpossibleArm
 from workloads import implementations, registry
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.space import Choices, Dimension, Search
+from orchestrator.spec import Choices, Dimension, Search
 from orchestrator.trial import Config, ConfigValue, canonical, derive_seed
 
 if TYPE_CHECKING:

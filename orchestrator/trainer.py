@@ -7,6 +7,7 @@ first.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import signal
@@ -147,10 +148,8 @@ class Trainer:
 
     def kill(self) -> None:
         """End the process and everything that it started, at once."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
     def close(self) -> None:
@@ -158,11 +157,9 @@ class Trainer:
         self.kill()
         self._reader.join(timeout=5)
         for stream in (self._process.stdin, self._process.stdout, self._output):
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 if stream is not None:
                     stream.close()
-            except BrokenPipeError:
-                pass
 
     def _read(self) -> None:
         assert self._process.stdout is not None

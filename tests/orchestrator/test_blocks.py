@@ -13,7 +13,7 @@ from orchestrator.blocks import Blocks, Issue
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
-from orchestrator.space import Objective
+from orchestrator.spec import Objective
 from orchestrator.trial import (
     Arm,
     Block,

@@ -8,9 +8,9 @@ import pathlib
 
 import pytest
 
-from orchestrator.places import read
-from orchestrator.problems import Problem, SpecError, key_text, nearest, shown
-from orchestrator.spec import load, parse
+from orchestrator.spec import Problem, SpecError, load, parse
+from orchestrator.spec.places import read
+from orchestrator.spec.problems import key_text, nearest, shown
 from tests.orchestrator.test_spec import refused, written
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.dimensions import Choices, Range, is_met, same
-from orchestrator.places import read
-from orchestrator.space import Search, activation, example
-from orchestrator.spec import SpecError, parse
+from orchestrator.spec import Choices, Range, Search, SpecError, parse
+from orchestrator.spec.dimensions import is_met, same
+from orchestrator.spec.places import read
+from orchestrator.spec.space import activation, example
 from orchestrator.trial import ConfigValue
 
 NAMES = ("a", "b", "c", "d")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.space import Sampler, Search
+from orchestrator.spec import Sampler, Search
 from orchestrator.suggest import Suggester
 from orchestrator.trial import Config, canonical
 
@@ -95,7 +95,11 @@ def test_a_small_space_is_used_up_to_its_last_config(sampler: Sampler) -> None:
 
 
 def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
-    space = {"units": [8, 16, 32], "layers": [1, 2], "x": {"choices": [1, 2], "when": {"layers": 2}}}
+    space = {
+        "units": [8, 16, 32],
+        "layers": [1, 2],
+        "x": {"choices": [1, 2], "when": {"layers": 2}},
+    }
     wanted = search("grid", configs=None, space=space, objectives={})
     orders = [run_all(Suggester(wanted, seed)) for seed in (0, 0, 1)]
     assert {canonical(c) for c in orders[0]} == {canonical(c) for c in wanted.grid()}

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator.dimensions import Choices, Dimension, Range
-from orchestrator.fields import ImplementationText
-from orchestrator.space import Objective
+from orchestrator.spec.dimensions import Choices, Dimension, Range
+from orchestrator.spec.fields import ImplementationText
+from orchestrator.spec.space import Objective
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

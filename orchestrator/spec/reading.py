@@ -1,7 +1,7 @@
 """YAML -> SweepSpec, frozen and checked; every error of a file is told at once, with its place.
 
 `parse` and `load` are the way to a SweepSpec: they check what types alone do not tell, such as
-bounds that the workload does not allow (`orchestrator.checks`).
+bounds that the workload does not allow (`orchestrator.spec.checks`).
 """
 
 from __future__ import annotations
@@ -14,26 +14,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
-from orchestrator import checks, places, refusals
-from orchestrator.dimensions import CHOICES_KEYS, RANGE_KEYS, Choices, Dimension, Range
-from orchestrator.fields import ArmText, ImplementationText, Strict, as_tuple
-from orchestrator.problems import Finding, Path, Problem, SpecError
-from orchestrator.space import Objective, Search
-
-__all__ = [
-    "Arms",
-    "Choices",
-    "Dimension",
-    "Limits",
-    "Objective",
-    "Problem",
-    "Range",
-    "Search",
-    "SpecError",
-    "SweepSpec",
-    "load",
-    "parse",
-]
+from orchestrator.spec import checks, places, refusals
+from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
+from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
+from orchestrator.spec.problems import Finding, Path, Problem, SpecError
+from orchestrator.spec.space import Objective, Search
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 Positive = Annotated[float, Field(gt=0)]

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator import fit
-from orchestrator.dimensions import Choices, Range
-from orchestrator.draft import Draft, draw
-from orchestrator.fields import ArmText
-from orchestrator.problems import Finding, Path, nearest, shown
-from orchestrator.space import AGGREGATES, WITHOUT_OBJECTIVE, Search, activation
+from orchestrator.spec import fit
+from orchestrator.spec.dimensions import Choices, Range
+from orchestrator.spec.draft import Draft, draw
+from orchestrator.spec.fields import ArmText
+from orchestrator.spec.problems import Finding, Path, nearest, shown
+from orchestrator.spec.space import AGGREGATES, WITHOUT_OBJECTIVE, Search, activation
 from orchestrator.trial import ConfigValue
 from workloads import implementations
 

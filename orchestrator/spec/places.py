@@ -16,7 +16,16 @@ from typing import Any
 
 import yaml
 
-from orchestrator.problems import Finding, Path, Place, Problem, SpecError, cut, key_text, shown
+from orchestrator.spec.problems import (
+    Finding,
+    Path,
+    Place,
+    Problem,
+    SpecError,
+    cut,
+    key_text,
+    shown,
+)
 
 MAX_VALUES = 10_000
 """Aliases may multiply a small file into billions of values; no spec comes near this."""

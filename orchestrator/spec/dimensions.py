@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from orchestrator.fields import Strict, as_tuple, refusal
-from orchestrator.problems import shown
+from orchestrator.spec.fields import Strict, as_tuple, refusal
+from orchestrator.spec.problems import shown
 from orchestrator.trial import Config, ConfigValue
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from orchestrator.problems import Finding, Path, nearest, shown
+from orchestrator.spec.problems import Finding, Path, nearest, shown
 
 _EXPECTED = {
     "int_type": "a whole number",

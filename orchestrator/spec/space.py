@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from orchestrator.dimensions import Choices, Dimension, Range, is_met, same
-from orchestrator.fields import MetricName, ParameterName, Strict, arm_text, refusal
-from orchestrator.problems import nearest
+from orchestrator.spec.dimensions import Choices, Dimension, Range, is_met, same
+from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text, refusal
+from orchestrator.spec.problems import nearest
 from orchestrator.trial import Config, ConfigValue
 
 __all__ = ["Choices", "Dimension", "Objective", "Range", "Sampler", "Search"]

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from orchestrator import refusals
-from orchestrator.draft import Draft
-from orchestrator.problems import Finding, nearest, shown
-from orchestrator.space import activation, example
+from orchestrator.spec import refusals
+from orchestrator.spec.draft import Draft
+from orchestrator.spec.problems import Finding, nearest, shown
+from orchestrator.spec.space import activation, example
 from workloads import registry
 
 

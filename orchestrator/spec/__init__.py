@@ -1,0 +1,22 @@
+"""A sweep as its file asks for it: YAML in, one frozen, checked SweepSpec out."""
+
+from orchestrator.spec.dimensions import Choices, Dimension, Range
+from orchestrator.spec.problems import Problem, SpecError
+from orchestrator.spec.reading import Arms, Limits, SweepSpec, load, parse
+from orchestrator.spec.space import Objective, Sampler, Search
+
+__all__ = [
+    "Arms",
+    "Choices",
+    "Dimension",
+    "Limits",
+    "Objective",
+    "Problem",
+    "Range",
+    "Sampler",
+    "Search",
+    "SpecError",
+    "SweepSpec",
+    "load",
+    "parse",
+]
