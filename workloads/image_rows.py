@@ -27,6 +27,7 @@ def run(trial: Context) -> dict[str, float]:
     from workloads import runtime  # noqa: PLC0415 - imports the framework
 
     runtime.configure(settings.precision)
+    runtime.expect_device(trial.device)
     trial.environment(**runtime.facts(), precision=settings.precision)
     try:
         return _measure(trial, settings)

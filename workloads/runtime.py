@@ -12,6 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.context import Fact
+from workloads.failures import NotPossible
+from workloads.protocol import Device
 
 _configured = threading.Lock()  # taken by the first trial, for the life of the process
 
@@ -31,6 +33,19 @@ def configure(precision: str) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(usable_cpus())
         tf.config.threading.set_inter_op_parallelism_threads(usable_cpus())
     tf.config.experimental.enable_tensor_float_32_execution(precision == "tf32")
+
+
+def expect_device(device: Device) -> None:
+    """Refuse a GPU trial where no GPU is visible: TensorFlow would quietly run it on the CPU.
+
+    Raises:
+        NotPossible: TensorFlow sees no GPU.
+    """
+    if device == "gpu" and not tf.config.list_logical_devices("GPU"):
+        raise NotPossible(
+            "device gpu: expected a GPU that TensorFlow can use; it sees none: check the driver,"
+            " CUDA_VISIBLE_DEVICES, and that rnnsweep[gpu] is installed"
+        )
 
 
 def synchronise() -> None:

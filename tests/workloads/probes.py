@@ -136,6 +136,11 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
     return {"accepted": float(accepted), "refused": float(refused)}
 
 
+def on_a_gpu(trial: Context) -> dict[str, float]:
+    """`image_rows` as a GPU trial, in this process that sees none."""
+    return run(dataclasses.replace(trial, device="gpu"))
+
+
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
     """`image_rows` on cuDNN, past our own rules: what Keras itself says becomes the failure."""
     return run(dataclasses.replace(trial, implementation=parse("tensorflow/cudnn")))

@@ -200,6 +200,12 @@ def test_cudnn_without_a_gpu_is_not_possible_and_keras_agrees(trainer: Trainer) 
     assert "tensorflow/cudnn: Keras refuses it here: " in theirs.message
 
 
+def test_a_gpu_trial_never_runs_on_the_cpu(trainer: Trainer) -> None:
+    failed = failure(trainer.ask("tests.workloads.probes:on_a_gpu", PORTABLE, settings=SMALL))
+    assert failed.kind == "not_possible"
+    assert "device gpu: expected a GPU that TensorFlow can use; it sees none" in failed.message
+
+
 def test_other_data_than_was_asked_for_is_refused(trainer: Trainer) -> None:
     digest, settings = find("image_rows").data_digest({}), {**SMALL, **ONE_SHAPE}
     assert result(trainer.ask("image_rows", PORTABLE, settings=settings, data_digest=digest))
