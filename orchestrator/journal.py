@@ -57,7 +57,7 @@ class JournalError(RuntimeError):
     """A journal that cannot be used as it is."""
 
 
-class JournalCorrupt(JournalError):  # noqa: N818  (says what it is)
+class JournalCorrupt(JournalError):
     """A line that is no record, with whole lines after it: no crash leaves that behind."""
 
     def __init__(self, path: Path, line: int, received: str) -> None:
@@ -68,7 +68,7 @@ class JournalCorrupt(JournalError):  # noqa: N818  (says what it is)
         self.path, self.line = path, line
 
 
-class JournalTooNew(JournalError):  # noqa: N818  (says what it is)
+class JournalTooNew(JournalError):
     """Written by a later rnnsweep than this one."""
 
     def __init__(self, path: Path, line: int, version: object) -> None:
@@ -79,7 +79,7 @@ class JournalTooNew(JournalError):  # noqa: N818  (says what it is)
         )
 
 
-class JournalLocked(JournalError):  # noqa: N818  (says what it is)
+class JournalLocked(JournalError):
     """Another process is the writer."""
 
     def __init__(self, folder: Path, holder: str) -> None:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +24,6 @@ from orchestrator.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.tracking.lease import BEAT_S
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.tracking.requests import Beat, Close, Find, Open, Read, Record, Request
-from orchestrator.tracking.runs import fingerprint
 from orchestrator.trial import FinishedTrial
 
 _BATCH = 50  # about a second of writing: calls and heartbeats go between batches
@@ -98,13 +97,16 @@ class Recorder:
         process = self._service.process
         return process.pid if process else None
 
-    def find(self, name: str) -> FoundSweep | None:
+    def find(self, name: str, *, trials: bool = True) -> FoundSweep | None:
         """What the store has of a sweep's latest generation; None if nothing.
+
+        Without `trials` none are read, which takes no time however many there are; `open`
+        returns them too.
 
         Raises:
             TrackingError: the store cannot be reached or used.
         """
-        return self._call(Find(name))
+        return self._call(Find(name, trials))
 
     def read(self, name: str, generation: int | None = None) -> SweepRecord:
         """The sweep as a report wants it, with all that was recorded.
@@ -250,12 +252,6 @@ class Recorder:
             for _ in batch:
                 self._waiting.popleft()
             self._change.notify_all()
-
-
-def behind(journal: Iterable[FinishedTrial], store: Iterable[FinishedTrial]) -> list[FinishedTrial]:
-    """The journal's trials that the store lacks, or has with another outcome."""
-    known = {each.trial.key: fingerprint(each) for each in store}
-    return [each for each in journal if known.get(each.trial.key) != fingerprint(each)]
 
 
 def _answer(service: RecorderService, request: Request, answer: Future[Any]) -> None:

@@ -35,6 +35,7 @@ class Find:
     """`find_sweep`; answered by a FoundSweep or None."""
 
     name: str
+    trials: bool
 
 
 @dataclass(frozen=True, slots=True)

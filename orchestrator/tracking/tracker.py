@@ -43,6 +43,7 @@ class Tracker:
         self._store = Store(tracking_uri, create=True)
         self._artifact_root = artifact_root
         self._opening: SweepOpening | None = None
+        self._holds_lease = False
         self._parent = ""
         self._experiment = ""
         self._children: dict[str, Child] = {}
@@ -120,7 +121,7 @@ class Tracker:
             tags[parents.NOTE_TAG] = parents.description(texts["report.md"])
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
-        self._opening = None
+        self._holds_lease = False
 
     def __enter__(self) -> Tracker:
         return self
@@ -131,8 +132,14 @@ class Tracker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._opening is not None and not isinstance(error, LeaseHeld):
+        if not self._holds_lease:
+            return
+        try:
             self.close("stopped", {})
+        except TrackingError as second:
+            if error is None:
+                raise
+            _log.warning("the lease is left to end by itself: %s", second)
 
     def _opened(self) -> SweepOpening:
         if self._opening is None:
@@ -164,7 +171,7 @@ class Tracker:
         tags = {"state": "running", **lease.claim(self._opened().owner, now_s)}
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, "RUNNING")
-        self._beaten_s = now_s
+        self._beaten_s, self._holds_lease = now_s, True
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
@@ -178,10 +185,10 @@ class Tracker:
         if parent is None or parent.run_id != self._parent:
             if not self._children:
                 self._store.delete_run(self._parent)
-            self._opening, opening = None, self._opened()
+            self._holds_lease = False
             tags = parent.tags if parent else {}
             raise LeaseHeld(
-                opening.identity.label,
+                self._opened().identity.label,
                 tags.get(lease.OWNER_TAG, "another driver"),
                 time.time() + lease.LEASE_S,
             )
@@ -191,7 +198,7 @@ class Tracker:
         opening = self._opened()
         other = lease.holder(tags, opening.owner, now_s)
         if other is not None:
-            self._opening = None  # nothing here is ours to close
+            self._holds_lease = False
             raise LeaseHeld(opening.identity.label, *other)
 
     def _describe(self, opening: SweepOpening) -> None:

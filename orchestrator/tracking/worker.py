@@ -55,8 +55,8 @@ class _Desk:
             case Open(opening):
                 self._tracker = self._make(uri, self._service.artifact_root)
                 return self._tracker.open_sweep(opening)
-            case Find(name):
-                return self._find(uri, name)
+            case Find(name, trials):
+                return self._find(uri, name, trials=trials)
             case Read(name, generation):
                 return self._read(uri, name, generation)
         if self._tracker is None:
