@@ -28,15 +28,21 @@ class Tally:
     plan: Plan
     ended: Counter[Arm] = field(default_factory=Counter)
     failed: Counter[Arm] = field(default_factory=Counter)
+    per_block: Counter[int] = field(default_factory=Counter)
     durations_s: list[float] = field(default_factory=list)
     out: dict[str, tuple[Issue, int]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
-    last_failure: str = ""
 
     @property
     def trials_ended(self) -> int:
         """Trials that have an outcome, earlier starts included."""
         return self.ended.total()
+
+    @property
+    def blocks_ended(self) -> int:
+        """Blocks all of whose trials have an outcome."""
+        whole = len(self.plan.possible) * self.plan.repeats
+        return sum(ended == whole for ended in self.per_block.values())
 
     @property
     def elapsed_s(self) -> float:
@@ -47,12 +53,11 @@ class Tally:
         """Count an outcome; `now` is False for one of an earlier start."""
         self.out.pop(trial.key, None)
         self.ended[trial.arm] += 1
+        self.per_block[trial.block] += 1
         if now:
             self.durations_s.append(outcome.ended_s - outcome.started_s)
         if outcome.failure is not None:
             self.failed[trial.arm] += 1
-            reason = outcome.failure.reason
-            self.last_failure = f"{trial.arm}, block {trial.block}: {reason}"
 
     def remaining_s(self) -> float | None:
         """Estimated seconds left, from the pace of this start; None before two trials ended."""
@@ -160,8 +165,8 @@ class LiveView(PlainLines):
         left = tally.remaining_s()
         pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
         head = Text(
-            f"{tally.trials_ended} of {plan.trials} trials · {plan.blocks} blocks · "
-            f"{60 * pace:.1f} trials/min · {duration(tally.elapsed_s)} gone"
+            f"{tally.trials_ended} of {plan.trials} trials · {tally.blocks_ended} of "
+            f"{plan.blocks} blocks · {60 * pace:.1f} trials/min · {duration(tally.elapsed_s)} gone"
             + (f" · about {duration(left)} left" if left is not None else "")
         )
         table = Table(box=None, pad_edge=False, padding=(0, 2))
@@ -173,10 +178,15 @@ class LiveView(PlainLines):
             failed = Text(str(tally.failed[arm]), style="red" if tally.failed[arm] else "dim")
             table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
         rows: list[RenderableType] = [head, table]
+        busy: Counter[str] = Counter()
         for issue, epochs in list(tally.out.values()):
-            epoch = f", epoch {epochs}" if epochs else ""
-            text = f"▸ block {issue.trial.block}  {issue.trial.arm}  {describe(issue.trial.config)}"
-            rows.append(Text(text + epoch, style="dim", overflow="ellipsis", no_wrap=True))
+            node = issue.lane.node.id
+            busy[node] += 1
+            runs = busy[node] <= issue.lane.slots
+            epoch = f"  epoch {epochs} done" if epochs else ""
+            text = f"block {issue.trial.block}  {issue.trial.arm}  {describe(issue.trial.config)}"
+            mark = "▸ now   " if runs else "  next  "
+            rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)
 
 

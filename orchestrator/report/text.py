@@ -71,7 +71,7 @@ def _divided(table: Table, width: int) -> list[Table]:
     """The table in parts that fit, each with the first column."""
     if not table.divisible:
         return [table]
-    room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP
+    room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP - 1  # as `_widths` counts
     parts: list[list[int]] = [[]]
     left = room
     for i in range(1, len(table.headers)):
@@ -114,7 +114,8 @@ def _widths(table: Table, width: int) -> list[int]:
         return natural
     whole = {0: min(natural[0], _KEY_WIDTH)} | {i: _number_width(table, i) for i in table.numeric}
     flexible = [i for i in columns if i not in whole]
-    if sum(whole.values()) + _TEXT_WIDTH * len(flexible) > room or not flexible:
+    needed = sum(min(_TEXT_WIDTH, natural[i]) for i in flexible)
+    if sum(whole.values()) + needed > room or not flexible:
         whole, flexible = {}, list(columns)
     shared = _share(room - sum(whole.values()), [natural[i] for i in flexible])
     return [(whole | dict(zip(flexible, shared, strict=True)))[i] for i in columns]

@@ -204,3 +204,15 @@ def test_the_terminals_environment_changes_nothing(monkeypatch: pytest.MonkeyPat
     for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.setenv(name, "37")
     assert text(paired(8)) == before
+
+
+@pytest.mark.parametrize("width", range(100, 141))
+def test_an_arm_of_usual_length_is_never_folded(width: int) -> None:
+    measured = {"train_s": 0.4361, "evaluate_s": 0.09213, "predict_s": 0.0431, "load_s": 0.052}
+    trials = [
+        trial(arm, block, val_accuracy=0.8343, step_ms=3.19 + block, compile_s=6.24, **measured)
+        for arm in (PORTABLE, UNROLL)
+        for block in range(6)
+    ]
+    shown = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
+    assert not [line for line in shown.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]

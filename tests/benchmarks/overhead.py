@@ -1,0 +1,147 @@
+"""What a trial costs that does nothing: the whole path beside plain Tune and a bare loop.
+
+    python -m tests.benchmarks.overhead [--trials 300]
+
+Milliseconds per trial, in one run on one machine, Ray's own start excluded everywhere:
+
+* rnnsweep: blocks from Optuna, Tune, warm trainer processes, journal, MLflow, report. From the
+  first trial handed out until all trials are read back from MLflow and the report is stored.
+* Tune with its defaults: a new actor process for every trial (fewer trials: it takes seconds).
+* Tune with reuse_actors and OptunaSearch; no logging.
+* A bare Optuna loop over Ray tasks, two at once; no logging: the floor.
+
+To reach at 300 trials on two cores: at most 100 ms a trial for rnnsweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import optuna
+import ray
+from ray import tune
+from ray.tune.search.optuna import OptunaSearch
+from rich.console import Console
+
+from orchestrator.cluster import connect
+from orchestrator.output import quiet
+from orchestrator.plan import Plan
+from orchestrator.progress import PlainLines
+from orchestrator.spec import parse
+from orchestrator.stopping import StopSignal
+from orchestrator.sweep import RunOptions, run_sweep
+from orchestrator.tracking import tracking_uri
+
+_SPEC = """
+name: overhead
+workload: tests.workloads.examples.hostile:noop
+search:
+  sampler: random
+  configs: {configs}
+  space: {{units: {{low: 1, high: 1000000}}}}
+  objectives: {{val_accuracy: maximize}}
+arms:
+  implementations: [python/one, python/two]
+  hardware: [cpu]
+"""
+
+
+def main() -> None:
+    """Print a line for each way to run the trials."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=300)
+    trials = parser.parse_args().trials
+    few = max(6, trials // 30)
+    with tempfile.TemporaryDirectory() as scratch, quiet(Path(scratch) / "log") as console:
+        rows = [("rnnsweep, journal and MLflow on", trials, _rnnsweep_s(trials, Path(scratch)))]
+        with connect(None):
+            storage = str(Path(scratch) / "tune")
+            rows.append(("Tune, defaults", few, _tune_s(few, storage, reuse=False)))
+            rows.append(("Tune, reuse_actors", trials, _tune_s(trials, storage, reuse=True)))
+            rows.append(("Optuna over Ray tasks", trials, _bare_s(trials)))
+        ours = rows[0][2] / rows[0][1]
+        for name, number, seconds in rows:
+            each = seconds / number
+            console.print(
+                f"{name:<34} {number:>5} trials  {1e3 * each:>8.1f} ms a trial"
+                f"  (rnnsweep takes {ours / each:.2f} × that)",
+                highlight=False,
+            )
+
+
+def _rnnsweep_s(trials: int, scratch: Path) -> float:
+    """Seconds from the first trial handed out to the stored report."""
+    spec = parse(_SPEC.format(configs=trials // 2), source="overhead")
+    began: list[float] = []
+
+    def view(plan: Plan) -> PlainLines:
+        began.append(time.perf_counter())
+        return PlainLines(Console(quiet=True), plan)
+
+    home = scratch / "home"
+    with StopSignal(lambda: None) as stop:
+        ended = run_sweep(
+            spec,
+            RunOptions(home, tracking_uri(home, {})),
+            stop=stop,
+            view=view,
+            confirm=lambda plan, missing: None,
+        )
+    seconds = time.perf_counter() - began[0]
+    complete = sum(trial.status == "complete" for trial in ended.record.trials)
+    assert complete == trials // 2 * 2, f"{complete} of {trials} trials complete"
+    return seconds
+
+
+def _noop(config: dict[str, Any]) -> dict[str, float]:
+    return {"val_accuracy": 0.5, "step_ms": 1.0}
+
+
+def _tune_s(trials: int, storage: str, *, reuse: bool) -> float:
+    tuner = tune.Tuner(
+        tune.with_resources(_noop, {"cpu": 1}),
+        param_space=None if reuse else {"units": tune.randint(1, 1_000_000)},
+        tune_config=tune.TuneConfig(
+            metric="val_accuracy",
+            mode="max",
+            num_samples=trials,
+            reuse_actors=reuse,
+            search_alg=_optuna_search() if reuse else None,
+        ),
+        run_config=tune.RunConfig(storage_path=storage, verbose=0),
+    )
+    began = time.perf_counter()
+    assert len(tuner.fit()) == trials
+    return time.perf_counter() - began
+
+
+def _optuna_search() -> OptunaSearch:
+    space = {"units": optuna.distributions.IntDistribution(1, 1_000_000)}
+    return OptunaSearch(
+        space, metric="val_accuracy", mode="max", sampler=optuna.samplers.RandomSampler(seed=0)
+    )
+
+
+def _bare_s(trials: int) -> float:
+    remote = ray.remote(_noop)
+    ray.get(remote.remote({}))  # a worker process that is up, as in the others' steady state
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
+    began = time.perf_counter()
+    running: dict[Any, optuna.Trial] = {}
+    for number in range(trials + 2):
+        if number < trials:
+            trial = study.ask()
+            running[remote.remote({"units": trial.suggest_int("units", 1, 1_000_000)})] = trial
+        if running and (len(running) >= 2 or number >= trials):
+            (done,), _ = ray.wait(list(running), num_returns=1)
+            study.tell(running.pop(done), ray.get(done)["val_accuracy"])
+    assert len(study.trials) == trials
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    main()
