@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.tracking import Owner, SweepOpening, tracking_uri
-from orchestrator.tracking.store import Store
 from orchestrator.trial import (
     Arm,
     Block,
@@ -101,6 +100,8 @@ def address(home: Path) -> str:
 
 @functools.cache
 def _empty_store() -> Path:
+    from orchestrator.tracking.store import Store  # noqa: PLC0415  (imports MLflow: seconds)
+
     home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
     Store(address(home), create=True)
     return home / "mlflow.db"

@@ -19,12 +19,15 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import psutil
 import pytest
 
 from orchestrator.recorder import Recorder
+from orchestrator.recorder_process import RecorderService
 from orchestrator.tracking import LeaseHeld, NotRecorded, Owner, TrackingError
+from orchestrator.tracking.requests import Record, Request
 from orchestrator.tracking.store import Store
 from orchestrator.trial import FinishedTrial
 from tests.orchestrator.recorded import (
@@ -77,68 +80,61 @@ def test_the_driver_imports_no_mlflow() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_trials_are_recorded_beside_the_driver(
+def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_none(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with recorder(home) as opened:
         assert opened.find("quickstart") is None
         assert opened.open(opening(home)) == []
+        first = opened.process_id
+        assert first is not None
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
         for each in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
             opened.put(each)
         assert time.monotonic() - started_s < 0.1
-        assert opened.pending > 0
-        opened.drain(30)
+        wait_until(lambda: len(recorded(home)) >= 5)
+        assert opened.pending == 41
+        os.kill(first, signal.SIGKILL)
+        opened.drain(60)
         assert (opened.pending, opened.trouble) == (0, None)
         read = opened.read("quickstart")
         assert (len(read.trials), read.state) == (41, "running")
         opened.close("complete", {"report.md": "# done"})
         assert opened.read("quickstart").state == "complete"
-        process = opened.process_id
-    assert process is not None
-    assert not psutil.pid_exists(process)
+        second = opened.process_id
+        assert second is not None
+    assert not _runs(second)
     expect_once(home, [*TRIALS, failed(0, XLA)])
     assert capfd.readouterr() == ("", "")
 
 
-def test_leaving_without_closing_records_what_was_put(home: Path) -> None:
-    with pytest.raises(KeyError), recorder(home) as opened:
-        opened.open(opening(home))
+def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overtaken(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            if isinstance(request, Record):
+                raise LeaseHeld("quickstart", "process 1 on elsewhere", 2e9)
+
+    monkeypatch.setattr("orchestrator.recorder.RecorderService", Overtaken)
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
         opened.put(TRIALS[0])
-        raise KeyError("the driver broke")
-    expect_once(home, TRIALS[:1])
-    (parent,) = Store(address(home)).search(["1"], "tags.generation = '1'")
-    assert (parent.tags["state"], parent.tags["lease_until"]) == ("stopped", "0")
-
-
-def test_a_recorder_killed_in_the_middle_of_a_batch(home: Path) -> None:
-    with recorder(home) as opened:
-        opened.open(opening(home))
-        for each in TRIALS:
-            opened.put(each)
-        wait_until(lambda: len(recorded(home)) >= 5)
-        assert opened.process_id is not None
-        os.kill(opened.process_id, signal.SIGKILL)
-        opened.drain(60)
-        expect_once(home, TRIALS)
-
-        # Meanwhile another driver takes the sweep over: the next process is told, and that is it.
-        (parent,) = Store(address(home)).search(["1"], "tags.generation = '1'")
-        other = Owner.here(psutil.Process().ppid())
-        Store(address(home)).log(parent.run_id, tags={"lease_owner": str(other)})
-        os.kill(opened.process_id, signal.SIGKILL)
-        opened.put(finished(99))
-        with pytest.raises(LeaseHeld):
-            opened.drain(60)
+        with pytest.raises(LeaseHeld, match="process 1 on elsewhere"):
+            opened.drain(10)
         assert isinstance(opened.trouble, LeaseHeld)
-    expect_once(home, TRIALS)
+        assert opened.pending == 1
+    with pytest.raises(RuntimeError, match="the recorder was closed"):
+        opened.find("quickstart")
 
 
 DRIVER = """
 import sys, time
 from pathlib import Path
 from orchestrator.recorder import Recorder
+from orchestrator.recorder_process import RecorderService
 from tests.orchestrator.recorded import address, finished, opening
 home = Path(sys.argv[1])
 with Recorder(address(home), home, home / "recorder.log") as recorder:
@@ -170,26 +166,26 @@ def test_a_killed_driver_leaves_no_recorder_and_the_next_goes_on(home: Path) -> 
 
 
 def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
+    """One opens it; that it then breaks and leaves without closing loses nothing either."""
     owners = [Owner.here(), Owner.here(psutil.Process().ppid())]
 
-    def drive(owner: Owner) -> str:
+    def drive(owner: Owner) -> None:
         with recorder(tmp_path) as opened:
-            try:
-                opened.open(opening(tmp_path, owner=owner))
-            except LeaseHeld:
-                return "refused"
-            together.wait(60)
+            opened.open(opening(tmp_path, owner=owner))
+            one_is_refused.wait(60)
             opened.put(TRIALS[0])
-            opened.close("complete", {})
-            return "opened"
+            raise KeyError("the driver broke")
 
-    together = threading.Event()
+    one_is_refused = threading.Event()
     with ThreadPoolExecutor() as pool:
         drives = [pool.submit(drive, owner) for owner in owners]
-        wait_until(lambda: any(each.done() for each in drives))
-        together.set()
-        assert sorted(each.result() for each in drives) == ["opened", "refused"]
+        wait_until(lambda: any(each.done() for each in drives), 60)
+        one_is_refused.set()
+        errors = [each.exception() for each in drives]
+    assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
+    (parent,) = Store(address(tmp_path)).search(["1"], "tags.generation = '1'")
+    assert (parent.tags["state"], parent.tags["lease_until"]) == ("stopped", "0")
 
 
 class Proxy(ThreadingHTTPServer):
