@@ -29,6 +29,7 @@ from orchestrator.journal_records import (
     line_adapter,
 )
 from orchestrator.replay import SweepState, rebuild, replay
+from orchestrator.trial import to_json
 
 __all__ = [
     "AttemptStarted",
@@ -128,7 +129,7 @@ class Journal:
         Raises:
             OSError: the line could not be written whole (disk full); it is taken back.
         """
-        line = line_adapter.dump_json(record) + b"\n"
+        line = to_json(line_adapter, record) + b"\n"
         with self._guard:
             try:
                 written = os.write(self._file, line)

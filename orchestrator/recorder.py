@@ -49,6 +49,7 @@ class Recorder:
         self._change = threading.Condition()
         self._waiting: deque[FinishedTrial] = deque()
         self._calls: deque[tuple[Request, Future[Any]]] = deque()
+        self._refused: dict[str, str] = {}
         self._is_open = False
         self._stopping = False
         self._draining = False
@@ -154,6 +155,8 @@ class Recorder:
             if self._waiting:
                 reason = str(self._trouble or f"the store took longer than {timeout_s:.0f} s")
                 raise NotRecorded(len(self._waiting), reason)
+            if self._refused:
+                raise NotRecorded(len(self._refused), next(iter(self._refused.values())))
 
     def close(
         self,
@@ -236,7 +239,7 @@ class Recorder:
     def _attempt(self, batch: tuple[FinishedTrial, ...]) -> None:
         """Record a batch, or renew the lease where there is none."""
         try:
-            self._service.ask(Record(batch) if batch else Beat())
+            refused = self._service.ask(Record(batch) if batch else Beat())
         except (TrackingError, LeaseHeld) as error:
             with self._change:
                 self._trouble = error
@@ -249,8 +252,10 @@ class Recorder:
         with self._change:
             self._trouble, self._pause_s = None, _FIRST_PAUSE_S
             self._beat_s = time.monotonic() + BEAT_S
-            for _ in batch:
+            for finished in batch:
                 self._waiting.popleft()
+                self._refused.pop(finished.trial.key, None)  # a retry may pass
+            self._refused |= refused or {}
             self._change.notify_all()
 
 

@@ -10,9 +10,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
+
+T = TypeVar("T")
 
 ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
@@ -184,6 +187,19 @@ class SweepIdentity:
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal data, equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
+
+
+def to_json(adapter: TypeAdapter[T], value: T) -> bytes:
+    """JSON as `adapter` writes it. What UTF-8 cannot say becomes `?`.
+
+    A trial's texts come from anybody's code: a message that names an undecodable file has lone
+    surrogates in it, and must not end the sweep that it is a result of.
+    """
+    try:
+        return adapter.dump_json(value)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        plain = adapter.dump_python(value)
+        return json.dumps(plain, ensure_ascii=False, default=_jsonable).encode(errors="replace")
 
 
 def digest(value: Any) -> str:

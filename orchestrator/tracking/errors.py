@@ -17,6 +17,10 @@ class TrackingError(RuntimeError):
         return f"{place}: expected {expected}, received {received}. {next_step}"
 
 
+class ContentRefused(TrackingError):
+    """The store works and will not take this: trying again changes nothing."""
+
+
 class StoreMissing(TrackingError):
     """A store that is a file, and the file is not there."""
 

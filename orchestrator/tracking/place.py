@@ -13,6 +13,7 @@ _DEFAULTS = {
     # No usage pings, in either of the two ways that MLflow knows.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line per run, with a server
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
     # MLflow's own 7 retries of 120 s hold everything up for minutes; the recorder tries again

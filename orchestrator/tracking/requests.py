@@ -20,7 +20,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`Tracker.record`; answered by None."""
+    """`Tracker.record`; answered by what the store refuses, by trial key."""
 
     batch: tuple[FinishedTrial, ...]
 

@@ -25,6 +25,7 @@ from orchestrator.trial import (
     Trial,
     canonical,
     digest,
+    to_json,
 )
 from workloads.implementations import ImplementationError, parse
 
@@ -93,7 +94,8 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
     record, texts = _record_tag(finished)
     if outcome.failure is not None:
         failure = outcome.failure
-        texts[OUTPUT_FILE] = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
+        output = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
+        texts[OUTPUT_FILE] = output.encode(errors="replace").decode()
     if outcome.kernel is not None and len(outcome.kernel.evidence) > _READABLE_LIMIT:
         texts[EVIDENCE_FILE] = outcome.kernel.evidence
     return RunContent(
@@ -183,10 +185,10 @@ def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
     )
     without_epochs = replace(whole, outcome=replace(whole.outcome, epochs=()))
     for record in (whole, without_epochs):
-        text = _record.dump_json(record)
+        text = to_json(_record, record)
         if len(text) <= _TAG_LIMIT:  # bytes, as some databases count
             return text.decode(), {}
-    return RECORD_FILE, {RECORD_FILE: _record.dump_json(whole).decode()}
+    return RECORD_FILE, {RECORD_FILE: to_json(_record, whole).decode()}
 
 
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
@@ -229,7 +231,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "arm": str(trial.arm),
         "implementation": trial.arm.implementation,
         "hardware": trial.arm.hardware,
-        "node": outcome.node,
+        "node": _cut(outcome.node, _READABLE_LIMIT),
         "trial_key": trial.key,
         "config": _cut(canonical(trial.config), _TAG_LIMIT),
         "outcome": outcome.status,
@@ -281,4 +283,6 @@ def _short(value: object) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
+    # Some databases take no NUL in a text, and none takes a lone surrogate.
+    text = text.replace("\0", "␀").encode(errors="replace").decode()
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -12,12 +12,12 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from orchestrator.tracking import place
-from orchestrator.tracking.errors import TrackingError
+from orchestrator.tracking.errors import ContentRefused, TrackingError
 from orchestrator.tracking.runs import Point
 from orchestrator.trial import DatasetRecord, canonical
 
@@ -45,6 +45,7 @@ _PARAMS_PER_BATCH = 100
 _DATASET_NAME_LIMIT = 500
 _DATASET_DIGEST_LIMIT = 36
 _RUNS_PER_PAGE = 500
+_CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 
 
@@ -59,6 +60,7 @@ class StoredRun:
     start_ms: int
     end_ms: int | None
     tags: Mapping[str, str]
+    params: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_ended(self) -> bool:
@@ -126,7 +128,7 @@ class Store:
         self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
     ) -> str:
         """Make a run; its id. After an error the store may have it or not: search first."""
-        with self._speaking(), _without_retries():
+        with self._speaking(content=True), _without_retries():
             # A retried POST whose first answer was only late would make a second run.
             run = self._client.create_run(
                 experiment_id, start_time=start_ms, tags=dict(tags), run_name=name
@@ -169,7 +171,7 @@ class Store:
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
         room = _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
         while metrics or entities or labels:
-            with self._speaking():
+            with self._speaking(content=True):
                 self._client.log_batch(
                     run_id,
                     metrics=metrics[:room],
@@ -197,7 +199,7 @@ class Store:
             source=canonical(source),
             profile=canonical(profile),
         )
-        with self._speaking():
+        with self._speaking(content=True):
             self._client.log_inputs(
                 run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])]
             )
@@ -239,19 +241,35 @@ class Store:
             return Path(local).read_text(encoding="utf-8")
 
     @contextmanager
-    def _speaking(self) -> Iterator[None]:
+    def _speaking(self, *, content: bool = False) -> Iterator[None]:
+        """Translate errors; with `content`, one that is about what was sent is told apart."""
         try:
             yield
         except TrackingError:
             raise
         except Exception as error:
+            if content and getattr(error, "error_code", "") in _CONTENT_ERRORS:
+                raise _content_refused(self.shown, error) from error
             raise _refused(self.shown, error) from error
+
+
+def _content_refused(where: str, error: Exception) -> ContentRefused:
+    return ContentRefused(
+        f"MLflow store {where}",
+        "content that it takes",
+        _said(error),
+        "Please report this: it is a defect of rnnsweep",
+    )
+
+
+def _said(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines)[:600] or type(error).__name__
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
     """Any of MLflow's, SQLAlchemy's and the operating system's errors, as one of ours."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    received = " ".join(lines)[:600] or type(error).__name__
+    received = _said(error)
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
         next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
@@ -272,6 +290,7 @@ def _stored(run: Any) -> StoredRun:
         info.start_time or 0,
         info.end_time,
         dict(run.data.tags),
+        dict(run.data.params),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from orchestrator.tracking import lease, parents
 from orchestrator.tracking.children import ENVIRONMENTS, Child, of_parent, read_children
-from orchestrator.tracking.errors import LeaseHeld, TrackingError
+from orchestrator.tracking.errors import ContentRefused, LeaseHeld, TrackingError
 from orchestrator.tracking.opening import SweepOpening, manifest_adapter, manifest_of
 from orchestrator.tracking.runs import (
     OPTIONAL_TAGS,
@@ -76,20 +76,30 @@ class Tracker:
         }
         self._confirm(claimed_s)
         for run in doubles:
+            _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
         self.doubles_removed += len(doubles)
         return [each.finished for each in self._children.values() if each.finished is not None]
 
-    def record(self, batch: Sequence[FinishedTrial]) -> None:
+    def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
+
+        Returns:
+            Why the store will never take some of them, by trial key; empty as a rule.
 
         Raises:
             TrackingError: the store failed; the same batch can be given again.
             LeaseHeld: the lease was lost (this process was suspended for longer than it lasts).
         """
+        refused: dict[str, str] = {}
         for finished in batch:
             self.beat()
-            self._record_one(finished)
+            try:
+                self._record_one(finished)
+            except ContentRefused as error:  # must not keep the others waiting for ever
+                _log.error("trial %s: %s", finished.trial.key, error)
+                refused[finished.trial.key] = str(error)
+        return refused
 
     def beat(self) -> None:
         """Renew the lease, if it is time.
@@ -266,7 +276,9 @@ class Tracker:
                 self._store.delete_tag(run.run_id, key)
         self._store.log(
             run.run_id,
-            params=content.params,
+            params={  # a param cannot change, and an earlier version may have written another
+                key: value for key, value in content.params.items() if key not in run.params
+            },
             tags=content.tags if tags else None,
             points=content.points,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import shutil
 import tempfile
@@ -103,5 +104,6 @@ def _empty_store() -> Path:
     from orchestrator.tracking.store import Store  # noqa: PLC0415  (imports MLflow: seconds)
 
     home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
     Store(address(home), create=True)
     return home / "mlflow.db"

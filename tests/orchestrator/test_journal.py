@@ -194,6 +194,15 @@ def test_a_line_that_does_not_fit_is_taken_back(
     assert journal.read(tmp_path) == (RECORDS[0], RECORDS[2])
 
 
+def test_texts_that_are_no_unicode_do_not_end_the_sweep(tmp_path: Path) -> None:
+    nasty = FailureRecord("error", "file \udcff", "größe \0")
+    write(tmp_path, (RECORDS[0], TrialFinished(finished(0, status="failed", failure=nasty))))
+    expected = replace(nasty, message="file ?")
+    assert journal.read(tmp_path)[1] == TrialFinished(
+        finished(0, status="failed", failure=expected)
+    )
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -109,6 +109,27 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_the_store_refuses_is_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Picky(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            batch = request.batch if isinstance(request, Record) else ()
+            return {each.trial.key: "no" for each in batch if each.trial.block == 1}
+
+    monkeypatch.setattr("orchestrator.recorder.RecorderService", Picky)
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
+        for each in TRIALS[:3]:
+            opened.put(each)
+        with pytest.raises(NotRecorded, match=r"1 finished trial is safe .*in MLflow: no\. No"):
+            opened.drain(10)
+        assert opened.pending == 0
+
+
 def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Overtaken(RecorderService):
         def start(self) -> Any:
@@ -273,6 +294,7 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
             read = opened.read("quickstart")
             assert (read.state, len(read.trials)) == ("complete", 6)
             proxy.shutdown()
+    assert "View run" not in (home / "recorder.log").read_text()
     expect_once(home, [*TRIALS[:4], bad, failed(60)])
 
 

@@ -483,6 +483,40 @@ def test_recording_again_changes_nothing(home: Path) -> None:
     assert len(client.get_metric_history(after.info.run_id, "loss")) == 4
 
 
+def test_texts_that_no_database_takes_are_recorded_all_the_same(home: Path) -> None:
+    nasty = "file \udcff and \0"
+    trial = failed(0, node=nasty, failure=FailureRecord("error", nasty, nasty))
+    record(home, trial)
+    (back,) = record(home)
+    assert back.outcome.failure == FailureRecord("error", "file ? and \0", "file ? and \0")
+    (run,) = children(home)
+    assert run.data.tags["failure"] == "error: file ? and ␀"
+
+
+def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.tracking.runs.entity_name", str)
+    bad = finished(0, metrics={"//": 1.0})
+    with tracker(home) as opened:
+        opened.open_sweep(opening(home))
+        refused = opened.record([bad, finished(1)])
+        opened.close("complete", {})
+    assert list(refused) == [bad.trial.key]
+    assert "expected content that it takes, received" in refused[bad.trial.key]
+    assert record(home) == [finished(1)]
+
+
+def test_params_of_an_earlier_version_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("orchestrator.tracking.runs._text", lambda value: f"<{value}>")
+        record(home, failed(0))
+    record(home, finished(0, attempt=2))
+    assert record(home) == [finished(0, attempt=2)]
+    (run,) = children(home)
+    assert run.data.params["units"] == "<32>"
+
+
 # The lease
 
 
