@@ -13,6 +13,7 @@ import contextlib
 import functools
 import json
 import os
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from orchestrator.plan import Plan
 
 COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
@@ -53,6 +56,9 @@ def _refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameter
         except BrokenPipeError:  # the reader of a pipe has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             code = COMPLETE
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            code = STOPPED
         except Exception as error:
             if not isinstance(error, _refusals()):
                 raise
@@ -129,7 +135,7 @@ def run(
     from orchestrator.plan import describe_plan
     from orchestrator.progress import make_view
     from orchestrator.spec import load
-    from orchestrator.stopping import StopSignal
+    from orchestrator.stopping import Stopped, StopSignal
     from orchestrator.sweep import RunOptions, run_sweep
     from orchestrator.tracking import tracking_uri
 
@@ -137,6 +143,12 @@ def run(
     home = sweep_home()
     options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
     log = SweepFolder(home, loaded.name).log
+    again = shlex.join(
+        ["rnnsweep", "run", str(spec)]
+        + [word for each in overrides for word in ("--set", each)]
+        + (["--address", address] if address else [])
+        + (["--retry-failed"] if retry_failed else [])
+    )
     with quiet(log) as console:
 
         def stopping() -> None:
@@ -147,22 +159,26 @@ def run(
             console.print(describe_plan(plan, loaded.name) + done)
             console.print(f"trials go to {options.tracking_uri}; other output to {log}")
             if missing > _LARGE and not yes and console.is_terminal:
-                click.confirm(f"Run {missing} trials?", abort=True, err=True)
+                with stop.at_once():
+                    _expect_yes(console, missing)
 
-        with StopSignal(stopping) as stop:
-            ended = run_sweep(
-                loaded,
-                options,
-                stop=stop,
-                view=functools.partial(make_view, console),
-                confirm=confirm,
-            )
+        try:
+            with StopSignal(stopping) as stop:
+                ended = run_sweep(
+                    loaded,
+                    options,
+                    stop=stop,
+                    view=functools.partial(make_view, console),
+                    confirm=confirm,
+                )
+        except Stopped:
+            console.print(f"Stopped before a trial was started. To go on: {again}")
+            return STOPPED
     if ended.stopped:
         done = len(ended.record.trials)
-        command = " ".join(["rnnsweep run", str(spec), *(f"--set {each}" for each in overrides)])
         click.echo(
             f"Stopped: {done} of {ended.record.expected_trials} trials are done and recorded. "
-            f"To go on: {command}",
+            f"To go on: {again}",
             err=True,
         )
         return STOPPED
@@ -285,6 +301,16 @@ def ui(port: int, host: str) -> int:
     from orchestrator.ui import serve
 
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
+
+
+def _expect_yes(console: Console, missing: int) -> None:
+    """Ask whether to run so many trials; anything but a yes declines."""
+    try:
+        answer = console.input(f"Run {missing} trials? [y/N] ", markup=False)
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")
 
 
 def _width() -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile
+from orchestrator.stopping import Stopped
 
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -40,28 +41,36 @@ def connect(address: str | None) -> Iterator[tuple[Node, ...]]:
 
     Raises:
         ClusterError: no cluster answers there.
+        Stopped: SIGTERM came while Ray started.
     """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
+
+    try:
+        yield _join(address)
+    finally:
+        ray.shutdown()
+
+
+def _join(address: str | None) -> tuple[Node, ...]:
+    import ray  # noqa: PLC0415
 
     try:
         if address is None:
             profile = hardware.probe()
             _start(profile)
             (ray_node,) = (node for node in ray.nodes() if node["Alive"])
-            nodes: tuple[Node, ...] = (Node(ray_node["NodeID"], profile, profile.cpus),)
-        else:
-            ray.init(address=address, log_to_driver=False)
-            nodes = _probe_all()
-        yield nodes
+            return (Node(ray_node["NodeID"], profile, profile.cpus),)
+        ray.init(address=address, log_to_driver=False)
+        return _probe_all()
+    except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
+        raise Stopped from error
     except (ConnectionError, TimeoutError) as error:
         where = address or "this machine"
         raise ClusterError(
             f"no Ray cluster answers at {where}: {error}. Is it running (ray status), and does "
             "this machine hold its authentication token?"
         ) from error
-    finally:
-        ray.shutdown()
 
 
 def _start(profile: NodeProfile) -> None:

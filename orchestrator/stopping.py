@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
 STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -31,11 +33,11 @@ class StopSignal:
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._on_first = on_first
         self.is_set = False
-        self._before: dict[int, object] = {}
+        self._before = {number: signal.getsignal(number) for number in _SIGNALS}
+        self._at_once = False
 
     def __enter__(self) -> StopSignal:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
+        self.listen()
         return self
 
     def __exit__(
@@ -45,7 +47,21 @@ class StopSignal:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
+
+    def listen(self) -> None:
+        """Take the signals; once more after somebody else has (Ray, when it starts)."""
+        for number in _SIGNALS:
+            signal.signal(number, self._handle)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within it the first signal raises `Stopped` wherever it comes: for a question."""
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def check(self) -> None:
         """Raise `Stopped` if a signal has come."""
@@ -58,4 +74,6 @@ class StopSignal:
                 os.write(2, _SHOW_CURSOR.encode())
             os._exit(STOPPED)
         self.is_set = True
+        if self._at_once:
+            raise Stopped
         self._on_first()

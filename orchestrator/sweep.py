@@ -16,7 +16,7 @@ import yaml
 
 from orchestrator import __version__, cluster, report, resume
 from orchestrator.blocks import Blocks
-from orchestrator.hardware import classify
+from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
 from orchestrator.journal import Journal, SessionEnded, SessionStarted
 from orchestrator.objectives import arms_read
@@ -84,13 +84,14 @@ def run_sweep(
 
     Raises:
         Refusal: nothing was run, and the message says what to change.
+        Stopped: nothing was run, a signal came first.
     """
     folder = SweepFolder(options.home, spec.name)
     with ExitStack() as stack:
         stack.enter_context(folder.lock())
         nodes = cluster.this_machine()
         if options.address is not None:
-            nodes = stack.enter_context(cluster.connect(options.address))
+            nodes = _connect(stack, options.address, stop)
         plan = make_plan(spec, classify(nodes))
         expect_runnable(spec, plan)
 
@@ -114,7 +115,7 @@ def run_sweep(
             confirm(plan, missing)
             if options.address is None:
                 stop.check()
-                nodes = stack.enter_context(cluster.connect(None))
+                nodes = _connect(stack, None, stop)
                 plan = make_plan(spec, classify(nodes))
             journal.append(_session_started(plan))
             with view(plan) as watcher:
@@ -135,6 +136,12 @@ class _Start:
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
+
+
+def _connect(stack: ExitStack, address: str | None, stop: StopSignal) -> tuple[Node, ...]:
+    nodes = stack.enter_context(cluster.connect(address))
+    stop.listen()
+    return nodes
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
