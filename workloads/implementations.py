@@ -106,7 +106,7 @@ def ineligible(
     """
     package = BACKENDS.get(implementation.backend)
     if package is not None and not (has_package or _is_installed)(package):
-        return f"{package} is not installed: pip install 'rnnsweep[{implementation.backend}]'"
+        return f"{package} is not installed here: pip install {package}"
     if implementation.kernel != "cudnn":
         return None
     if device != "gpu":

@@ -77,6 +77,8 @@ def answer(line: str, emit: Emit, claim: Claim) -> int:
 
 
 def _run(request: TrialRequest, emit: Emit, claim: Claim) -> dict[str, float]:
+    if request.seed < 0:
+        raise BadRequest(f"seed: expected a number from 0; received {request.seed}")
     workload = _workload(request)
     implementation = _implementation(request, workload)
     settings = _settings(request, workload)

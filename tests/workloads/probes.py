@@ -146,22 +146,27 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
     return run(dataclasses.replace(trial, implementation=parse("tensorflow/cudnn")))
 
 
-def living_models(trial: Context) -> dict[str, float]:
-    """How many models of earlier trials are still in memory."""
+def leftovers(trial: Context) -> dict[str, float]:
+    """How many models and traced graphs of earlier trials are still in memory."""
+    from tensorflow.python.framework.func_graph import FuncGraph
+
     from workloads.evidence import WitnessedModel
 
     gc.collect()
-    return {"models": float(sum(isinstance(item, WitnessedModel) for item in gc.get_objects()))}
+    living = gc.get_objects()
+    return {
+        "models": float(sum(isinstance(item, WitnessedModel) for item in living)),
+        "graphs": float(sum(isinstance(item, FuncGraph) for item in living)),
+    }
 
 
 def _plan(trial: Context, implementation: Implementation) -> Any:
-    import keras
-
+    from workloads.runtime import forget
     from workloads.training import Run
 
     own = {name: value for name, value in trial.settings.items() if name != "built"}
     settings = ImageRowsSettings(**find("image_rows").resolve(own))
-    keras.utils.clear_session()
+    forget()
     data = load_images(settings.dataset, samples=settings.samples, validation_samples=40)
     model = build(settings, implementation, shape=(8, 8), classes=data.classes, seed=trial.seed)
     order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))

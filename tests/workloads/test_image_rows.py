@@ -120,6 +120,11 @@ def test_the_seed_decides_everything(usual: list[Event], trainer: Trainer) -> No
     assert first["loss"] != other["loss"]
 
 
+@pytest.mark.parametrize("seed", [2**31 - 1, 2**32, 2**63])
+def test_any_seed_will_do(trainer: Trainer, seed: int) -> None:
+    assert result(train(trainer, seed=seed, epochs=1, **ONE_SHAPE))
+
+
 @pytest.mark.parametrize("implementation", [PORTABLE, XLA])
 def test_the_whole_start_is_restored_after_a_warm_up(trainer: Trainer, implementation: str) -> None:
     settings = {**SMALL, "dropout": 0.4, **ONE_SHAPE}
@@ -239,8 +244,10 @@ def test_a_loss_that_is_not_finite_fails_the_trial_at_once(trainer: Trainer) -> 
     assert not [event for event in events if isinstance(event, Epoch)]
 
 
-def test_a_warm_process_keeps_no_models(trainer: Trainer) -> None:
-    assert result(trainer.ask("tests.workloads.probes:living_models", PORTABLE))["models"] == 0
+def test_a_warm_process_keeps_nothing_of_a_trial(trainer: Trainer) -> None:
+    train(trainer, **ONE_SHAPE)
+    left = result(trainer.ask("tests.workloads.probes:leftovers", PORTABLE))
+    assert (left["models"], left["graphs"]) == (0, 0)
 
 
 def _mnist(folder: Path, hole: float = 0.0) -> Path:

@@ -93,7 +93,7 @@ def test_a_backend_that_is_not_installed_has_a_reason() -> None:
     told = ineligible(
         parse("tensorflow/portable"), LayerTraits(), "cpu", has_package=lambda _: False
     )
-    assert told is not None and "tensorflow is not installed: pip install" in told
+    assert told is not None and "tensorflow is not installed here: pip install" in told
 
 
 def test_a_process_is_prepared_for_its_backend_and_device() -> None:

@@ -78,6 +78,14 @@ def test_wrong_settings_are_a_bad_request(light: Trainer) -> None:
     assert "settings.units: Input should be greater than or equal to 1" in failed.message
 
 
+def test_a_negative_seed_is_a_bad_request(light: Trainer) -> None:
+    failed = failure(light.ask(f"{HOSTILE}:noop", seed=-1))
+    assert (failed.kind, failed.message) == (
+        "bad_request",
+        "seed: expected a number from 0; received -1",
+    )
+
+
 def test_a_process_has_one_backend_and_device(light: Trainer) -> None:
     light.ask(f"{HOSTILE}:noop")
     failed = failure(light.ask(f"{HOSTILE}:noop", device="gpu"))
