@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ _QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
 }
+_ANSWER_S = 5.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
 
 
@@ -44,6 +46,9 @@ def connect(address: str | None) -> Iterator[tuple[Node, ...]]:
         Stopped: SIGTERM came while Ray started.
     """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
+    if address is not None:
+        _expect_answer(address)
+        _use_token()  # before Ray is imported: it reads its configuration then
     import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
     try:
@@ -61,16 +66,12 @@ def _join(address: str | None) -> tuple[Node, ...]:
             _start(profile)
             (ray_node,) = (node for node in ray.nodes() if node["Alive"])
             return (Node(ray_node["NodeID"], profile, profile.cpus),)
-        ray.init(address=address, log_to_driver=False)
+        ray.init(address=address, log_to_driver=False, logging_level="warning")
         return _probe_all()
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
         raise Stopped from error
-    except (ConnectionError, TimeoutError) as error:
-        where = address or "this machine"
-        raise ClusterError(
-            f"no Ray cluster answers at {where}: {error}. Is it running (ray status), and does "
-            "this machine hold its authentication token?"
-        ) from error
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        raise _no_answer(address or "this machine", error) from error
 
 
 def _start(profile: NodeProfile) -> None:
@@ -88,6 +89,44 @@ def _start(profile: NodeProfile) -> None:
     )
 
 
+def _expect_answer(address: str) -> None:
+    """Fail within seconds where nobody listens: Ray itself tries for ten minutes.
+
+    Raises:
+        ClusterError: nobody does, or it is no address of a cluster's head.
+    """
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise ClusterError(
+            "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
+            f"received {address!r}"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+    except OSError as error:
+        raise _no_answer(address, error) from error
+
+
+def _no_answer(where: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"no Ray cluster answers at {where}: {str(error).rstrip('.')}. Is it running (ray "
+        "status), and is its authentication token here (~/.ray/auth_token or RAY_AUTH_TOKEN)?"
+    )
+
+
+def _use_token() -> None:
+    """Show the cluster this machine's token, where it has one.
+
+    Ray 2.60 switches token authentication on by itself when it starts a cluster, and not when
+    it joins one: without this, a cluster started with `ray start` refuses its own user.
+    """
+    token_file = Path.home() / ".ray" / "auth_token"
+    if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
 def _probe_all() -> tuple[Node, ...]:
     """Probe every node by a task pinned to it."""
     import ray  # noqa: PLC0415
@@ -103,11 +142,3 @@ def _probe_all() -> tuple[Node, ...]:
         Node(node["NodeID"], profile, int(node["Resources"].get("CPU", 0)))
         for node, profile in zip(alive, ray.get(probes), strict=True)
     )
-
-
-def ray_log_folder() -> Path | None:
-    """Where Ray's own logs of this session are, once it is started here."""
-    import ray  # noqa: PLC0415
-
-    node = ray._private.worker._global_node
-    return Path(node.get_logs_dir_path()) if node else None
