@@ -98,8 +98,9 @@ def _why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
 
 def _why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:
     workload = registry.find(spec.workload)
-    builtin = workload.settings_model is not None
-    parsed = implementations.parse(implementation, known_only=builtin)
+    if not workload.is_built_in:
+        return None  # its implementations are names of its own
+    parsed = implementations.parse(implementation)
     for settings, because in _variants(spec):
         traits = workload.traits(settings)
         reason = implementations.ineligible(parsed, traits, hardware.device)

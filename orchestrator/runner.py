@@ -39,6 +39,10 @@ _NODE_MEMORY_LIMIT = 0.93
 """The used share of a node's memory at which the trainer is ended, below the 0.95 at which
 Ray's memory monitor would kill the actor, and with it the sweep."""
 
+_WARM_SHARE = 0.5
+"""The share of what a trial may hold at which a warm trainer is replaced by a fresh one: XLA
+keeps every program that it ever compiled (about 30 MiB for a small model)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -225,7 +229,7 @@ def _trainer(
     key: tuple[str, protocol.Device],
 ) -> Trainer:
     held = trainers.get(key)
-    if held is not None and held.alive:
+    if held is not None and held.alive and held.memory_mib() < _warm_limit_mib(job.limits):
         return held
     for other in list(trainers):  # one resident trainer on a GPU: memory is not shared
         if other == key or other[1] == key[1] == "gpu":
@@ -233,6 +237,10 @@ def _trainer(
     implementation = Implementation(key[0], "")
     trainers[key] = Trainer(implementation, key[1], python_path=job.python_path)
     return trainers[key]
+
+
+def _warm_limit_mib(limits: Limits) -> float:
+    return _WARM_SHARE * (limits.memory_mib or psutil.virtual_memory().total / 2**20)
 
 
 def _watch(trainer: Trainer, limits: Limits) -> Iterator[protocol.Event]:

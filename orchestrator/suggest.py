@@ -135,7 +135,7 @@ def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValu
         bounds["step"] = dimension.step
     if dimension.is_integer:
         return trial.suggest_int(name, **bounds)
-    return trial.suggest_float(name, **bounds)
+    return dimension.nearest(trial.suggest_float(name, **bounds))
 
 
 def _shuffled(grid: Sequence[Config], seed: int) -> list[Config]:

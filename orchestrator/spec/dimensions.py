@@ -169,6 +169,12 @@ class Range(Strict):
         step = self.step if self.step is not None else 1 if self.is_integer else None
         return step is None or (_exact(value) - _exact(self.low)) % _exact(step) == 0
 
+    def nearest(self, value: float) -> float:
+        """The value of the range that `value` stands for: 0.3 for 0.1 + 2 × 0.1."""
+        if self.step is None:
+            return value
+        return float(self._nth(round((_exact(value) - _exact(self.low)) / _exact(self.step))))
+
     def _nth(self, steps: int) -> int | float:
         value = _exact(self.low) + steps * _exact(self.step or 1)
         return int(value) if self.is_integer else float(value)

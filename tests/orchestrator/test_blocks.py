@@ -140,7 +140,7 @@ def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
     out = []
     while (found := blocks.next()) is not None:
         out.append(found[0])
-    per_node = defaultdict(int)
+    per_node: dict[str, int] = defaultdict(int)
     for issue in out:
         per_node[issue.lane.node.id] += 1
     assert per_node == {"a": 2, "b": 2}
@@ -148,7 +148,7 @@ def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
 
 def test_a_block_stays_on_one_node_of_a_class() -> None:
     finished = drain(blocks_of(plan(classify([node("a"), node("b"), node("c")]), blocks=9)))
-    nodes = defaultdict(set)
+    nodes: dict[int, set[str]] = defaultdict(set)
     for issue in finished:
         nodes[issue.trial.block].add(issue.lane.node.id)
     assert all(len(found) == 1 for found in nodes.values())

@@ -248,3 +248,10 @@ def test_gpus_are_hidden_from_a_cpu_arm() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "0,1", "PATH": os.environ["PATH"]}
     with Trainer(parse("tensorflow/portable"), "cpu", environ=environ) as trainer:
         assert psutil.Process(trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: Trainers) -> None:
+    limits = Limits(60, 30, memory_mib=4000)
+    assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
+    assert run(trainers, "keeps_memory", {"mib": 2100}, limits=limits).trainer_trials == 1
+    assert run(trainers, "noop", limits=limits).trainer_trials == 0

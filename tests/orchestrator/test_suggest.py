@@ -108,7 +108,7 @@ def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
 
 
 def run_all(suggester: Suggester) -> list[Config]:
-    found = []
+    found: list[Config] = []
     while (config := suggester.suggest(len(found))) is not None:
         found.append(config)
     return found
@@ -139,3 +139,11 @@ def test_several_blocks_can_be_open_and_a_failed_one_is_told() -> None:
     suggester.tell(2, None)
     suggester.tell(0, [0.5, 1.0])
     assert suggester.suggest(5) is not None
+
+
+def test_stepped_floats_are_the_values_of_the_grid() -> None:
+    space = {"dropout": {"low": 0.1, "high": 0.7, "step": 0.1}}
+    wanted = search("random", configs=7, space=space)
+    suggester = Suggester(wanted, seed=0)
+    found = {suggester.suggest(index)["dropout"] for index in range(7)}  # type: ignore[index]
+    assert found == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}

@@ -175,3 +175,12 @@ def late_thread(trial: Context) -> dict[str, float]:
     """Leaves a thread behind that reports after the trial is over."""
     threading.Timer(0.1, trial.epoch, args=(99, 1.0), kwargs={"loss": 1.0}).start()
     return {"loss": 0.0}
+
+
+_kept: list[bytearray] = []
+
+
+def keeps_memory(trial: Context) -> dict[str, float]:
+    """Leaks: `settings: {mib: 100}` stay in the process after the trial."""
+    _kept.append(bytearray(os.urandom(4096)) * (int(trial.settings["mib"]) * _MIB // 4096))
+    return {"loss": 0.0}
