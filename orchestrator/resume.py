@@ -6,13 +6,14 @@ outcomes, so that either is rebuilt from the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from orchestrator.home import SweepFolder
 from orchestrator.journal import (
     BlockSuggested,
     Journal,
     Record,
+    SweepOpened,
     SweepState,
     TrialFinished,
     rebuild,
@@ -53,7 +54,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 def take_over(
     journal: Journal, found: FoundSweep | None, identity: SweepIdentity, spec: SweepSpec
 ) -> list[Record]:
-    """Make the journal one of this sweep: as it is, rebuilt from the store, or new.
+    """Make the journal one of this sweep: as it is, or new. `agree` adds what the store has.
 
     Returns:
         The records that the journal now has.
@@ -65,14 +66,11 @@ def take_over(
     if state is not None:
         _expect_same(state.identity, identity)
         return list(journal.records)
-    finished: Sequence[FinishedTrial] = ()
     if found is not None and found.identity.generation == identity.generation:
         _expect_same(found.identity, identity)
-        finished = found.finished
-    records = rebuild(identity, spec.model_dump(mode="json"), finished)
-    for record in records:
-        journal.append(record)
-    return records
+    opened = SweepOpened(identity, spec.model_dump(mode="json"))
+    journal.append(opened)
+    return [opened]
 
 
 def agree(journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]) -> SweepState:

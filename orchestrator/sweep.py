@@ -14,7 +14,7 @@ from typing import Literal
 
 import yaml
 
-from orchestrator import __version__, cluster, report, resume
+from orchestrator import __version__, cluster, resume
 from orchestrator.blocks import Blocks
 from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
@@ -30,6 +30,7 @@ from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped, StopSignal
 from orchestrator.suggest import Suggester
+from orchestrator.tracking.errors import LeaseHeld
 from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
@@ -98,7 +99,7 @@ def run_sweep(
         recorder = stack.enter_context(
             Recorder(options.tracking_uri, options.home, folder.path / "recorder.log")
         )
-        found = recorder.find(spec.name)
+        found = recorder.find(spec.name, trials=False)
         number = resume.generation(folder, found, fresh=options.fresh)
         identity = resume.identify(spec, number)
         journal = stack.enter_context(Journal.open(folder.generation(number)))
@@ -187,9 +188,16 @@ def _run_missing(start: _Start, stop: StopSignal) -> bool:
         start.watcher,
         start.identity.data_digest,
     )
+
+    def check() -> None:
+        stop.check()
+        if isinstance(start.recorder.trouble, LeaseHeld):
+            raise start.recorder.trouble  # another driver has taken the sweep over
+
     try:
         with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
-            run_trials(session, lanes, folder=Path(scratch), python_path=_python_path(), stop=stop)
+            folder = Path(scratch)
+            run_trials(session, lanes, folder=folder, python_path=_python_path(), check=check)
     except Stopped:
         return True
     return False
@@ -236,16 +244,18 @@ def _session_started(plan: Plan) -> SessionStarted:
 
 def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRecord:
     """Wait until everything is recorded, read it back, and leave the report with it."""
+    from orchestrator.report.rendering import render, summarise  # noqa: PLC0415  (SciPy)
+
     recorder.drain(_DRAIN_S)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     record = replace(recorder.read(spec.name), state=state)
-    summary = report.summarise(record, spec.baseline)
+    summary = summarise(record, spec.baseline)
     recorder.close(
         state,
         {
-            "report.md": report.render(summary, "markdown"),
-            "report.txt": report.render(summary, "text"),
-            "report.json": report.render(summary, "json"),
+            "report.md": render(summary, "markdown"),
+            "report.txt": render(summary, "text"),
+            "report.json": render(summary, "json"),
         },
     )
     return record

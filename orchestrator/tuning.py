@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +15,19 @@ from orchestrator.placement import Lane, placement_group
 from orchestrator.runner import TrialActor
 from orchestrator.search import BlockSearch
 from orchestrator.session import Session
-from orchestrator.stopping import StopSignal
 
 
-class _StopCheck(tune.Callback):
-    """Leaves Tune's loop once a signal has come; Tune calls it about ten times a second."""
+class _Check(tune.Callback):
+    """Leaves Tune's loop where a check raises; Tune calls it about ten times a second."""
 
-    def __init__(self, stop: StopSignal) -> None:
-        self._stop = stop
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self._stop.check()
+        self._check()
 
 
 def run_trials(
@@ -37,15 +36,21 @@ def run_trials(
     *,
     folder: Path,
     python_path: tuple[str, ...],
-    stop: StopSignal,
+    check: Callable[[], None],
 ) -> None:
     """Run everything that the session still has to hand out.
 
     Ray's memory monitor, or the loss of a node, can end Tune's loop; what was out then is
     handed out again, each trial within its limit of attempts.
 
+    Args:
+        session: what to run.
+        lanes: where it runs.
+        folder: for Tune's own files, of which nothing is needed later.
+        python_path: where users' own workloads are found.
+        check: called about ten times a second; what it raises ends the loop.
+
     Raises:
-        Stopped: a signal asked for it.
         ray.exceptions.RaySystemError: the cluster itself is gone.
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
@@ -54,14 +59,14 @@ def run_trials(
     while not session.blocks.done:
         search = BlockSearch(session, python_path)
         try:
-            _tuner(search, folder, stop).fit()
+            _tuner(search, folder, check).fit()
         except (ray.exceptions.RayError, tune.TuneError):
             if not search.out or not ray.is_initialized():
                 raise
         search.lose_all()
 
 
-def _tuner(search: BlockSearch, folder: Path, stop: StopSignal) -> tune.Tuner:
+def _tuner(search: BlockSearch, folder: Path, check: Callable[[], None]) -> tune.Tuner:
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
         return placement_group(config["node_id"], config["bundle"])
 
@@ -77,7 +82,7 @@ def _tuner(search: BlockSearch, folder: Path, stop: StopSignal) -> tune.Tuner:
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(folder.resolve()),
-            callbacks=[_StopCheck(stop)],
+            callbacks=[_Check(check)],
             verbose=0,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=0),

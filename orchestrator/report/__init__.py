@@ -1,48 +1,5 @@
-"""Reports: pure functions from the records of a sweep to tables, texts and files."""
+"""Reports: pure functions from the records of a sweep to tables, texts and files.
 
-from __future__ import annotations
-
-from typing import Literal, TypeAlias
-
-from orchestrator.report.baseline import BaselineError
-from orchestrator.report.json_object import to_json
-from orchestrator.report.markdown import to_description, to_markdown
-from orchestrator.report.rows import to_csv
-from orchestrator.report.sections import document
-from orchestrator.report.summary import ReportSummary, summarise
-from orchestrator.report.text import to_text
-
-__all__ = ["BaselineError", "ReportFormat", "ReportSummary", "describe", "render", "summarise"]
-
-ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv"]
-
-
-def render(
-    summary: ReportSummary, format: ReportFormat, *, width: int = 100, colour: bool = False
-) -> str:
-    """The report as one string that ends with a newline.
-
-    Args:
-        summary: what `summarise` gave.
-        format: `text` for a terminal, `markdown` for GitHub and MLflow, `json` for programs (one
-            versioned object), `csv` for spreadsheets (one row a trial).
-        width: the columns of a terminal; for `text` only.
-        colour: whether terminal codes may be in it; for `text` only.
-
-    Raises:
-        ValueError: an unknown format.
-    """
-    if format == "text":
-        return to_text(document(summary), width, colour=colour)
-    if format == "markdown":
-        return to_markdown(document(summary))
-    if format == "json":
-        return to_json(summary)
-    if format == "csv":
-        return to_csv(summary.trials)
-    raise ValueError(f"unknown format {format!r}: expected text, markdown, json or csv")
-
-
-def describe(summary: ReportSummary, limit: int = 8000) -> str:
-    """The report in Markdown within `limit` characters, for a run's description in MLflow."""
-    return to_description(document(summary), limit)
+`records` is what they are made of, `rendering` makes them. Importing the package costs nothing:
+the mathematics comes with `rendering`.
+"""

@@ -20,19 +20,6 @@ def to_markdown(document: Document) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def to_description(document: Document, limit: int) -> str:
-    """The document's first lines, as many as `limit` characters hold, then that it goes on.
-
-    MLflow cuts a longer description without a word.
-    """
-    whole = to_markdown(document)
-    if len(whole) <= limit:
-        return whole
-    end = "\n\n(Cut here: the whole report is the run's artifact.)\n"
-    cut = whole.rfind("\n", 0, max(0, limit - len(end)) + 1)
-    return whole[: max(0, cut)].rstrip() + end
-
-
 def escape(raw: str) -> str:
     """The text so that Markdown shows it as it stands: in a paragraph, a heading or a cell.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.report import summarise
 from orchestrator.report.arms import KernelCount
 from orchestrator.report.failures import failure_parts
+from orchestrator.report.rendering import summarise
 from orchestrator.report.summary import ReportSummary
 from orchestrator.trial import Arm, Kernel
 from tests.orchestrator.report.records import PORTABLE, UNROLL, XLA, paired, sweep, trial

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.report import ReportSummary, summarise
 from orchestrator.report.comparison import Comparison
 from orchestrator.report.records import TrialRecord
+from orchestrator.report.rendering import ReportSummary, summarise
 from orchestrator.trial import Arm
 from tests.orchestrator.report.records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 

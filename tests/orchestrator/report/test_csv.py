@@ -8,8 +8,8 @@ from io import StringIO
 
 import pytest
 
-from orchestrator.report import render, summarise
 from orchestrator.report.records import SweepRecord
+from orchestrator.report.rendering import render, summarise
 from orchestrator.report.rows import COLUMNS
 from orchestrator.trial import Arm
 from tests.orchestrator.report.records import CPU, PORTABLE, XLA, paired, sweep, trial

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from orchestrator.report import render, summarise
 from orchestrator.report.records import SweepRecord
+from orchestrator.report.rendering import render, summarise
 from orchestrator.trial import Arm
 from tests.orchestrator.report.records import CPU, PORTABLE, XLA, paired, sweep, trial
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from orchestrator.report import describe, render, summarise
 from orchestrator.report.document import Document, Section, Table, visible
 from orchestrator.report.markdown import to_markdown
+from orchestrator.report.rendering import render, summarise
 from orchestrator.trial import Arm
 from tests.orchestrator.report.records import CPU, PORTABLE, paired, sweep, trial
 
@@ -32,17 +32,6 @@ def test_the_verdict_comes_first() -> None:
     lines = render(summarise(paired(8)), "markdown").splitlines()
     assert lines[0] == "# Sweep quickstart: image_rows"
     assert lines[2].startswith("- tensorflow/portable+xla is 1.250 × (1.250–1.250) as fast as")
-
-
-def test_a_description_is_cut_between_lines_and_says_so() -> None:
-    summary = summarise(paired(8))
-    whole = render(summary, "markdown")
-    assert describe(summary) == whole
-    short = describe(summary, limit=900)
-    assert len(short) <= 900
-    body, _, end = short.partition("\n\n(Cut here")
-    assert end == ": the whole report is the run's artifact.)\n"
-    assert whole.startswith(body + "\n")
 
 
 def test_tables_are_tables() -> None:
