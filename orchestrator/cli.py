@@ -72,7 +72,7 @@ def _refusals() -> tuple[type[Exception], ...]:
     """Errors whose message tells a user what to do."""
     from orchestrator.cluster import ClusterError
     from orchestrator.journal import JournalError
-    from orchestrator.report import BaselineError
+    from orchestrator.report.baseline import BaselineError
     from orchestrator.spec import SpecError
     from orchestrator.tracking.errors import LeaseHeld, NotRecorded, SweepNotFound, TrackingError
     from workloads.failures import DataError
@@ -129,11 +129,11 @@ def run(
     yes: bool,
 ) -> int:
     """Run the sweep of a SPEC file, or what is missing of it, and print its report."""
-    from orchestrator import report
     from orchestrator.home import SweepFolder
     from orchestrator.output import quiet
     from orchestrator.plan import describe_plan
     from orchestrator.progress import make_view
+    from orchestrator.report.rendering import render, summarise
     from orchestrator.spec import load
     from orchestrator.stopping import Stopped, StopSignal
     from orchestrator.sweep import RunOptions, run_sweep
@@ -142,7 +142,9 @@ def run(
     loaded = load(spec, overrides)
     home = sweep_home()
     options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
-    log = SweepFolder(home, loaded.name).log
+    folder = SweepFolder(home, loaded.name)
+    folder.make()
+    log = folder.log
     again = shlex.join(
         ["rnnsweep", "run", str(spec)]
         + [word for each in overrides for word in ("--set", each)]
@@ -176,14 +178,15 @@ def run(
             return STOPPED
     if ended.stopped:
         done = len(ended.record.trials)
+        because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
         click.echo(
-            f"Stopped: {done} of {ended.record.expected_trials} trials are done and recorded. "
-            f"To go on: {again}",
+            f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
+            f"recorded. To go on: {again}",
             err=True,
         )
         return STOPPED
-    summary = report.summarise(ended.record, loaded.baseline)
-    click.echo(report.render(summary, "text", width=_width()), nl=False)
+    summary = summarise(ended.record, loaded.baseline)
+    click.echo(render(summary, "text", width=_width()), nl=False)
     bad = sum(trial.status in ("failed", "wrong_kernel") for trial in ended.record.trials)
     return WITH_FAILURES if bad else COMPLETE
 
@@ -242,12 +245,12 @@ def report(
     sweep: str, form: _Format, baseline: str | None, generation: int | None, output: Path | None
 ) -> None:
     """Report on a SWEEP, as its tracking store has it."""
-    from orchestrator import report as reports
+    from orchestrator.report import rendering
     from orchestrator.tracking import tracking_uri
     from orchestrator.tracking.reading import read_sweep
 
     record = read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
-    text = reports.render(reports.summarise(record, baseline), form, width=_width())
+    text = rendering.render(rendering.summarise(record, baseline), form, width=_width())
     if output is None:
         click.echo(text, nl=False)
     else:

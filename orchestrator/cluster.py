@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from orchestrator import hardware
@@ -55,6 +55,20 @@ def connect(address: str | None) -> Iterator[tuple[Node, ...]]:
         yield _join(address)
     finally:
         ray.shutdown()
+
+
+def expect_alive(nodes: Iterable[Node]) -> None:
+    """Notice the loss of a node: Tune itself would wait for its return, for ever.
+
+    Raises:
+        Stopped: one of them has gone.
+    """
+    import ray  # noqa: PLC0415
+
+    alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    gone = sorted({node.profile.hostname for node in nodes if node.id not in alive})
+    if gone:
+        raise Stopped(f"the Ray cluster has lost {', '.join(gone)}")
 
 
 def _join(address: str | None) -> tuple[Node, ...]:

@@ -9,6 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.lock import hold
+from orchestrator.refusal import Refusal
+
+
+class HomeUnusable(Refusal):
+    """The sweep home cannot be one."""
+
+    def __init__(self, home: Path, received: str) -> None:
+        super().__init__(
+            f"{home}: expected a folder to keep sweeps in, received: {received}. "
+            "Set RNNSWEEP_HOME to one that can be written"
+        )
 
 
 def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
@@ -33,11 +44,24 @@ class SweepFolder:
         """Where Ray's and everybody else's output goes."""
         return self.path / "run.log"
 
+    def make(self) -> None:
+        """Make the folder, if need be.
+
+        Raises:
+            HomeUnusable: it cannot be made or written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
+        if not os.access(self.path, os.W_OK):
+            raise HomeUnusable(self.home, "permission denied")
+
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """One driver at a time for all generations of a name.
 
         Raises:
-            JournalLocked: another process holds it.
+            Locked: another process holds it.
         """
         return hold(self.path)
 

@@ -16,9 +16,8 @@ def quiet(log: Path) -> Iterator[Console]:
     """Send what this process and its children write to `log`; the console still reaches stderr.
 
     The file descriptors are changed, not only Python's streams: Ray's and TensorFlow's native
-    code writes to them directly.
+    code writes to them directly. The log's folder must be there.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = {number: os.dup(number) for number in (1, 2)}

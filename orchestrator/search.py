@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -21,10 +21,16 @@ class BlockSearch(Searcher):
     trial more than each lane's slots): the limit is per sweep, and the lanes are unlike.
     """
 
-    def __init__(self, session: Session, python_path: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        python_path: tuple[str, ...],
+        expect_nodes: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__()
         self._session = session
         self._python_path = python_path
+        self._expect_nodes = expect_nodes  # raises where a worker went with its node
         self._out: dict[str, Issue] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,6 +70,7 @@ class BlockSearch(Searcher):
         if issue is None:
             return
         if error or result is None or "outcome" not in result:
+            self._expect_nodes()
             self._session.lose(issue)
         else:
             self._session.finish(issue, outcome_adapter.validate_json(result["outcome"]))
@@ -75,6 +82,8 @@ class BlockSearch(Searcher):
 
     def lose_all(self) -> None:
         """Take back everything that is out: Tune itself was lost."""
+        if self._out:
+            self._expect_nodes()
         for trial_id in list(self._out):
             self._session.lose(self._out.pop(trial_id))
 

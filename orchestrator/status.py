@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from orchestrator.home import SweepFolder
+from orchestrator.home import HomeUnusable, SweepFolder
 from orchestrator.journal import SweepState, read, replay
 from orchestrator.lock import holder
 from orchestrator.progress import duration
@@ -22,7 +22,10 @@ def describe_sweeps(home: Path, name: str | None) -> str:
 
     Raises:
         NoSuchSweep: there is none of that name.
+        HomeUnusable: the home is no folder.
     """
+    if home.exists() and not home.is_dir():
+        raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
     names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
     if name is not None and name not in names:

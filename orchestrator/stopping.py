@@ -20,7 +20,14 @@ class Stopped(BaseException):
     """Ends what runs, on the way to a clean exit.
 
     Not an `Exception`: Tune would catch it and wait for every running trial.
+
+    Args:
+        reason: a sentence for people, where it was no signal.
     """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class StopSignal:

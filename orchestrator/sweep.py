@@ -58,7 +58,7 @@ class Ended:
     """How a start of a sweep ended. `record` is what the tracking store now has."""
 
     record: SweepRecord
-    stopped: bool
+    stopped: Stopped | None
 
 
 class NothingToRun(Refusal):
@@ -111,7 +111,7 @@ def run_sweep(
 
         past = list(resume.past(state, retry_failed=options.retry_failed))
         missing = plan.trials - resume.count_done(identity, plan, past)
-        stopped = False
+        stopped = None
         if missing:
             confirm(plan, missing)
             if options.address is None:
@@ -123,7 +123,7 @@ def run_sweep(
                 start = _Start(spec, identity, plan, past, journal, recorder, watcher)
                 stopped = _run_missing(start, stop)
             journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
-        return Ended(_conclude(recorder, spec, stopped=stopped), stopped)
+        return Ended(_conclude(recorder, spec, stopped=stopped is not None), stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +162,8 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
             )
 
 
-def _run_missing(start: _Start, stop: StopSignal) -> bool:
-    """Run what has no outcome yet; whether a signal stopped it."""
+def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
+    """Run what has no outcome yet; what stopped it."""
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
     groups = make_lanes(start.plan)
@@ -198,9 +198,9 @@ def _run_missing(start: _Start, stop: StopSignal) -> bool:
         with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
             folder = Path(scratch)
             run_trials(session, lanes, folder=folder, python_path=_python_path(), check=check)
-    except Stopped:
-        return True
-    return False
+    except Stopped as stopped:
+        return stopped
+    return None
 
 
 def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
