@@ -1,0 +1,64 @@
+"""A workload whose arms behave unlike one another, by the name of their kernel: `python/hangs`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.workloads.examples import hostile
+from workloads.context import Context
+
+
+def by_kernel(trial: Context) -> dict[str, float]:
+    """What the kernel's name says; any other name (`python/a`) trains well.
+
+    `waits` and `flaky` look for the file that `settings: {gate: PATH}` names.
+    """
+    return _BEHAVIOURS.get(trial.implementation.kernel, _trains)(trial)
+
+
+def _trains(trial: Context) -> dict[str, float]:
+    time.sleep(float(trial.settings.get("sleep_s", 0.0)))
+    kernel = trial.implementation.kernel
+    trial.kernel(asked=kernel, ran=kernel, evidence="it says so itself")
+    accuracy = int(trial.settings["units"]) / 100
+    for index in range(2):
+        trial.epoch(index, 0.001, validate_s=0.001, loss=1.0 - accuracy, val_accuracy=accuracy / 2)
+    return {"loss": 1.0 - accuracy, "val_accuracy": accuracy, "step_ms": 1.0 + len(kernel)}
+
+
+def _waits(trial: Context) -> dict[str, float]:
+    """Trains once the gate is there; says that it waits with a file beside it."""
+    gate = Path(str(trial.settings["gate"]))
+    while not gate.exists():
+        gate.with_name("gate.waiting").touch()
+        time.sleep(0.05)
+    return _trains(trial)
+
+
+def _flaky(trial: Context) -> dict[str, float]:
+    """Raises while the gate is not there."""
+    if not Path(str(trial.settings["gate"])).exists():
+        print("looked for the gate in vain")
+        raise RuntimeError("the gate is shut")
+    return _trains(trial)
+
+
+def _picky(trial: Context) -> dict[str, float]:
+    """Raises where the config is large."""
+    if int(trial.settings["units"]) > 40:
+        raise ValueError("too large for me")
+    return _trains(trial)
+
+
+_BEHAVIOURS: dict[str, Callable[[Context], dict[str, float]]] = {
+    "waits": _waits,
+    "flaky": _flaky,
+    "picky": _picky,
+    "raises": hostile.raises,
+    "segfaults": hostile.segfaults,
+    "hangs": hostile.sleeps_deaf,
+    "nan": hostile.nan_epoch,
+    "eats": hostile.eats_memory,
+}

@@ -1,0 +1,94 @@
+"""The commands that run nothing: quick, light, and with results on stdout alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.sweeping import ROOT, Home
+
+COMMANDS = ("run", "plan", "status", "report", "hardware", "workloads", "ui")
+HEAVY = ("ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas")
+
+
+@pytest.mark.parametrize("command", [None, *COMMANDS])
+def test_help_imports_nothing_heavy(command: str | None) -> None:
+    arguments = [command, "--help"] if command else ["--help"]
+    program = (
+        "import json, sys\n"
+        "from orchestrator.cli import main\n"
+        "try: main(json.loads(sys.argv[1]))\n"
+        "finally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0
+    assert "Usage:" in done.stdout
+    loaded = json.loads(done.stderr)
+    assert [each for each in HEAVY if each in loaded] == []
+    if command is None:
+        assert all(each in done.stdout for each in COMMANDS)
+
+
+def test_plan_runs_nothing(bare: Home) -> None:
+    spec = bare.spec(
+        "planned",
+        workload="image_rows",
+        settings={"dataset": "digits"},
+        arms={"implementations": ["tensorflow/portable", "tensorflow/cudnn"]},
+    )
+    done = bare.run("plan", spec, "--set", "repeats=3").expect(0)
+    assert "2 blocks × 1 arms × 3 repeats = 6 trials" in done.out
+    assert "cannot tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in done.out
+    assert done.err == ""
+    plan = json.loads(bare.run("plan", spec, "--format", "json").expect(0).out)
+    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 1, 2)
+    assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
+    assert not bare.path.exists()
+
+
+def test_hardware_and_workloads(bare: Home) -> None:
+    (hardware, *_) = json.loads(bare.run("hardware", "--format", "json").expect(0).out)["classes"]
+    assert hardware["name"] in bare.run("hardware").expect(0).out
+    text = bare.run("workloads").expect(0).out
+    for words in ("image_rows", "epochs", "tensorflow/cudnn", "cuDNN kernels need an NVIDIA GPU"):
+        assert words in text
+    assert json.loads(bare.run("workloads", "--format", "json").expect(0).out)
+    assert not bare.path.exists()
+
+
+def test_version(bare: Home) -> None:
+    assert bare.run("--version").expect(0).out.startswith("rnnsweep, version ")
+
+
+def test_make_and_ci_have_what_the_readme_says() -> None:
+    done = subprocess.run(
+        ["make", "-n", "demo", "test"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rnnsweep run sweeps/quickstart.yaml" in done.stdout
+    assert "-m pytest" in done.stdout
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_a_pipe_whose_reader_has_seen_enough(bare: Home, tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("rnnsweep")
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f"{command} workloads | head -1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=bare.environ(),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0
+    assert done.stderr == ""

@@ -1,0 +1,97 @@
+"""A sweep killed at any moment, or robbed of its records, ends with every trial exactly once."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.sweeping import Home, wait_for
+
+NAME = "survivor"
+CHANCE = random.Random(20261121)
+MIDDLE = CHANCE.choice([2, 3, 4])
+
+
+def is_opening(home: Home) -> bool:
+    """The recorder opens the sweep: the journal is there, no session yet."""
+    return home.count(NAME, "sweep_opened") > home.count(NAME, "session_started")
+
+
+def has_first_attempt(home: Home) -> bool:
+    return home.count(NAME, "attempt_started") > 0
+
+
+def is_in_the_middle(home: Home) -> bool:
+    return len(home.finished(NAME)) >= MIDDLE
+
+
+def has_last_trial(home: Home) -> bool:
+    """All trials ended; the recorder is some milliseconds behind."""
+    return len(home.finished(NAME)) == 6
+
+
+def is_reporting(home: Home) -> bool:
+    return home.count(NAME, "session_ended") > 0
+
+
+MOMENTS: list[tuple[Callable[[Home], bool], int]] = [
+    (is_opening, 3),
+    (has_first_attempt, 3),
+    (is_in_the_middle, 3),
+    (has_last_trial, 3),
+    (is_reporting, 4),  # one config more than before, so that there is a session to end
+]
+
+
+def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
+    spec = home.spec(NAME, settings={"sleep_s": 0.3}, search={"sampler": "tpe"})
+    for moment, configs in MOMENTS:
+        before = home.finished(NAME)
+        with home.running("run", spec, "--set", f"search.configs={configs}") as command:
+            wait_for(lambda: moment(home) or not command.running, 60)  # noqa: B023
+            assert command.running, f"{moment.__name__}: {command.wait()}"
+            assert len(home.processes()) > 1
+            time.sleep(CHANCE.uniform(0, 0.05))
+            command.send(signal.SIGKILL)
+            command.wait()
+        home.expect_nothing_running()
+        assert home.finished(NAME)[: len(before)] == before  # nothing that had ended is lost
+
+    done = home.run("run", spec, "--set", "search.configs=4").expect(0)
+    assert "8 complete of 8 expected" in done.out
+    home.expect_exactly_once(NAME, 8)
+    (parent,) = home.parents(NAME)
+    assert parent.info.status == "FINISHED"
+
+    forget_the_journal(home, spec)
+    forget_the_store(home, spec)
+
+
+def forget_the_journal(home: Home, spec: Path) -> None:
+    """From MLflow alone: what is done stays done, blocks keep their configs, a new one runs."""
+    before = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
+    configs = {each["trial"]["block"]: each["trial"]["config"] for each in home.finished(NAME)}
+    shutil.rmtree(home.sweep(NAME))
+    home.run("run", spec, "--set", "search.configs=5").expect(0)
+    home.expect_exactly_once(NAME, 10)
+    assert home.count(NAME, "attempt_started") == 2
+    after = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
+    assert {run_id: after[run_id] for run_id in before} == before
+    now = {each["trial"]["block"]: each["trial"]["config"] for each in home.finished(NAME)}
+    assert {block: now[block] for block in configs} == configs
+
+
+def forget_the_store(home: Home, spec: Path) -> None:
+    """From the journal alone: MLflow is made again, with nothing run."""
+    keys = {each["trial"]["key"] for each in home.finished(NAME)}
+    home.database.unlink()
+    shutil.rmtree(home.path / "mlartifacts")
+    done = home.run("run", spec, "--set", "search.configs=5").expect(0)
+    assert "10 complete of 10 expected" in done.out
+    home.expect_exactly_once(NAME, 10)
+    assert {each["trial"]["key"] for each in home.finished(NAME)} == keys
+    assert home.count(NAME, "attempt_started") == 2  # those of the start before

@@ -1,0 +1,154 @@
+"""The same name again: what extends a sweep, what is refused, what starts beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.sweeping import COMMAND, ROOT, Home, new_home
+
+NAME = "growing"
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with a finished sweep, in which the arm `python/flaky` has failed."""
+    home = new_home(tmp_path_factory.mktemp("growing"))
+    done = home.run("run", spec_of(home)).expect(1)
+    assert "2 complete of 4 expected; 2 failed" in done.out
+    home.expect_exactly_once(NAME, 4)
+    shutil.copytree(home.path, home.path.with_name("copy"))
+    return home
+
+
+@pytest.fixture
+def copied(grown: Home, tmp_path: Path) -> Home:
+    """A home of its own that has the same sweep. Its artifacts stay where they were."""
+    shutil.copytree(grown.path.with_name("copy"), tmp_path / "home")
+    return Home(tmp_path / "home", grown.gate)
+
+
+def spec_of(home: Home) -> Path:
+    return home.spec(NAME, arms={"implementations": ["python/a", "python/flaky"]})
+
+
+def test_failed_trials_stay_failed(grown: Home) -> None:
+    before = [run.data.to_dictionary() for run in grown.children(NAME)]
+    journal = grown.journal(NAME)
+    done = grown.run("run", spec_of(grown)).expect(1)
+    assert "2 failed" in done.out
+    assert [run.data.to_dictionary() for run in grown.children(NAME)] == before
+    assert grown.journal(NAME) == journal
+
+
+def test_failed_trials_done_again_keep_their_runs_and_new_arms_join(grown: Home) -> None:
+    before = {run.data.tags["trial_key"]: run for run in grown.children(NAME)}
+    grown.gate.touch()
+    grown.spec(NAME)
+    spec = grown.spec(NAME, arms={"implementations": ["python/a", "python/flaky", "python/c"]})
+    done = grown.run("run", spec, "--retry-failed").expect(0)
+    assert "6 complete of 6 expected" in done.out
+    after = {run.data.tags["trial_key"]: run for run in grown.children(NAME)}
+    assert len(after) == 6
+    assert len(grown.finished(NAME)) == 4 + 2 + 2
+    for key, run in before.items():
+        assert after[key].info.run_id == run.info.run_id
+        assert after[key].info.status == "FINISHED"
+        assert after[key].data.tags["outcome"] == "complete"
+        assert "failure" not in after[key].data.tags
+        if run.data.tags["outcome"] == "complete":
+            assert after[key].data.to_dictionary() == run.data.to_dictionary()
+
+
+def test_a_fresh_one_stands_beside_the_old_and_draws_a_live_view(grown: Home) -> None:
+    spec = spec_of(grown)
+    old = {run.info.run_id: run.data.to_dictionary() for run in grown.children(NAME)}
+    (parent,) = grown.parents(NAME)
+    code, screen, out = on_a_terminal(grown, "run", str(spec), "--fresh")
+    assert code == 0, screen
+    assert "of 4 trials · " in screen  # the live view's head
+    assert "\x1b[" in screen
+    assert "authentication" not in screen  # Ray's chatter
+    assert str(grown.sweep(NAME) / "run.log") in screen.replace("\r\n", "")
+    assert "authentication" in (grown.sweep(NAME) / "run.log").read_text()
+    assert f"{NAME}#2" in out
+    assert len(grown.parents(NAME)) == 2
+    assert grown.parents(NAME)[0].data.to_dictionary() == parent.data.to_dictionary()
+    now = {run.info.run_id: run.data.to_dictionary() for run in grown.children(NAME)}
+    assert {run_id: now[run_id] for run_id in old} == old
+    assert len(now) == len(old) + 4
+    new = grown.report(NAME)
+    first = grown.report(NAME, "--generation", 1)
+    assert new["sweep"]["generation"] == 2
+    assert first["sweep"]["generation"] == 1
+    assert {each["trial_key"] for each in first["trials"]}.isdisjoint(
+        each["trial_key"] for each in new["trials"]
+    )
+
+
+def on_a_terminal(home: Home, *arguments: str) -> tuple[int, str, str]:
+    """Run a command whose stderr is a terminal: exit code, what it showed, its stdout."""
+    terminal, theirs = pty.openpty()
+    command = subprocess.Popen(
+        [COMMAND, *arguments],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**home.environ(), "TERM": "xterm-256color"},
+        cwd=ROOT,
+    )
+    os.close(theirs)
+    shown = b""
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                shown += os.read(terminal, 65536)
+            except OSError:  # nobody has the other end any more
+                break
+    os.close(terminal)
+    assert command.stdout is not None
+    out = command.stdout.read().decode()
+    return command.wait(10), shown.decode(), out
+
+
+def test_another_sweep_under_the_same_name_is_refused(copied: Home) -> None:
+    spec = copied.spec(
+        NAME,
+        workload="tests.workloads.examples.hostile:noop",
+        settings={"sleep_s": 0.5},
+        search={"space": {"units": {"low": 8}}, "objectives": {"step_ms": "minimize"}},
+        seed=1,
+    )
+    copied.run("run", spec).refused(
+        "workload:",
+        "settings.sleep_s:",
+        "search.space.units.low: 4 -> 8",
+        "step_ms",
+        "seed: 0 -> 1",
+    ).refused("--fresh")
+
+
+def test_other_data_is_refused(copied: Home) -> None:
+    journal = copied.sweep(NAME) / "1" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    opened = json.loads(lines[0])
+    opened["identity"]["data_digest"] = "0123456789abcdef"
+    journal.write_text("".join([json.dumps(opened) + "\n", *lines[1:]]))
+    copied.run("run", spec_of(copied)).refused("data_digest:", "0123456789abcdef")
+
+
+def test_a_damaged_journal_is_refused_by_its_line(copied: Home) -> None:
+    journal = copied.sweep(NAME) / "1" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([lines[0], "{damaged\n", *lines[2:]]))
+    copied.run("run", spec_of(copied)).refused(f"{journal}, line 2")
+    copied.run("status").refused(f"{journal}, line 2")

@@ -1,0 +1,181 @@
+"""A small real sweep: digits, TensorFlow, TPE; its report, its MLflow store, and a second start."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.sweeping import PARENT, Done, Home, Json
+
+NAME = "digits"
+ARMS = {
+    "implementations": ["tensorflow/portable", "tensorflow/portable+xla", "tensorflow/cudnn"],
+    "hardware": ["cpu", "NVIDIA Imaginary"],
+}
+PARAMS = ("units", "batch_size", "workload", "dataset", "cell", "backend", "kernel", "jit")
+TAGS = ("sweep", "block", "arm", "implementation", "hardware", "node", "trial_key", "outcome")
+METRICS = (
+    *("loss", "accuracy", "val_loss", "val_accuracy", "train_s", "step_ms", "samples_per_s"),
+    *("load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "queue_s", "setup_s"),
+    "peak_rss_mib",
+)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A finished sweep: its home (which had no store before), its spec, what the command said."""
+
+    home: Home
+    spec: Path
+    done: Done
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
+    home = Home(tmp_path_factory.mktemp("real") / "home")
+    spec = home.spec(
+        NAME,
+        workload="image_rows",
+        settings={
+            **{
+                "dataset": "digits",
+                "samples": 500,
+                "validation_samples": 100,
+                "epochs": 2,
+                "cell": "lstm",
+            },
+            **{"layers": 1, "dropout": 0.0},
+        },
+        search={
+            "sampler": "tpe",
+            "space": {"units": {"low": 4, "high": 12, "log": True}, "batch_size": [32, 64]},
+            "objectives": {"step_ms": "minimize"},
+        },
+        arms=ARMS,
+    )
+    return Real(home, spec, home.run("run", spec).expect(0))
+
+
+def test_the_report_is_on_stdout_and_all_else_on_stderr(real: Real) -> None:
+    out, err = real.done.out, real.done.err
+    assert out.startswith("Sweep digits: image_rows")
+    assert "4 complete of 4 expected; 0 failed" in out
+    assert "cuDNN kernels need an NVIDIA GPU" in out
+    assert "no node is of this class" in out
+    assert out == real.home.run("report", NAME).expect(0).out
+    assert "1/4  block 0" in err
+    assert "4/4  block 1" in err
+    assert "\x1b" not in out + err  # no terminal, no colours
+    log = real.home.sweep(NAME) / "run.log"
+    assert str(log) in err
+    for chatter in ("authentication", "TensorFlow", "oneDNN", "WARNING", "Creating initial MLflow"):
+        assert chatter not in out + err
+    real.home.expect_nothing_running()
+
+
+def test_mlflow_has_a_parent_with_what_the_sweep_was(real: Real) -> None:
+    (parent,) = real.home.parents(NAME)
+    assert (parent.info.status, parent.data.tags["state"]) == ("FINISHED", "complete")
+    assert yaml.safe_load(real.home.artifact(parent, "spec.yaml"))["arms"] == ARMS
+    plan = json.loads(real.home.artifact(parent, "plan.json"))
+    assert len(plan["arms"]) == 2
+    reasons = {each["implementation"]: each["reason"] for each in plan["impossible"]}
+    assert len(plan["impossible"]) == 4
+    assert set(reasons) == set(ARMS["implementations"])
+    assert "Sweep digits" in parent.data.tags["mlflow.note.content"]
+    assert "Sweep digits" in real.home.artifact(parent, "report.md")
+    (environment,) = Path(parent.info.artifact_uri.removeprefix("file://")).glob("environment/*")
+    facts = json.loads(environment.read_text())
+    assert "tensorflow" in facts
+    assert "keras" in facts
+
+
+def test_mlflow_has_a_run_for_each_trial_with_the_documented_names(real: Real) -> None:
+    real.home.expect_exactly_once(NAME, 4)
+    (parent,) = real.home.parents(NAME)
+    client = real.home.client()
+    for run in real.home.children(NAME):
+        assert run.info.status == "FINISHED"
+        assert run.data.tags[PARENT] == parent.info.run_id
+        assert set(PARAMS) <= set(run.data.params)
+        assert {*TAGS, "kernel_ran", "kernel_evidence"} <= set(run.data.tags)
+        assert set(METRICS) <= set(run.data.metrics)
+        assert (run.data.params["repeat"], run.data.params["cell"]) == ("0", "lstm")
+        assert run.data.params["jit"] == str("+xla" in run.data.tags["implementation"]).lower()
+        for curve in ("loss", "val_accuracy", "epoch_s"):
+            points = client.get_metric_history(run.info.run_id, curve)
+            assert {point.step for point in points} == {0, 1}
+        (given,) = run.inputs.dataset_inputs
+        assert given.dataset.name == "digits"
+        assert len(given.dataset.digest) >= 8
+
+
+def test_the_arms_of_a_block_start_the_same(real: Real) -> None:
+    blocks: dict[str, list[Any]] = {}
+    for run in real.home.children(NAME):
+        blocks.setdefault(run.data.tags["block"], []).append(run)
+    for plain, xla in blocks.values():
+        assert plain.data.params["seed"] == xla.data.params["seed"]
+        assert plain.data.metrics["loss"] == pytest.approx(xla.data.metrics["loss"], rel=1e-3)
+        difference = plain.data.metrics["val_accuracy"] - xla.data.metrics["val_accuracy"]
+        assert abs(difference) <= 0.02  # two of the hundred
+
+
+def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path: Path) -> None:
+    report = real.home.report(NAME)
+    assert (report["format"], report["version"]) == ("rnnsweep-report", 1)
+    runs = {run.info.run_id: run for run in real.home.children(NAME)}
+    assert {each["run_id"] for each in report["trials"]} == set(runs)
+    for each in report["trials"]:
+        run = runs[each["run_id"]]
+        assert each["trial_key"] == run.data.tags["trial_key"]
+        assert {name: run.data.metrics[name] for name in each["metrics"]} == each["metrics"]
+        config = {name: run.data.params[name] for name in each["config"]}
+        assert {name: str(value) for name, value in each["config"].items()} == config
+    expect_medians(report, list(runs.values()))
+
+    table = real.home.run("report", NAME, "--format", "csv").expect(0).out
+    rows = list(csv.DictReader(io.StringIO(table)))
+    assert {row["run_id"] for row in rows} == set(runs)
+    for row in rows:
+        assert float(row["step_ms"]) == runs[row["run_id"]].data.metrics["step_ms"]
+    page = tmp_path / "new" / "report.md"
+    done = real.home.run("report", NAME, "--format", "markdown", "-o", page).expect(0)
+    assert done.out == ""
+    assert f"wrote {page}" in done.err
+    assert page.read_text().startswith("# ")
+    real.home.run("report", NAME, "--baseline", "tensorflow/potable").refused("tensorflow/portable")
+
+
+def expect_medians(report: Json, runs: list[Any]) -> None:
+    """The median of two is their mean: that of the arm's runs in the store."""
+    for arm in report["arms"]:
+        implementation = arm["arm"]["implementation"]
+        of_arm = [run for run in runs if run.data.tags["implementation"] == implementation]
+        steps = [run.data.metrics["step_ms"] for run in of_arm]
+        assert arm["measures"]["step_ms"]["median"] == pytest.approx(sum(steps) / 2)
+    (comparison,) = report["comparisons"]
+    assert len(comparison["pairs"]) == 2
+
+
+def test_the_same_command_again_runs_and_changes_nothing(real: Real) -> None:
+    journal = real.home.journal(NAME)
+    before = {run.info.run_id: run.to_dictionary() for run in real.home.children(NAME)}
+    log = (real.home.sweep(NAME) / "run.log").read_text()
+    done = real.home.run("run", real.spec).expect(0)
+    assert done.out == real.done.out
+    assert done.err == ""  # nothing was planned, nothing ran
+    assert (real.home.sweep(NAME) / "run.log").read_text() == log  # and Ray was not started
+    assert real.home.journal(NAME) == journal
+    after = {run.info.run_id: run.to_dictionary() for run in real.home.children(NAME)}
+    assert after == before
+    assert len(real.home.parents(NAME)) == 1
+    status = real.home.run("status").expect(0).out
+    assert status.startswith(f"{NAME}: complete\n  4 of 4 trials ended (4 complete), 2 of 2 blocks")

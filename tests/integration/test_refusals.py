@@ -1,0 +1,154 @@
+"""What a user can get wrong: exit code 2, a message that names the place, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.sweeping import Home
+
+GOOD = """\
+name: small
+workload: image_rows
+settings: {dataset: digits, epochs: 1}
+search:
+  sampler: random
+  configs: 2
+  space:
+    units: {low: 4, high: 8}
+  objectives: {val_accuracy: maximize}
+arms:
+  implementations: [tensorflow/portable]
+  hardware: [cpu]
+"""
+
+# What is replaced, by what, and what the message must hold; `:N` is a line.
+MALFORMED = {
+    "not_yaml": ("name: small", "name: [small", ":2"),
+    "a_tab": ("  sampler", "\tsampler", ":5"),
+    "a_list": (GOOD, "- name: small\n", ":1"),
+    "empty": (GOOD, "", "expected"),
+    "no_name": ("name: small\n", "", "name: expected"),
+    "name_with_a_slash": ("name: small", "name: ../small", ":1"),
+    "unknown_key": ("search:", "serach:", "did you mean 'search'?"),
+    "unknown_workload": ("image_rows", "image_row", ":2"),
+    "unknown_setting": ("epochs: 1", "epoch: 1", ":3"),
+    "a_setting_of_another_type": ("epochs: 1", "epochs: many", ":3"),
+    "unknown_sampler": ("sampler: random", "sampler: tep", ":5"),
+    "no_configs": ("configs: 2", "configs: 0", ":6"),
+    "bounds_reversed": ("low: 4, high: 8", "low: 8, high: 4", ":8"),
+    "log_from_zero": ("low: 4, high: 8", "low: 0, high: 8, log: true", ":8"),
+    "unknown_parameter": ("units: {", "unitz: {", ":8"),
+    "direction": ("val_accuracy: maximize", "val_accuracy: maximum", ":9"),
+    "unknown_implementation": ("tensorflow/portable", "tensorflow/potable", ":11"),
+    "no_implementations": ("[tensorflow/portable]", "[]", ":11"),
+    "twice_the_same_key": ("  hardware: [cpu]", "  hardware: [cpu]\nname: twice", ":13"),
+    "negative_limit": ("name: small", "name: small\nlimits: {trial_s: -1}", ":2"),
+    "a_number_as_text": ("configs: 2", "configs: '2'", ":6"),
+    "an_alias_bomb": (
+        "name: small",
+        "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nname: small",
+        ":1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_spec(bare: Home, tmp_path: Path, name: str) -> None:
+    old, new, place = MALFORMED[name]
+    assert old in GOOD
+    spec = tmp_path / f"{name}.yaml"
+    spec.write_text(GOOD.replace(old, new, 1))
+    bare.run("plan", spec).refused(str(spec), place)
+    if name in ("not_yaml", "unknown_key", "bounds_reversed"):
+        bare.run("run", spec).refused(str(spec), place)
+    assert not bare.path.exists()
+
+
+def test_the_spec_that_they_were_made_from_is_good(bare: Home, tmp_path: Path) -> None:
+    spec = tmp_path / "good.yaml"
+    spec.write_text(GOOD)
+    bare.run("plan", spec).expect(0)
+    assert not bare.path.exists()
+
+
+def test_places_that_are_no_spec(bare: Home, tmp_path: Path) -> None:
+    bare.run("run", tmp_path).refused(str(tmp_path), "is a directory")
+    bare.run("run", tmp_path / "none.yaml").refused("none.yaml", "no such file")
+    (tmp_path / "binary.yaml").write_bytes(b"name: \xff\xfe\n")
+    bare.run("run", tmp_path / "binary.yaml").refused("binary.yaml:1", "UTF-8")
+    bare.run("run").refused("SPEC")
+    bare.run("rum", tmp_path).refused("rum")
+
+
+def test_overrides_are_checked_alike(bare: Home, tmp_path: Path) -> None:
+    spec = tmp_path / "good.yaml"
+    spec.write_text(GOOD)
+    bare.run("run", spec, "--set", "settings.epoch=2").refused("--set settings.epoch", "epochs")
+    bare.run("run", spec, "--set", "search.configs=few").refused("--set search.configs")
+    bare.run("run", spec, "--set", "repeats").refused("--set")
+    bare.run("plan", spec, "--set", "baseline=tensorflow/cudnn").refused("baseline")
+
+
+def test_arms_that_cannot_run(home: Home) -> None:
+    arms = {"implementations": ["python/a"], "hardware": ["NVIDIA Imaginary"]}
+    home.run("run", home.spec("nowhere", arms=arms)).refused("no arm can run here", "Imaginary")
+
+
+def test_stores_that_do_not_work(home: Home, tmp_path: Path) -> None:
+    spec = home.spec("unrecorded")
+    nobody = "http://127.0.0.1:9"
+    home.run("run", spec, MLFLOW_TRACKING_URI=nobody).refused(nobody, "MLFLOW_TRACKING_URI")
+    home.run("run", spec, MLFLOW_TRACKING_URI=str(tmp_path / "mlruns")).refused("sqlite:///")
+    home.run("report", "x", MLFLOW_TRACKING_URI="gopher://x").refused("gopher")
+    assert home.finished("unrecorded") == []
+
+    home.database.write_bytes(b"this is no database at all\n" * 100)
+    home.run("run", spec).refused("mlflow.db", "not a database")
+    home.run("report", "unrecorded").refused("mlflow.db", "not a database")
+    assert home.database.read_bytes().startswith(b"this is no database")
+
+
+def test_a_store_that_another_mlflow_migrated(home: Home) -> None:
+    with sqlite3.connect(home.database) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
+    home.run("run", home.spec("newer")).refused("mlflow.db")
+
+
+def test_homes_that_cannot_be_one(home: Home, tmp_path: Path) -> None:
+    spec = home.spec("homeless")
+    a_file = tmp_path / "a_file"
+    a_file.write_text("not a folder")
+    home.run("run", spec, RNNSWEEP_HOME=str(a_file)).refused(str(a_file), "RNNSWEEP_HOME")
+    home.run("status", RNNSWEEP_HOME=str(a_file)).refused(str(a_file), "RNNSWEEP_HOME")
+    home.run("report", "x", RNNSWEEP_HOME=str(a_file)).refused(str(a_file))
+    nowhere = "/proc/none"
+    home.run("run", spec, RNNSWEEP_HOME=nowhere).refused(nowhere, "RNNSWEEP_HOME")
+    shut = tmp_path / "shut"
+    shut.mkdir(mode=0o500)
+    if not os.access(shut, os.W_OK):  # root may write everywhere
+        home.run("run", spec, RNNSWEEP_HOME=str(shut / "x")).refused(str(shut), "RNNSWEEP_HOME")
+
+
+def test_a_home_without_sweeps(bare: Home) -> None:
+    assert "no sweeps" in bare.run("status").expect(0).out
+    bare.run("status", "none").refused("none", "RNNSWEEP_HOME")
+    bare.run("report", "none").refused("mlflow.db", "Run a sweep first")
+    bare.run("ui").refused("mlflow.db", "Run a sweep first")
+    assert not bare.path.exists()
+
+
+def test_a_sweep_that_the_store_does_not_have(home: Home) -> None:
+    home.run("report", "none").refused("no sweep 'none'")
+    home.run("report", "none", "--format", "html5").refused("html5", "markdown")
+
+
+def test_a_cluster_that_nobody_answers_for(home: Home) -> None:
+    began_s = time.monotonic()
+    home.run("hardware", "--address", "nonsense").refused("nonsense")
+    home.run("hardware", "--address", "127.0.0.1:1", timeout_s=100).refused("127.0.0.1:1")
+    assert time.monotonic() - began_s < 100

@@ -1,0 +1,80 @@
+"""Ctrl-C and SIGTERM: exit code 3, nothing left running, and the same command goes on."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.integration.sweeping import Command, Home, wait_for
+
+NAME = "stoppable"
+
+
+def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> None:
+    spec = home.spec(NAME, arms={"implementations": ["python/a", "python/waits"]})
+    with home.running("run", spec) as command:
+        wait_until_it_waits(home, command)
+        expect_a_second_driver_refused(home, command)
+        command.send(signal.SIGINT)
+        done = command.wait(15).expect(3)
+    home.expect_nothing_running()
+    assert done.out == ""
+    assert "a second Ctrl-C stops at once" in done.err
+    assert f"To go on: rnnsweep run {spec}" in done.err
+    (parent,) = home.parents(NAME)
+    assert (parent.info.status, parent.data.tags["state"]) == ("KILLED", "stopped")
+    ended = home.finished(NAME)
+    home.expect_exactly_once(NAME, len(ended))
+    assert home.run("status", NAME).expect(0).out.startswith(f"{NAME}: stopped")
+
+    with home.running("run", spec) as command:
+        wait_until_it_waits(home, command)
+        command.send(signal.SIGTERM)
+        assert "To go on" in command.wait(15).expect(3).err
+    home.expect_nothing_running()
+
+    home.gate.touch()
+    done = home.run("run", spec, "--set", "repeats=2").expect(0)  # and repeats extend it
+    assert "8 complete of 8 expected" in done.out
+    home.expect_exactly_once(NAME, 8)
+    assert home.finished(NAME)[: len(ended)] == ended
+
+
+def wait_until_it_waits(home: Home, command: Command) -> None:
+    """Until a trial is with its trainer."""
+    home.waiting.unlink(missing_ok=True)
+    wait_for(lambda: home.waiting.exists() or not command.running, 90)
+    assert command.running, command.wait()
+
+
+def expect_a_second_driver_refused(home: Home, first: Command) -> None:
+    """While one runs, another is refused; so is a look without harm taken."""
+    spec = home.path.parent / f"{NAME}.yaml"
+    home.run("run", spec).refused(f"pid {first.process.pid}", "rnnsweep status")
+    assert "running (pid" in home.run("status").expect(0).out
+    assert first.running
+
+
+def test_a_second_signal_stops_at_once(home: Home) -> None:
+    spec = home.spec(NAME, arms={"implementations": ["python/waits"]})
+    with home.running("run", spec) as command:
+        wait_until_it_waits(home, command)
+        command.send(signal.SIGINT)
+        wait_for(lambda: command.says("a second Ctrl-C"), 10)
+        command.send(signal.SIGINT)
+        assert command.wait(3).code == 3
+    home.expect_nothing_running()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_ray_is_up(home: Home, number: signal.Signals) -> None:
+    spec = home.spec(NAME)
+    with home.running("run", spec) as command:
+        wait_for((home.sweep(NAME) / "recorder.log").exists, 30)
+        command.send(number)
+        done = command.wait(30).expect(3)
+    assert done.out == ""
+    assert f"To go on: rnnsweep run {spec}" in done.err
+    home.expect_nothing_running()
+    assert home.finished(NAME) == []
