@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.hardware import HardwareClass
-from orchestrator.spec import Choices, SweepSpec
+from orchestrator.spec import SweepSpec
 from orchestrator.trial import Arm, ImpossibleArm
 from workloads import implementations, registry
 
@@ -63,8 +63,8 @@ class Plan:
 def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
     """Lay the spec's arms (implementations × hardware) over the hardware that is present.
 
-    An arm stands or falls whole: where one value of a choice in the search space makes an
-    implementation ineligible, the arm is not possible, since a block needs its config on every
+    An arm stands or falls whole: where one value of the search space makes an implementation
+    ineligible, the arm is not possible, since a block needs its config on every
     arm.
     """
     possible: dict[Arm, PlannedArm] = {}
@@ -110,12 +110,12 @@ def _why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClas
 
 
 def _variants(spec: SweepSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The fixed settings, then each with one choice of the space set, and words for that."""
+    """The fixed settings, then each with one value of the space set, and words for that."""
     fixed = spec.written_settings()
     yield fixed, ""
     for name, dimension in spec.search.space.items():
-        for choice in dimension.choices if isinstance(dimension, Choices) else ():
-            yield {**fixed, name: choice}, f" (the space has {name}: {choice})"
+        for value in dimension.probes:
+            yield {**fixed, name: value}, f" (the space has {name}: {value})"
 
 
 def describe_plan(plan: Plan, name: str) -> str:

@@ -36,6 +36,7 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
     print(f"MLflow is coming up on http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
     environ = dict(os.environ)
     place.set_defaults(environ)
+    environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
         *("--backend-store-uri", tracking_uri),

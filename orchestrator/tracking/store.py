@@ -47,6 +47,8 @@ _DATASET_DIGEST_LIMIT = 36
 _RUNS_PER_PAGE = 500
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+_MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+"""What MLflow's UI shows of an experiment: runs and their charts, not traces and prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,11 @@ class Store:
         location = artifact_root.resolve().as_uri() if artifact_root else None
         try:
             with self._speaking(), _without_retries():
-                return str(self._client.create_experiment(name, artifact_location=location))
+                return str(
+                    self._client.create_experiment(
+                        name, artifact_location=location, tags=_MODEL_TRAINING
+                    )
+                )
         except TrackingError:
             found = self.experiment(name)
             if found is None:

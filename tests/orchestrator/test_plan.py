@@ -1,0 +1,128 @@
+"""A spec laid over hardware: what can run, what cannot and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.plan import describe_plan, make_plan
+from orchestrator.spec import SweepSpec, parse
+from orchestrator.sweep import NothingToRun, expect_runnable
+from orchestrator.trial import Arm
+
+SPEC = """
+name: plan
+workload: {workload}
+settings: {settings}
+search:
+  sampler: random
+  configs: 5
+  space: {space}
+  objectives: {objectives}
+arms:
+  implementations: {implementations}
+  hardware: {hardware}
+repeats: 2
+"""
+
+
+def spec(**parts: str) -> SweepSpec:
+    defaults = {
+        "workload": "image_rows",
+        "settings": "{}",
+        "space": "{units: {low: 8, high: 64}}",
+        "objectives": "{val_accuracy: maximize}",
+        "implementations": "[tensorflow/portable, tensorflow/cudnn]",
+        "hardware": "[cpu, gpu]",
+    }
+    return parse(SPEC.format(**(defaults | parts)), source="plan.yaml")
+
+
+def machine(gpus: int = 0, cpu: str = "CPU A") -> tuple[HardwareClass, ...]:
+    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(gpus))
+    profile = NodeProfile("host", cpu, 4, 8_000, found, None, "Linux", "3.11")
+    return classify([Node("id", profile, 4)])
+
+
+def reasons(laid: object) -> dict[str, str]:
+    return {str(each.arm): each.reason for each in laid.impossible}  # type: ignore[attr-defined]
+
+
+def test_cudnn_needs_a_gpu_and_absent_hardware_is_said() -> None:
+    laid = make_plan(spec(), machine())
+    assert laid.arms == (Arm("tensorflow/portable", "CPU A, 4 CPUs"),)
+    assert reasons(laid) == {
+        "tensorflow/cudnn on cpu": "cuDNN kernels need an NVIDIA GPU",
+        "tensorflow/portable on gpu": "no NVIDIA GPU found on 1 node (asked through NVML)",
+        "tensorflow/cudnn on gpu": "no NVIDIA GPU found on 1 node (asked through NVML)",
+    }
+    assert (laid.blocks, laid.trials) == (5, 10)
+
+
+def test_a_machine_with_a_gpu_offers_both() -> None:
+    laid = make_plan(spec(), machine(gpus=1))
+    assert [str(arm) for arm in laid.arms] == [
+        "tensorflow/portable on CPU A, 4 CPUs",
+        "tensorflow/portable on NVIDIA T4 (CPU A, 4 CPUs)",
+        "tensorflow/cudnn on NVIDIA T4 (CPU A, 4 CPUs)",
+    ]
+    assert reasons(laid) == {"tensorflow/cudnn on cpu": "cuDNN kernels need an NVIDIA GPU"}
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("settings", "{activation: relu}", "activation tanh"),
+        ("settings", "{recurrent_activation: hard_sigmoid}", "recurrent activation sigmoid"),
+        ("settings", "{recurrent_dropout: 0.2}", "no recurrent dropout"),
+        ("settings", "{use_bias: false}", "needs the bias"),
+        ("space", "{activation: [tanh, relu]}", "the space has activation: relu"),
+        ("space", "{recurrent_dropout: {low: 0.0, high: 0.5}}", "the space has recurrent_dropout"),
+    ],
+)
+def test_settings_that_cudnn_cannot_do_take_its_arm_out_with_the_reason(
+    part: str, value: str, words: str
+) -> None:
+    if part == "space" and "[" in value:
+        laid = make_plan(spec(space=value.replace("}", ", units: [8, 16, 32]}")), machine(gpus=1))
+    else:
+        laid = make_plan(spec(**{part: value}), machine(gpus=1))
+    (reason,) = (r for arm, r in reasons(laid).items() if arm == "tensorflow/cudnn on gpu")
+    assert words in reason
+
+
+def test_a_hardware_class_can_be_named_or_matched() -> None:
+    laid = make_plan(spec(hardware='["*T4*", "NVIDIA A100*"]'), machine(gpus=1))
+    assert {arm.hardware for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
+    assert reasons(laid)["tensorflow/portable on NVIDIA A100*"].startswith("no node is of this")
+
+
+def test_an_arm_named_twice_runs_once() -> None:
+    laid = make_plan(spec(hardware='[cpu, "CPU A*"]'), machine())
+    assert len(laid.arms) == 1
+
+
+def test_a_users_implementations_are_names_of_its_own() -> None:
+    laid = make_plan(
+        spec(workload="my.module:run", implementations="[anything/cudnn]", hardware="[cpu]"),
+        machine(),
+    )
+    assert len(laid.arms) == 1
+
+
+def test_the_plan_reads_well() -> None:
+    text = describe_plan(make_plan(spec(), machine()), "plan")
+    assert text.splitlines()[0] == "sweep plan: 5 blocks × 1 arms × 2 repeats = 10 trials"
+    assert "cannot tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in text
+
+
+def test_nothing_to_run_is_refused_with_every_reason() -> None:
+    wanted = spec(implementations="[tensorflow/cudnn]")
+    with pytest.raises(NothingToRun, match="cuDNN kernels need an NVIDIA GPU"):
+        expect_runnable(wanted, make_plan(wanted, machine()))
+
+
+def test_an_objective_that_reads_an_arm_that_cannot_run_is_refused() -> None:
+    wanted = spec(objectives="{val_accuracy: {direction: maximize, over: tensorflow/cudnn}}")
+    with pytest.raises(NothingToRun, match="val_accuracy reads only tensorflow/cudnn"):
+        expect_runnable(wanted, make_plan(wanted, machine()))

@@ -1,0 +1,64 @@
+"""What the README promises: its commands, files and spec exist. CI runs the commands themselves."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.cluster import this_machine
+from orchestrator.hardware import classify
+from orchestrator.plan import make_plan
+from orchestrator.spec import load, parse
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+SWEEPS = sorted((ROOT / "sweeps").glob("*.yaml"))
+
+
+def test_it_begins_with_two_commands() -> None:
+    commands = re.findall(r"^\$ (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_make_knows_its_targets() -> None:
+    targets = ["demo", "test", *re.findall(r"`make ([a-z-]+)`", README)]
+    done = subprocess.run(
+        ["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rnnsweep run sweeps/quickstart.yaml" in done.stdout
+    assert "pytest" in done.stdout
+
+
+def test_its_commands_exist_and_all_commands_are_in_it() -> None:
+    named = set(re.findall(r"`rnnsweep ([a-z]+)", README))
+    assert named == set(main.commands)
+
+
+def test_its_spec_is_one() -> None:
+    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    spec = parse(block, source="README.md")
+    assert spec.search.count() == 12
+
+
+def test_its_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    files = re.findall(r"`((?:orchestrator|workloads|sweeps|tests)/[\w./-]+)`", README)
+    assert links
+    missing = [each for each in (*links, *files) if not (ROOT / each).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.name)
+def test_every_sweep_file_is_valid_says_its_question_and_has_an_arm_here(path: Path) -> None:
+    assert path.read_text().startswith("# ")
+    spec = load(path)
+    assert make_plan(spec, classify(this_machine())).possible
+
+
+def test_ci_runs_the_readmes_test_command() -> None:
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
