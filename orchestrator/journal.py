@@ -7,16 +7,15 @@ records into a state.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import socket
 import threading
 from pathlib import Path
 from types import TracebackType
 
 from pydantic import ValidationError
 
+from orchestrator import lock
 from orchestrator.journal_records import (
     VERSION,
     AttemptStarted,
@@ -37,7 +36,6 @@ __all__ = [
     "Journal",
     "JournalCorrupt",
     "JournalError",
-    "JournalLocked",
     "JournalTooNew",
     "Record",
     "SessionEnded",
@@ -51,7 +49,6 @@ __all__ = [
 ]
 
 FILE_NAME = "journal.jsonl"
-LOCK_NAME = "lock"
 
 
 class JournalError(RuntimeError):
@@ -80,25 +77,13 @@ class JournalTooNew(JournalError):
         )
 
 
-class JournalLocked(JournalError):
-    """Another process is the writer."""
-
-    def __init__(self, folder: Path, holder: str) -> None:
-        super().__init__(
-            f"{folder}: expected no other driver of this sweep, but {holder} is running it. Follow"
-            " it with `rnnsweep status`, or stop it first"
-        )
-        self.holder = holder
-
-
 class Journal:
     """The one writer of a sweep's journal. Thread-safe; a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME
         self._guard = threading.Lock()
-        self._lock = _take_lock(folder)
+        self._lock = lock.take(folder)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             self.records, self._size = _parse(self.path, self.path.read_bytes())
@@ -117,7 +102,7 @@ class Journal:
         `.records` is what was there.
 
         Raises:
-            JournalLocked: another process holds it.
+            Locked: another process holds it.
             JournalCorrupt: a line in the middle is damaged.
             JournalTooNew: a later rnnsweep wrote it.
         """
@@ -208,20 +193,6 @@ def _refuse_newer(path: Path, number: int, line: bytes) -> None:
     version = value.get("journal_version", VERSION) if isinstance(value, dict) else VERSION
     if isinstance(version, int) and version > VERSION:
         raise JournalTooNew(path, number, version)
-
-
-def _take_lock(folder: Path) -> int:
-    """The lock's file descriptor. The kernel frees it with the process, however that ends."""
-    lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(lock, 1000, 0).decode(errors="replace").strip() or "another process"
-        os.close(lock)
-        raise JournalLocked(folder, holder) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"pid {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-    return lock
 
 
 def _sync_folder(folder: Path) -> None:

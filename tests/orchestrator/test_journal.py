@@ -22,7 +22,6 @@ from orchestrator.journal import (
     BlockSuggested,
     Journal,
     JournalCorrupt,
-    JournalLocked,
     JournalTooNew,
     Record,
     SessionEnded,
@@ -32,6 +31,7 @@ from orchestrator.journal import (
     rebuild,
     replay,
 )
+from orchestrator.lock import Locked
 from orchestrator.trial import (
     Arm,
     Block,
@@ -175,7 +175,7 @@ def test_a_newer_journal_is_told_apart_from_a_damaged_one(
 
 
 def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
-    with Journal.open(tmp_path), pytest.raises(JournalLocked, match=f"pid {os.getpid()} on "):
+    with Journal.open(tmp_path), pytest.raises(Locked, match=f"pid {os.getpid()} on "):
         Journal.open(tmp_path)
     Journal.open(tmp_path).close()
 
@@ -228,7 +228,7 @@ def test_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> Non
         assert process.stdout is not None
         while process.stdout.readline().strip() != "50":
             pass
-        with pytest.raises(JournalLocked, match=f"pid {process.pid}"):
+        with pytest.raises(Locked, match=f"pid {process.pid}"):
             Journal.open(tmp_path)
         process.send_signal(signal.SIGKILL)
         acknowledged = [int(line) for line in process.stdout]
