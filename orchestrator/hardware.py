@@ -112,7 +112,7 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     cpus: dict[str, list[Node]] = {}
     gpus: dict[str, list[Node]] = {}
     for node in nodes:
-        host = f"{node.profile.cpu_model}, {_counted(node.profile.cpus, 'CPU')}"
+        host = f"{node.profile.cpu_model}, {counted(node.profile.cpus, 'CPU')}"
         cpus.setdefault(host, []).append(node)
         for name in {gpu.name for gpu in node.profile.gpus}:
             gpus.setdefault(f"{name} ({host})", []).append(node)
@@ -131,9 +131,9 @@ def describe_hardware(classes: Iterable[HardwareClass]) -> str:
         lines.append(f"{each.device}  {each.name}")
         for node in each.nodes:
             profile = node.profile
-            gpus = f", {_counted(len(profile.gpus), 'GPU')}" if profile.gpus else ""
+            gpus = f", {counted(len(profile.gpus), 'GPU')}" if profile.gpus else ""
             lines.append(
-                f"     {profile.hostname}: {_counted(node.cpus, 'CPU')}, "
+                f"     {profile.hostname}: {counted(node.cpus, 'CPU')}, "
                 f"{profile.memory_mib} MiB{gpus}, {profile.system}, Python {profile.python}"
             )
     return "\n".join(lines)
@@ -162,7 +162,8 @@ def _without_gpus(nodes: list[Node]) -> list[Node]:
     return [node for node in nodes if not node.profile.gpus]
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """`1 CPU`, `2 CPUs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

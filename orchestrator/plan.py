@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.hardware import HardwareClass
+from orchestrator.hardware import HardwareClass, counted
 from orchestrator.spec import SweepSpec
 from orchestrator.trial import Arm, ImpossibleArm
 from workloads import implementations, registry
@@ -89,9 +89,8 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
 
 def _why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
     seen = len({node.profile.hostname for each in hardware for node in each.nodes})
-    nodes = "1 node" if seen == 1 else f"{seen} nodes"
     if selector == "gpu":
-        return f"no NVIDIA GPU found on {nodes} (asked through NVML)"
+        return f"no NVIDIA GPU found on {counted(seen, 'node')} (asked through NVML)"
     present = ", ".join(repr(each.name) for each in hardware)
     return f"no node is of this class; present: {present}"
 
@@ -120,10 +119,10 @@ def _variants(spec: SweepSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 def describe_plan(plan: Plan, name: str) -> str:
     """The plan for a person: what runs where, what cannot and why, and how much it is."""
-    lines = [f"sweep {name}: {plan.blocks} blocks × {len(plan.possible)} arms"]
+    factors = [counted(plan.blocks, "block"), counted(len(plan.possible), "arm")]
     if plan.repeats > 1:
-        lines[0] += f" × {plan.repeats} repeats"
-    lines[0] += f" = {plan.trials} trials"
+        factors.append(counted(plan.repeats, "repeat"))
+    lines = [f"sweep {name}: {' × '.join(factors)} = {counted(plan.trials, 'trial')}"]
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         where = "" if nodes == 1 else f" ({nodes} nodes)"

@@ -125,7 +125,7 @@ class LiveView(PlainLines):
     def __init__(self, console: Console, plan: Plan) -> None:
         super().__init__(console, plan)
         self._live = Live(
-            get_renderable=self._draw,
+            get_renderable=self.drawn,
             console=console,
             refresh_per_second=_REFRESH_PER_S,
             transient=True,
@@ -160,7 +160,8 @@ class LiveView(PlainLines):
         else:
             self.tally.take(trial, outcome)
 
-    def _draw(self) -> RenderableType:
+    def drawn(self) -> RenderableType:
+        """The view as it is now."""
         tally, plan = self.tally, self.tally.plan
         left = tally.remaining_s()
         pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)

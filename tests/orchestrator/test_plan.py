@@ -112,7 +112,7 @@ def test_a_users_implementations_are_names_of_its_own() -> None:
 
 def test_the_plan_reads_well() -> None:
     text = describe_plan(make_plan(spec(), machine()), "plan")
-    assert text.splitlines()[0] == "sweep plan: 5 blocks × 1 arms × 2 repeats = 10 trials"
+    assert text.splitlines()[0] == "sweep plan: 5 blocks × 1 arm × 2 repeats = 10 trials"
     assert "cannot tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in text
 
 
