@@ -75,7 +75,7 @@ def test_the_report_is_on_stdout_and_all_else_on_stderr(real: Real) -> None:
     assert "\x1b" not in out + err  # no terminal, no colours
     log = real.home.sweep(NAME) / "run.log"
     assert str(log) in err
-    for chatter in ("authentication", "TensorFlow", "oneDNN", "WARNING", "Creating initial MLflow"):
+    for chatter in ("authentication", "oneDNN", "WARNING", "Creating initial MLflow"):
         assert chatter not in out + err
     real.home.expect_nothing_running()
 

@@ -69,10 +69,9 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
     found = issues()
     with view:
         for issue in found[:5]:
-            failed = FailureRecord("hung", "no sign of life") if issue is found[4] else None
-            status = "failed" if failed else "complete"
+            hung = Outcome("failed", 0.0, 1.0, failure=FailureRecord("hung", "no sign of life"))
             view.issued(issue)
-            view.finished(issue.trial, Outcome(status, 0.0, 1.0, failure=failed))
+            view.finished(issue.trial, hung if issue is found[4] else Outcome("complete", 0.0, 1.0))
         for issue in found[5:7]:
             view.issued(issue)
         view.epoch(found[5], 2)
