@@ -18,6 +18,7 @@ import psutil
 from pydantic import TypeAdapter
 from ray import tune
 
+from orchestrator.surroundings import surroundings
 from orchestrator.trainer import Trainer, TrainerGone
 from orchestrator.trial import (
     DatasetRecord,
@@ -171,7 +172,7 @@ class Watched:
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment=self.environment,
+            environment={**surroundings(), **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
         )

@@ -55,6 +55,7 @@ def test_trials_share_a_warm_trainer(trainers: Trainers) -> None:
     assert outcomes[0].metrics["step_ms"] == 1.0
     assert outcomes[0].epochs[0].metrics == {"loss": 0.0}
     assert outcomes[0].metrics["setup_s"] >= outcomes[1].metrics["setup_s"] >= 0
+    assert {"rnnsweep", "ray", "cpu_model"} <= set(outcomes[0].environment)
     assert len(trainers) == 1
 
 

@@ -1,0 +1,40 @@
+"""What a trial ran in, as far as it can be told outside its trainer: software and node."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import subprocess
+from pathlib import Path
+
+from orchestrator import __version__, hardware
+
+Fact = str | int | float | bool | None
+
+
+@functools.cache
+def surroundings() -> dict[str, Fact]:
+    """Versions, commit and node of this process; what cannot be told is absent."""
+    profile = hardware.probe()
+    facts: dict[str, Fact | None] = {
+        "rnnsweep": __version__,
+        "git_commit": _git_commit(Path(__file__).resolve().parent),
+        "ray": importlib.metadata.version("ray"),
+        "optuna": importlib.metadata.version("optuna"),
+        "system": profile.system,
+        "cpu_model": profile.cpu_model,
+        "memory_mib": profile.memory_mib,
+        "gpu_driver": profile.driver,
+        "gpus": ", ".join(gpu.name for gpu in profile.gpus) or None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _git_commit(folder: Path) -> str | None:
+    """The commit that the code was checked out at, marked where it has been changed since."""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
