@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from orchestrator import __version__
 from orchestrator.surroundings import _git_commit, surroundings
@@ -16,6 +19,7 @@ def test_the_surroundings_name_versions_and_node_and_nothing_absent() -> None:
     assert None not in facts.values()
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
     assert _git_commit(tmp_path) is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.example"]
