@@ -10,6 +10,7 @@ that `--help` answers at once.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
@@ -200,8 +201,11 @@ def run(
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
     """Say what would run where, what cannot and why; run nothing."""
     from orchestrator import cluster
+    from orchestrator.forecast import forecast
     from orchestrator.hardware import classify
+    from orchestrator.home import SweepFolder
     from orchestrator.plan import describe_plan, make_plan
+    from orchestrator.progress import duration
     from orchestrator.spec import load
 
     loaded = load(spec, overrides)
@@ -210,12 +214,19 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         if address is not None:
             nodes = stack.enter_context(cluster.connect(address))
         laid = make_plan(loaded, classify(nodes))
+    ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
     if form == "json":
-        click.echo(
-            json.dumps({"format": "rnnsweep-plan", "version": 1, **laid.as_json()}, indent=2)
-        )
+        body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json()}
+        click.echo(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
+        return
+    click.echo(describe_plan(laid, loaded.name))
+    if ahead.remaining_s is None:
+        click.echo("how long it takes is known once each arm has run a trial")
     else:
-        click.echo(describe_plan(laid, loaded.name))
+        click.echo(
+            f"{ahead.done} trials are done; the other {ahead.remaining} may take "
+            f"{duration(ahead.remaining_s)}, judged by these"
+        )
 
 
 @main.command()

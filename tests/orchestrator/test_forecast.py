@@ -1,0 +1,43 @@
+"""How long the rest of a sweep may take."""
+
+from __future__ import annotations
+
+from orchestrator.forecast import Forecast, forecast_from
+from orchestrator.hardware import classify
+from orchestrator.trial import FinishedTrial, Outcome
+from tests.orchestrator.test_blocks import blocks_of, drain, node, plan
+
+SECONDS = {"tensorflow/kernel0": 10.0, "tensorflow/kernel1": 40.0}
+
+
+def finished(number: int, nodes: int = 1) -> tuple[list[FinishedTrial], Forecast]:
+    laid = plan(classify([node(f"n{index}") for index in range(nodes)]), blocks=10, repeats=2)
+    trials = [issue.trial for issue in drain(blocks_of(laid))][:number]
+    done = [
+        FinishedTrial(trial, Outcome("complete", 0.0, SECONDS[trial.arm.implementation]))
+        for trial in trials
+    ]
+    return done, forecast_from(laid, done)
+
+
+def test_nothing_is_foretold_before_each_arm_has_run() -> None:
+    assert finished(0)[1] == Forecast(0, 40, None)
+    assert finished(1)[1] == Forecast(1, 39, None)
+
+
+def test_each_arm_is_judged_by_its_own_trials() -> None:
+    assert finished(4)[1] == Forecast(4, 36, 18 * 10.0 + 18 * 40.0)
+
+
+def test_nodes_share_the_work() -> None:
+    assert finished(4, nodes=3)[1].remaining_s == (18 * 10.0 + 18 * 40.0) / 3
+
+
+def test_nothing_is_left_of_a_finished_sweep() -> None:
+    assert finished(40)[1] == Forecast(40, 0, 0.0)
+
+
+def test_trials_outside_the_plan_do_not_count() -> None:
+    done, _ = finished(40)
+    smaller = plan(classify([node("n0")]), blocks=3, repeats=1)
+    assert forecast_from(smaller, done) == Forecast(6, 0, 0.0)
