@@ -30,7 +30,9 @@ def test_each_arm_is_judged_by_its_own_trials() -> None:
 
 
 def test_nodes_share_the_work() -> None:
-    assert finished(4, nodes=3)[1].remaining_s == (18 * 10.0 + 18 * 40.0) / 3
+    done, ahead = finished(6, nodes=3)
+    work_s = 20 * 10.0 + 20 * 40.0 - sum(each.outcome.ended_s for each in done)
+    assert ahead.remaining_s == work_s / 3
 
 
 def test_nothing_is_left_of_a_finished_sweep() -> None:
