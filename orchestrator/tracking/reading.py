@@ -34,8 +34,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     """
     store = Store(tracking_uri)
     name, generation = _split(name, generation)
-    parent = _parent(store, name, generation)
-    manifest = _manifest(store, parent)
+    parent, manifest = _parent(store, name, generation)
     children, _ = read_children(store, parent)
     records = [_trial_record(child) for child in children.values() if child.finished]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
@@ -69,14 +68,14 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSwe
     """
     try:
         store = Store(tracking_uri)
-        parent = _parent(store, name, None)
+        parent, manifest = _parent(store, name, None)
     except (StoreMissing, SweepNotFound):
         return None
     children = read_children(store, parent)[0] if trials else {}
     finished = [child.finished for child in children.values() if child.finished]
     finished.sort(key=lambda each: each.outcome.ended_s)
     return FoundSweep(
-        _manifest(store, parent),
+        manifest,
         store.read_text(parent.run_id, parents.SPEC_FILE),
         _state(parent),
         tuple(finished),
@@ -117,27 +116,36 @@ def _split(name: str, generation: int | None) -> tuple[str, int | None]:
     )
 
 
-def _parent(store: Store, name: str, generation: int | None) -> StoredRun:
+def _parent(store: Store, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
+    """The parent run of a generation, or of the latest; one that was never described is none."""
     experiment = store.experiment(name)
     runs = list(store.search([experiment], parents.OF_ANY_GENERATION)) if experiment else []
-    wanted = max(map(_generation, runs), default=1) if generation is None else generation
-    parent = parents.first(run for run in runs if _generation(run) == wanted)
-    if parent is not None:
-        return parent
+    known = sorted({_generation(run) for run in runs})
+    wanted = known[::-1] if generation is None else [generation]
+    for number in wanted:
+        parent = parents.first(run for run in runs if _generation(run) == number)
+        manifest = parent and _manifest(store, parent)
+        if parent and manifest:
+            return parent, manifest
     if runs:
-        known = sorted({_generation(run) for run in runs})
-        raise SweepNotFound(f"{name}#{wanted}", store.shown, [f"{name}#{each}" for each in known])
+        nearest = [f"{name}#{each}" for each in known]
+        raise SweepNotFound(f"{name}#{wanted[0]}", store.shown, nearest)
     names = [each for each in store.experiments() if each != "Default"]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     raise SweepNotFound(name, store.shown, near or sorted(names)[:5])
 
 
-def _manifest(store: Store, parent: StoredRun) -> Manifest:
+def _manifest(store: Store, parent: StoredRun) -> Manifest | None:
+    """What the sweep is; None where its driver was killed before it had written that whole."""
+    if parents.MANIFEST_FILE not in store.texts(parent.run_id):
+        return None
     text = store.read_text(parent.run_id, parents.MANIFEST_FILE)
     try:
         return manifest_adapter.validate_json(text)
     except ValidationError as error:
         problem = error.errors()[0]
+        if problem["type"] == "json_invalid":
+            return None
         raise TrackingError(
             f"{parents.MANIFEST_FILE} of run {parent.run_id} in {store.shown}",
             "a sweep's manifest",

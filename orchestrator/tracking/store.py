@@ -233,8 +233,8 @@ class Store:
         with self._speaking():
             self._client.log_text(run_id, text, path)
 
-    def texts(self, run_id: str, folder: str) -> list[str]:
-        """The paths of the artifacts in a folder of a run's artifacts."""
+    def texts(self, run_id: str, folder: str | None = None) -> list[str]:
+        """The paths of the artifacts in a folder of a run's artifacts, or at their top."""
         with self._speaking():
             return [each.path for each in self._client.list_artifacts(run_id, folder)]
 
