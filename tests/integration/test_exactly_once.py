@@ -54,7 +54,6 @@ def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
         with home.running("run", spec, "--set", f"search.configs={configs}") as command:
             wait_for(lambda: moment(home) or not command.running, 60)  # noqa: B023
             assert command.running, f"{moment.__name__}: {command.wait()}"
-            assert len(home.processes()) > 1
             time.sleep(CHANCE.uniform(0, 0.05))
             command.send(signal.SIGKILL)
             command.wait()

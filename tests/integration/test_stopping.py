@@ -15,6 +15,8 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
     spec = home.spec(NAME, arms={"implementations": ["python/a", "python/waits"]})
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
+        names = {each.name() for each in home.processes()}
+        assert {"rnnsweep", "raylet", "gcs_server"} <= names  # what must be gone in the end
         expect_a_second_driver_refused(home, command)
         command.send(signal.SIGINT)
         done = command.wait(15).expect(3)
