@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
-from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, TrialFinished
+from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, Record, TrialFinished
 from orchestrator.spec import SweepSpec
+from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from workloads.protocol import TrialRequest
 
@@ -51,9 +52,9 @@ class Session:
         issue, block = found
         now = time.time()
         if block is not None:
-            self.journal.append(BlockSuggested(block.index, block.config, now))
+            self._write(BlockSuggested(block.index, block.config, now))
         trial = issue.trial
-        self.journal.append(
+        self._write(
             AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
         )
         self.watcher.issued(issue)
@@ -62,7 +63,7 @@ class Session:
     def finish(self, issue: Issue, outcome: Outcome) -> None:
         """Take an outcome: journal, then the tracking store, then the sampler."""
         finished = FinishedTrial(issue.trial, outcome)
-        self.journal.append(TrialFinished(finished))
+        self._write(TrialFinished(finished))
         self.record(finished)
         self.blocks.finish(issue, outcome)
         self.watcher.finished(issue.trial, outcome)
@@ -89,3 +90,10 @@ class Session:
             trial.seed,
             self.data_digest,
         )
+
+    def _write(self, record: Record) -> None:
+        """Write to the journal; a sweep that cannot (a full disk) stops and can go on later."""
+        try:
+            self.journal.append(record)
+        except OSError as error:
+            raise Stopped(f"its journal cannot be written: {error}") from error

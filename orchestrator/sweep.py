@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import tempfile
@@ -122,7 +123,7 @@ def run_sweep(
             with view(plan) as watcher:
                 start = _Start(spec, identity, plan, past, journal, recorder, watcher)
                 stopped = _run_missing(start, stop)
-            journal.append(SessionEnded(time.time(), "stopped" if stopped else "complete"))
+            _end_session(journal, "stopped" if stopped else "complete")
         return Ended(_conclude(recorder, spec, stopped=stopped is not None), stopped)
 
 
@@ -192,7 +193,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     def check() -> None:
         stop.check()
         if isinstance(start.recorder.trouble, LeaseHeld):
-            raise start.recorder.trouble  # another driver has taken the sweep over
+            raise Stopped(str(start.recorder.trouble))
 
     try:
         with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
@@ -240,6 +241,12 @@ def _session_started(plan: Plan) -> SessionStarted:
         repeats=plan.repeats,
         arms=list(plan.arms),
     )
+
+
+def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> None:
+    """Note the end; where the disk is full, that is why the sweep stopped, and has been told."""
+    with contextlib.suppress(OSError) if state == "stopped" else contextlib.nullcontext():
+        journal.append(SessionEnded(time.time(), state))
 
 
 def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRecord:

@@ -27,6 +27,7 @@ from orchestrator.trial import (
     digest,
     to_json,
 )
+from workloads import registry
 from workloads.implementations import ImplementationError, parse
 
 PARENT_TAG = "mlflow.parentRunId"
@@ -153,7 +154,7 @@ def fingerprint(finished: FinishedTrial) -> str:
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:
     """For people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
-    known = {**identity.settings, **trial.config}
+    known = _settings(identity, trial)
     config = dict(trial.config)
     words = [str(known["cell"])] if "cell" in known else []
     config.pop("cell", None)
@@ -199,7 +200,7 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "repeat": str(trial.repeat),
         "seed": str(trial.seed),
     }
-    for key, value in {**identity.settings, **trial.config}.items():
+    for key, value in _settings(identity, trial).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
         params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
@@ -208,6 +209,16 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         # know no data, and a later one agree.
         params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
     return params
+
+
+def _settings(identity: SweepIdentity, trial: Trial) -> Mapping[str, object]:
+    """All settings of a trial: what the spec fixes, the config, and the workload's defaults."""
+    written = {**identity.settings, **trial.config}
+    try:
+        resolved = registry.find(identity.workload).resolve(written)
+    except (registry.UnknownWorkload, ValidationError):  # of another rnnsweep than this one
+        return written
+    return {name: value for name, value in resolved.items() if value is not None}
 
 
 def _implementation_params(text: str) -> dict[str, str]:

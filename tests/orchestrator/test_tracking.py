@@ -244,7 +244,18 @@ def test_a_users_implementation_of_any_name_is_recorded() -> None:
 def test_run_names_stay_short() -> None:
     trial = replace(finished().trial, config={"name": "x" * 500})
     assert len(run_name(IDENTITY, trial)) <= 250
-    assert run_name(replace(IDENTITY, settings={}), replace(trial, config={})).startswith("block 0")
+    own = replace(IDENTITY, workload="own.module:run", settings={})
+    assert run_name(own, replace(trial, config={})).startswith("block 0")
+
+
+def test_params_name_the_defaults_too() -> None:
+    trial = replace(finished().trial, config={"units": 32})
+    content = run_content(replace(IDENTITY, settings={}), replace(finished(), trial=trial))
+    assert content.params["cell"] == "lstm"
+    assert content.params["precision"] == "float32"
+    assert content.params["units"] == "32"
+    assert "data_path" not in content.params
+    assert content.name.startswith("lstm 32×2 · ")
 
 
 # Reading back
@@ -252,7 +263,8 @@ def test_run_names_stay_short() -> None:
 _text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 _number = st.floats(allow_nan=False, allow_infinity=True)
 _metrics = st.dictionaries(_text, _number, max_size=4)
-_value = st.booleans() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False) | _text
+_finite = st.floats(allow_nan=False, allow_infinity=False)  # a spec refuses anything else
+_value = st.booleans() | st.integers(-(2**62), 2**62) | _finite | _text
 _trial = st.builds(
     Trial,
     key=_text,

@@ -1,0 +1,100 @@
+"""What happens to a trial between blocks, journal and store."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from orchestrator.hardware import classify
+from orchestrator.journal import Journal, Record, SweepOpened, replay
+from orchestrator.progress import PlainLines
+from orchestrator.session import Session
+from orchestrator.spec import parse
+from orchestrator.stopping import Stopped
+from orchestrator.trial import FinishedTrial, Outcome
+from tests.orchestrator.test_blocks import blocks_of, identity, node, plan
+
+SPEC = """
+name: sweep
+workload: own.module:run
+settings: {epochs: 2, units: 1}
+search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
+arms: {implementations: [python/a], hardware: [cpu]}
+limits: {attempts: 2}
+"""
+COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal.open(tmp_path)
+    journal.append(SweepOpened(identity(), {}))
+    return journal
+
+
+def session(journal: Journal) -> tuple[Session, list[FinishedTrial]]:
+    recorded: list[FinishedTrial] = []
+    laid = plan(classify([node("a")]), implementations=1, blocks=3)
+    watcher = PlainLines(Console(quiet=True), laid)
+    spec = parse(SPEC, source="spec")
+    return Session(spec, blocks_of(laid), journal, recorded.append, watcher, "digest"), recorded
+
+
+def reopened(journal: Journal) -> Journal:
+    journal.close()
+    return Journal.open(journal.path.parent)
+
+
+def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
+    held, recorded = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    held.finish(issue, COMPLETE)
+    assert [each.trial for each in recorded] == [issue.trial]
+    with reopened(journal) as again:
+        state = replay(again.records)
+    assert state is not None
+    assert list(state.blocks) == [0]
+    assert state.finished[issue.trial.key].outcome == COMPLETE
+
+
+def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
+    held, _ = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    request = held.request(issue.trial, "cpu")
+    assert request.settings == {"epochs": 2, "units": issue.trial.config["units"]}
+    assert (request.seed, request.data_digest) == (issue.trial.seed, "digest")
+
+
+def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> None:
+    held, recorded = session(journal)
+    first = held.issue()
+    assert first is not None
+    held.lose(first)
+    assert recorded == []
+    second = held.issue()
+    assert second is not None
+    assert (second.trial, second.attempt) == (first.trial, 2)
+    held.lose(second)
+    (lost,) = recorded
+    assert lost.outcome.failure is not None
+    assert lost.outcome.failure.reason == "lost"
+    assert "2 attempts" in lost.outcome.failure.message
+
+
+def test_a_full_disk_stops_the_sweep(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, recorded = session(journal)
+    issue = held.issue()
+    assert issue is not None
+
+    def full(record: Record) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "append", full)
+    with pytest.raises(Stopped, match="No space left"):
+        held.finish(issue, COMPLETE)
+    assert recorded == [], "the store never has what the journal has not"
