@@ -13,7 +13,7 @@ demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its 
 	$(BIN)/rnnsweep run sweeps/quickstart.yaml
 
 test: $(VENV)/.dev lint ## install with the test tools; lint, types, import contract, all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## formatting, lint, types, import contract
 	$(BIN)/ruff format --check .

@@ -137,8 +137,13 @@ class Blocks:
         self._outcomes[issue.trial.key] = outcome
         self._tell_if_known(issue.trial.block)
 
-    def give_back(self, issue: Issue) -> None:
-        """Take back a trial whose attempt was lost: it is the next one on its lane."""
+    def give_back(self, issue: Issue, *, charged: bool = True) -> None:
+        """Take back a trial whose attempt was lost, or (not charged) never began.
+
+        It is the next one on its lane.
+        """
+        if not charged:
+            self._attempts[issue.trial.key] -= 1
         queue = self._queue_of(issue)
         queue.out -= 1
         queue.waiting.appendleft(issue.trial)
@@ -151,12 +156,6 @@ class Blocks:
             and not any(units for units in self._units.values())
             and self._next_index() is None
         )
-
-    @property
-    def finished(self) -> int:
-        """How many trials of the plan have an outcome."""
-        trials = (trial for block in self._blocks.values() for trial in block)
-        return sum(trial.key in self._outcomes for trial in trials)
 
     def _queue_of(self, issue: Issue) -> _Queue:
         return next(queue for queue in self._queues if queue.lane is issue.lane)

@@ -29,6 +29,7 @@ from orchestrator.trial import (
     Outcome,
     OutcomeStatus,
     outcome_adapter,
+    to_json,
 )
 from workloads import protocol
 from workloads.implementations import Implementation, parse
@@ -39,6 +40,9 @@ _WATCH_S = 0.1
 _NODE_MEMORY_LIMIT = 0.93
 """The used share of a node's memory at which the trainer is ended, below the 0.95 at which
 Ray's memory monitor would kill the actor, and with it the sweep."""
+
+_FAMILY_S = 10.0
+"""How often a trainer's descendants are looked for: that takes milliseconds of a core."""
 
 _WARM_SHARE = 0.5
 """The share of what a trial may hold at which a warm trainer is replaced by a fresh one: XLA
@@ -96,7 +100,7 @@ class TrialActor(tune.Trainable):
             return {"epoch": epoch.index, "done": False}
         assert self._watched is not None
         outcome = self._watched.outcome()
-        return {"outcome": outcome_adapter.dump_json(outcome).decode(), "done": True}
+        return {"outcome": to_json(outcome_adapter, outcome).decode(), "done": True}
 
     def cleanup(self) -> None:
         """End the trainers."""
@@ -252,8 +256,8 @@ def _watch(trainer: Trainer, limits: Limits) -> Iterator[protocol.Event]:
         TrainerGone: the process ended.
         ProtocolError: it wrote something else than events.
     """
-    started = active = looked = time.monotonic()
-    cpu_s = trainer.cpu_s()
+    started = active = looked = counted = time.monotonic()
+    cpu_s, family_mib = trainer.family()
     while True:
         event = trainer.next_event(_WATCH_S)
         now = time.monotonic()
@@ -265,10 +269,13 @@ def _watch(trainer: Trainer, limits: Limits) -> Iterator[protocol.Event]:
         if now - looked < _WATCH_S:
             continue
         looked = now
-        _check_memory(trainer, limits)
-        used = trainer.cpu_s()
-        if used - cpu_s > 0.01 * (now - active) + 0.01:
-            active, cpu_s = now, used
+        if now - counted > min(_FAMILY_S, limits.idle_s / 10):
+            counted = now
+            used_s, family_mib = trainer.family()
+            if used_s - cpu_s > 0.01 * (now - active) + 0.01:
+                active = now
+            cpu_s = max(cpu_s, used_s)
+        _check_memory(max(trainer.memory_mib(), family_mib), limits)
         if now - started > limits.trial_s:
             raise TrialFailed(
                 "time_limit",
@@ -281,19 +288,33 @@ def _watch(trainer: Trainer, limits: Limits) -> Iterator[protocol.Event]:
             )
 
 
-def _check_memory(trainer: Trainer, limits: Limits) -> None:
-    held_mib = trainer.memory_mib()
+def _check_memory(held_mib: float, limits: Limits) -> None:
     if limits.memory_mib is not None and held_mib > limits.memory_mib:
         raise TrialFailed(
             "out_of_memory",
             f"the trainer held {held_mib:.0f} MiB; limits.memory_mib allows {limits.memory_mib}",
         )
-    if psutil.virtual_memory().percent > 100 * _NODE_MEMORY_LIMIT:
+    if memory_share() > _NODE_MEMORY_LIMIT:
         raise TrialFailed(
             "out_of_memory",
             f"the node's memory was {_NODE_MEMORY_LIMIT:.0%} full; "
             f"the trainer held {held_mib:.0f} MiB",
         )
+
+
+def memory_share(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
+    """The used share of the memory that this process may use: the node's, or the cgroup's.
+
+    As Ray's memory monitor counts it: a cgroup's inactive page cache is not in use.
+    """
+    share = psutil.virtual_memory().percent / 100
+    try:
+        limit = int((cgroup / "memory.max").read_text())
+        current = int((cgroup / "memory.current").read_text())
+        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        return max(share, (current - int(stat["inactive_file"])) / limit)
+    except (OSError, ValueError, KeyError):  # no cgroup v2 here, or "max": no limit
+        return share
 
 
 def _ended(gone: TrainerGone, oom_kills_before: int | None) -> tuple[FailureReason, str]:

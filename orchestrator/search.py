@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -39,6 +41,10 @@ class BlockSearch(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         """The next trial as a Tune config, None while no lane wants one, FINISHED at the end."""
+        with _past_tune():
+            return self._suggest(trial_id)
+
+    def _suggest(self, trial_id: str) -> dict[str, Any] | str | None:
         issue = self._session.issue()
         if issue is None:
             return self.FINISHED if self._session.blocks.done else None
@@ -60,7 +66,8 @@ class BlockSearch(Searcher):
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """A sign of life: the running trial finished an epoch."""
         if "epoch" in result and not result.get("done"):
-            self._session.watcher.epoch(self._out[trial_id], result["epoch"])
+            with _past_tune():
+                self._session.watcher.epoch(self._out[trial_id], result["epoch"])
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
@@ -69,11 +76,12 @@ class BlockSearch(Searcher):
         issue = self._out.pop(trial_id, None)
         if issue is None:
             return
-        if error or result is None or "outcome" not in result:
-            self._expect_nodes()
-            self._session.lose(issue)
-        else:
-            self._session.finish(issue, outcome_adapter.validate_json(result["outcome"]))
+        with _past_tune():
+            if error or result is None or "outcome" not in result:
+                self._expect_nodes()
+                self._session.lose(issue)
+            else:
+                self._session.finish(issue, outcome_adapter.validate_json(result["outcome"]))
 
     @property
     def out(self) -> int:
@@ -81,11 +89,21 @@ class BlockSearch(Searcher):
         return len(self._out)
 
     def lose_all(self) -> None:
-        """Take back everything that is out: Tune itself was lost."""
+        """Take back everything that is out: Tune itself was lost.
+
+        Only trials that can have been running are charged an attempt; the last one out is given
+        back first, so that they go out again in the order in which they did.
+        """
         if self._out:
             self._expect_nodes()
-        for trial_id in list(self._out):
-            self._session.lose(self._out.pop(trial_id))
+        issues = list(self._out.values())
+        self._out.clear()
+        running = _running(issues)
+        for issue in reversed(issues):
+            if issue in running:
+                self._session.lose(issue)
+            else:
+                self._session.give_back(issue)
 
     def save(self, checkpoint_path: str) -> None:
         """Save nothing: the journal is what resume reads, never Tune's pickles."""
@@ -95,3 +113,34 @@ class BlockSearch(Searcher):
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
         """Save nothing: see `save`."""
+
+
+class Broken(BaseException):
+    """An error of ours on its way through Tune, which would swallow it, or take it for its own.
+
+    Tune catches every `Exception` of a searcher when a trial ends, and reports the trial once
+    more as failed: the outcome would be lost without a word.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextlib.contextmanager
+def _past_tune() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Broken(error) from error
+
+
+def _running(issues: Sequence[Issue]) -> list[Issue]:
+    """The issues that can have been running: on each lane, the oldest ones, up to its slots."""
+    taken: Counter[str] = Counter()
+    running = []
+    for issue in issues:
+        taken[issue.lane.node.id] += 1
+        if taken[issue.lane.node.id] <= issue.lane.slots:
+            running.append(issue)
+    return running

@@ -14,7 +14,7 @@ from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, Record
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
-from workloads.protocol import TrialRequest
+from workloads.protocol import Device, TrialRequest
 
 
 class Watcher(Protocol):
@@ -68,6 +68,10 @@ class Session:
         self.blocks.finish(issue, outcome)
         self.watcher.finished(issue.trial, outcome)
 
+    def give_back(self, issue: Issue) -> None:
+        """Take back a trial that had not started."""
+        self.blocks.give_back(issue, charged=False)
+
     def lose(self, issue: Issue) -> None:
         """An attempt was lost with its worker: another one, within the spec's limit."""
         if issue.attempt < self.spec.limits.attempts:
@@ -79,7 +83,7 @@ class Session:
         failure = FailureRecord("lost", message)
         self.finish(issue, Outcome("failed", now, now, attempt=issue.attempt, failure=failure))
 
-    def request(self, trial: Trial, device: Any) -> TrialRequest:
+    def request(self, trial: Trial, device: Device) -> TrialRequest:
         """What the trainer is asked for."""
         settings: Mapping[str, Any] = {**self.spec.written_settings(), **trial.config}
         return TrialRequest(

@@ -37,6 +37,9 @@ class Suggester:
         self._search = search
         self._seed = seed
         self._grid = _shuffled(search.grid(), seed) if search.sampler == "grid" else None
+        self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it goes on by itself
+            seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
+        )
         directions = [objective.direction for objective in search.objectives.values()]
         self._study = optuna.create_study(
             directions=directions or ["minimize"], sampler=self._sampler(0)
@@ -45,10 +48,14 @@ class Suggester:
         self._seen: set[str] = set()
 
     def suggest(self, index: int) -> Config | None:
-        """The config of block `index`, unlike every earlier one; None when the space is used up."""
+        """The config of block `index`, unlike every earlier one; None when the space is used up.
+
+        A sampler that only repeats itself (the best branch of a conditional space may be small)
+        is helped out by drawing at random.
+        """
         if self._grid is not None:
             return self._grid[index] if index < len(self._grid) else None
-        for attempt in range(_TRIES):
+        for attempt in range(2 * _TRIES):
             trial, config = self._ask(index, attempt)
             if canonical(config) not in self._seen:
                 return self._keep(index, config, trial)
@@ -71,15 +78,14 @@ class Suggester:
             self._study.tell(trial, list(values))
 
     def _ask(self, index: int, attempt: int) -> tuple[optuna.Trial, Config]:
-        if self._search.sampler != "qmc":  # a sequence that must go on, not start again
-            self._study.sampler = self._sampler(index, attempt)
+        self._study.sampler = self._sampler(index, attempt)
         trial = self._study.ask()
         return trial, _walk(trial, self._search)
 
     def _enforce(self, index: int, config: Config) -> Config:
         """Make Optuna's next trial have this config."""
         self._study.enqueue_trial(dict(config))
-        trial, _ = self._ask(index, _TRIES)
+        trial, _ = self._ask(index, 0)
         return self._keep(index, config, trial)
 
     def _keep(self, index: int, config: Config, trial: optuna.Trial) -> Config:
@@ -101,17 +107,15 @@ class Suggester:
     def _sampler(self, index: int, attempt: int = 0) -> optuna.samplers.BaseSampler:
         samplers = self._optuna.samplers
         seed = derive_seed(self._seed, "suggest", index, attempt)
+        if attempt >= _TRIES:
+            return samplers.RandomSampler(seed=seed)
         match self._search.sampler:
             case "tpe":  # the liar keeps blocks that are open at once apart
                 return samplers.TPESampler(seed=seed, constant_liar=True)
             case "nsga2":
                 return samplers.NSGAIISampler(seed=seed)
             case "qmc":
-                return samplers.QMCSampler(
-                    seed=derive_seed(self._seed, "suggest"),
-                    scramble=True,
-                    warn_independent_sampling=False,
-                )
+                return self._sequence
             case "gp":
                 return samplers.GPSampler(seed=seed)
             case _:

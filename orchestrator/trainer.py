@@ -33,6 +33,7 @@ from workloads.protocol import (
 )
 
 _TAIL_BYTES = 4000
+_DRAIN_S = 0.5
 
 
 class TrainerGone(RuntimeError):
@@ -65,6 +66,7 @@ class Trainer:
             start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
             text=True,
             encoding="utf-8",
+            errors="replace",
         )
         self._handle = psutil.Process(self._process.pid)
         self._events: queue.SimpleQueue[Event | ProtocolError | None] = queue.SimpleQueue()
@@ -117,12 +119,21 @@ class Trainer:
         try:
             event = self._events.get(timeout=timeout_s)
         except queue.Empty:
-            return None
+            if self.alive:
+                return None
+            event = self._last_event()
         if event is None:
             raise TrainerGone(self._process.wait())
         if isinstance(event, ProtocolError):
             raise event
         return event
+
+    def _last_event(self) -> Event | ProtocolError | None:
+        """What is left of a process that has ended: a child of its own may hold the pipe open."""
+        try:
+            return self._events.get(timeout=_DRAIN_S)
+        except queue.Empty:
+            return None
 
     def memory_mib(self) -> float:
         """Resident memory of the process, in MiB; 0 once it has ended."""
@@ -138,6 +149,20 @@ class Trainer:
             return float(used.user + used.system + used.children_user + used.children_system)
         except psutil.Error:
             return 0.0
+
+    def family(self) -> tuple[float, float]:
+        """CPU seconds and resident MiB of the process and all its descendants.
+
+        Looks through every process of the node, which takes some milliseconds: for now and then.
+        """
+        cpu_s, memory_mib = self.cpu_s(), self.memory_mib()
+        with contextlib.suppress(psutil.Error):
+            for child in self._handle.children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    used = child.cpu_times()
+                    cpu_s += float(used.user + used.system)
+                    memory_mib += float(child.memory_info().rss) / 2**20
+        return cpu_s, memory_mib
 
     def output_tail(self) -> str:
         """The last of what the current trial wrote to standard output and standard error."""

@@ -16,7 +16,7 @@ from ray import tune
 from orchestrator.cluster import expect_alive
 from orchestrator.placement import Lane, placement_group
 from orchestrator.runner import TrialActor
-from orchestrator.search import BlockSearch
+from orchestrator.search import BlockSearch, Broken
 from orchestrator.session import Session
 
 _NODES_EVERY_S = 5.0
@@ -33,7 +33,7 @@ class _Check(tune.Callback):
         return {}  # as in BlockSearch
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        self._check()
+        self._check()  # raises no `Exception`: Tune would wait for the trials that run
         if time.monotonic() >= self._due_s:
             self._expect_nodes()
             self._due_s = time.monotonic() + _NODES_EVERY_S
@@ -71,6 +71,8 @@ def run_trials(
         search = BlockSearch(session, python_path, expect_nodes)
         try:
             _tuner(search, folder, callback).fit()
+        except Broken as broken:
+            raise broken.error from broken
         except (ray.exceptions.RayError, tune.TuneError):
             if not search.out:
                 raise

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator.runner import Job, Limits, Watched, run_trial
+from orchestrator.runner import Job, Limits, Watched, memory_share, run_trial
 from orchestrator.trainer import Trainer
-from orchestrator.trial import FailureReason, Outcome
+from orchestrator.trial import FailureReason, Outcome, outcome_adapter, to_json
 from workloads.implementations import parse
 from workloads.protocol import Device, TrialRequest
 
@@ -155,6 +155,36 @@ def test_a_trainer_that_hangs_is_noticed_long_before_its_time_limit(
     assert outcome.failure is not None
     assert outcome.failure.reason == "hung"
     assert not psutil.pid_exists(pid)
+
+
+def test_a_trainer_whose_child_works_does_not_hang(trainers: Trainers) -> None:
+    run(trainers, "noop")
+    outcome = run(trainers, "child_works", {"seconds": 3}, limits=Limits(600.0, idle_s=1.0))
+    assert outcome.status == "complete"
+
+
+def test_a_crash_is_one_though_a_child_holds_the_pipe(trainers: Trainers) -> None:
+    outcome = run(trainers, "crashes_with_child", limits=Limits(60.0, idle_s=30.0))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert "SIGSEGV" in outcome.failure.message
+
+
+def test_odd_text_travels(trainers: Trainers) -> None:
+    outcome = run(trainers, "raises_odd_text")
+    assert outcome.failure is not None
+    assert "is odd" in outcome.failure.message
+    to_json(outcome_adapter, outcome)
+
+
+def test_a_cgroups_limit_counts_as_memory(tmp_path: Path) -> None:
+    everything = memory_share(tmp_path)
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("990\n")
+    (tmp_path / "memory.stat").write_text("anon 900\ninactive_file 10\n")
+    assert memory_share(tmp_path) == 0.98
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_share(tmp_path) == pytest.approx(everything, abs=0.05)
 
 
 def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:

@@ -147,3 +147,13 @@ def test_stepped_floats_are_the_values_of_the_grid() -> None:
     suggester = Suggester(wanted, seed=0)
     found = {suggester.suggest(index)["dropout"] for index in range(7)}  # type: ignore[index]
     assert found == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
+
+
+def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
+    space = {"cell": ["lstm", "gru"], "drop": {"low": 0.0, "high": 0.5, "when": {"cell": "gru"}}}
+    wanted = search("tpe", configs=40, space=space, objectives={"val_accuracy": "maximize"})
+    suggester = Suggester(wanted, seed=0)
+    for index in range(40):
+        config = suggester.suggest(index)
+        assert config is not None, f"only {index} configs of an infinite space"
+        suggester.tell(index, [1.0 if config["cell"] == "lstm" else 0.0])

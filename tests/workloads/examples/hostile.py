@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -184,3 +185,25 @@ def keeps_memory(trial: Context) -> dict[str, float]:
     """Leaks: `settings: {mib: 100}` stay in the process after the trial."""
     _kept.append(bytearray(os.urandom(4096)) * (int(trial.settings["mib"]) * _MIB // 4096))
     return {"loss": 0.0}
+
+
+def child_works(trial: Context) -> dict[str, float]:
+    """Leaves the work to a child, and itself uses no CPU: `settings: {seconds: 3}`."""
+    seconds = float(trial.settings["seconds"])
+    work = f"import time; end = time.time() + {seconds}\nwhile time.time() < end: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    return {"loss": 0.0}
+
+
+def crashes_with_child(trial: Context) -> dict[str, float]:
+    """Forks, and crashes while its child lives on and holds every pipe open."""
+    if os.fork() == 0:
+        time.sleep(20)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return {}
+
+
+def raises_odd_text(trial: Context) -> dict[str, float]:
+    """Raises with text that is no Unicode, as file names can be."""
+    raise ValueError("file \udcff is odd")

@@ -1,0 +1,85 @@
+"""The Tune searcher: trials out, outcomes back, and errors of ours that Tune must not swallow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.journal import Journal, SweepOpened
+from orchestrator.search import BlockSearch, Broken
+from orchestrator.trial import FinishedTrial, Outcome, outcome_adapter
+from tests.orchestrator.test_blocks import identity
+from tests.orchestrator.test_session import session
+
+RESULT = {
+    "outcome": outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode(),
+    "done": True,
+}
+Held = tuple[BlockSearch, list[FinishedTrial]]
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    with Journal.open(tmp_path) as journal:
+        journal.append(SweepOpened(identity(), {}))
+        made, recorded = session(journal)
+        yield BlockSearch(made, ("/path",)), recorded
+
+
+def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> None:
+    search, recorded = held
+    assert isinstance(search.suggest("a"), dict)
+    assert isinstance(search.suggest("b"), dict)
+    assert search.suggest("c") is None, "the lane has what it runs, and one more"
+    search.on_trial_complete("a", RESULT)
+    search.on_trial_complete("b", RESULT)
+    assert isinstance(search.suggest("c"), dict)
+    assert search.suggest("d") is None
+    search.on_trial_complete("c", RESULT)
+    assert search.suggest("e") == BlockSearch.FINISHED
+    assert len(recorded) == 3
+
+
+def test_a_lost_worker_costs_its_trial_an_attempt(held: Held) -> None:
+    search, recorded = held
+    search.suggest("a")
+    search.on_trial_complete("a", None, error=True)
+    search.suggest("b")
+    search.on_trial_complete("b", {"epoch": 1}, error=True)
+    (lost,) = recorded
+    assert lost.outcome.failure is not None
+    assert lost.outcome.failure.reason == "lost"
+
+
+def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None:
+    search, recorded = held
+    for _ in range(2):
+        search.suggest("running")
+        search.suggest("waiting")
+        search.lose_all()
+    assert [each.trial.block for each in recorded] == [0], "its two attempts are used up"
+    search.suggest("next")
+    search.on_trial_complete("next", RESULT)
+    assert [each.trial.block for each in recorded] == [0, 1]
+
+
+def test_an_error_of_ours_is_not_tunes_to_handle(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, _ = held
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the view broke")
+
+    search.suggest("a")
+    monkeypatch.setattr("orchestrator.progress.PlainLines.finished", broken)
+    with pytest.raises(Broken, match="the view broke") as caught:
+        search.on_trial_complete("a", RESULT)
+    assert isinstance(caught.value.error, RuntimeError)
+    assert not isinstance(caught.value, Exception)
+
+
+def test_nothing_of_it_is_pickled(held: Held) -> None:
+    assert held[0].__getstate__() == {}
