@@ -41,7 +41,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
     """Fold records, in their order; None where there are none.
 
     A trial that ended twice (`--retry-failed`) counts once, with its last outcome, at its last
-    place in the order.
+    place in the order; so does a block that was suggested twice, under two homes.
 
     Raises:
         ValueError: the first record is not `SweepOpened`.
@@ -59,6 +59,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
                 state.sessions.append(record)
                 ended = None
             case BlockSuggested(block=index, config=config):
+                state.blocks.pop(index, None)
                 state.blocks[index] = Block(index, config)
                 state.order.append(record)
             case AttemptStarted(trial_key=key):
@@ -93,12 +94,16 @@ def rebuild(
 
 
 def _settled(state: SweepState, ended: SessionEnded | None) -> SweepState:
-    """With stale outcomes out of the order: a retried trial is told to the sampler once."""
+    """With what is stale out of the order: the sampler is told of each block and trial once."""
+    suggested = {each.block: each for each in state.order if isinstance(each, BlockSuggested)}
     order = [
         record
         for record in state.order
-        if isinstance(record, BlockSuggested)
-        or state.finished[record.finished.trial.key] is record.finished
+        if (
+            suggested[record.block] is record
+            if isinstance(record, BlockSuggested)
+            else state.finished[record.finished.trial.key] is record.finished
+        )
     ]
     return SweepState(
         state.identity,

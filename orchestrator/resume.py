@@ -23,12 +23,30 @@ from orchestrator.plan import Plan
 from orchestrator.refusal import Refusal
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking.opening import FoundSweep
-from orchestrator.trial import Block, FinishedTrial, SweepIdentity, make_trial
+from orchestrator.trial import (
+    Block,
+    Config,
+    FinishedTrial,
+    SweepIdentity,
+    canonical,
+    make_trial,
+)
 from workloads import registry
 
 
 class Incomparable(Refusal):
     """The spec is another sweep than the one that has this name."""
+
+
+class TwoConfigs(Refusal):
+    """Trials of one block have different configs: they are no block, and compare with nothing."""
+
+    def __init__(self, block: int, one: Config, other: Config) -> None:
+        super().__init__(
+            f"block {block}: expected one config for all of its trials, received "
+            f"{canonical(one)} and {canonical(other)}, run from two homes that did not know of "
+            "each other. Start anew beside these trials with --fresh"
+        )
 
 
 def generation(folder: SweepFolder, found: FoundSweep | None, *, fresh: bool) -> int:
@@ -74,25 +92,33 @@ def take_over(
 
 
 def agree(journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]) -> SweepState:
-    """Add to the journal what only the store has: trials that ended under another home."""
+    """Add to the journal what the store has and it has not: trials that ended under another home.
+
+    Of two outcomes of one trial the later counts. A block none of whose trials has an outcome
+    here is the store's: it was suggested under another home too, and run there.
+
+    Raises:
+        TwoConfigs: trials of one block were run with different configs.
+    """
     state = replay(records)
     assert state is not None  # take_over saw to a first record
-    unknown = [each for each in stored if each.trial.key not in state.finished]
-    for record in rebuild(state.identity, state.spec, unknown)[1:]:
-        if isinstance(record, TrialFinished) or _block(record) not in state.blocks:
-            journal.append(record)
-            records.append(record)
+    stored = list(stored)
+    _expect_one_config([*state.finished.values(), *stored])
+    newer = [each for each in stored if _is_later(each, state.finished.get(each.trial.key))]
+    for record in rebuild(state.identity, state.spec, newer)[1:]:
+        if isinstance(record, BlockSuggested):
+            known = state.blocks.get(record.block)
+            if known is not None and known.config == record.config:
+                continue
+        journal.append(record)
+        records.append(record)
     return replay(records) or state
 
 
 def unrecorded(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
     """Trials whose outcome the store lacks, or has of an earlier try only."""
-    there = {each.trial.key: each.outcome.ended_s for each in stored}
-    return [
-        each
-        for each in state.finished.values()
-        if there.get(each.trial.key) != each.outcome.ended_s
-    ]
+    there = {each.trial.key: each for each in stored}
+    return [each for each in state.finished.values() if _is_later(each, there.get(each.trial.key))]
 
 
 def past(state: SweepState, *, retry_failed: bool) -> Iterator[Block | FinishedTrial]:
@@ -133,5 +159,13 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
         )
 
 
-def _block(record: Record) -> int | None:
-    return record.block if isinstance(record, BlockSuggested) else None
+def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
+    configs: dict[int, Config] = {}
+    for each in finished:
+        known = configs.setdefault(each.trial.block, each.trial.config)
+        if known != each.trial.config:
+            raise TwoConfigs(each.trial.block, known, each.trial.config)
+
+
+def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
+    return other is None or one.outcome.ended_s > other.outcome.ended_s

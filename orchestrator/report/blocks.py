@@ -10,11 +10,11 @@ be compared with nothing: it is set aside and does not hold up the others.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.trial import Arm, Config
+from orchestrator.trial import Arm, Config, canonical
 
 Round = tuple[int, int]
 """Block and repeat."""
@@ -55,30 +55,54 @@ class ParamRange:
 
 
 def match(record: SweepRecord) -> Matched:
-    """Find the rounds and blocks that are complete on every arm that completes at all."""
+    """Find the rounds and blocks that are complete on every arm that completes at all.
+
+    A round whose trials differ in their config is none (drivers that did not know of each other
+    made it), and neither is a block whose rounds do: both are left out.
+    """
     complete: dict[Arm, dict[Round, list[TrialRecord]]] = {arm: {} for arm in record.arms}
+    configs: dict[Round, set[str]] = defaultdict(set)
     for trial in record.trials:
         if trial.status == "complete" and trial.arm in complete:
             complete[trial.arm].setdefault((trial.block, trial.repeat), []).append(trial)
+            configs[trial.block, trial.repeat].add(canonical(trial.config))
     able = {arm: rounds for arm, rounds in complete.items() if rounds}
-    shared = frozenset(set.intersection(*map(set, able.values()))) if able else frozenset()
+    whole = set.intersection(*map(set, able.values())) if able else set()
+    mixed = _mixed({each: configs[each] for each in whole})
+    shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
     return Matched(
         blocks=blocks,
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
-        gaps=_gaps(record, tuple(able), set(blocks)),
+        gaps=_gaps(record, tuple(able), set(blocks), {block for block, _ in mixed}),
         trials={arm: {r: able[arm][r] for r in sorted(shared)} for arm in able},
     )
 
 
-def _gaps(record: SweepRecord, arms: Sequence[Arm], complete: set[int]) -> tuple[BlockGap, ...]:
+def _mixed(configs: Mapping[Round, set[str]]) -> set[Round]:
+    """Rounds with more than one config, and the other rounds of a block if they differ too."""
+    mixed = {each for each, found in configs.items() if len(found) > 1}
+    of_block: dict[int, set[str]] = defaultdict(set)
+    for each in configs.keys() - mixed:
+        of_block[each[0]] |= configs[each]
+    return mixed | {each for each in configs if len(of_block[each[0]]) > 1}
+
+
+def _gaps(
+    record: SweepRecord, arms: Sequence[Arm], complete: set[int], mixed: set[int]
+) -> tuple[BlockGap, ...]:
     statuses: dict[tuple[int, Arm], Counter[str]] = defaultdict(Counter)
     for trial in record.trials:
         statuses[trial.block, trial.arm][trial.status] += 1
     known = set(range(record.blocks)) | {trial.block for trial in record.trials}
     return tuple(
-        BlockGap(block, _why_incomplete([(arm, statuses[block, arm]) for arm in arms]))
+        BlockGap(
+            block,
+            tuple((arm, "another config") for arm in arms)
+            if block in mixed
+            else _why_incomplete([(arm, statuses[block, arm]) for arm in arms]),
+        )
         for block in sorted(known - complete)
     )
 

@@ -177,3 +177,22 @@ def test_a_single_arm_and_no_trials_compare_nothing() -> None:
     empty = summarise(sweep([]))
     assert only(empty).reason == f"no trial of {XLA} is complete"
     assert summarise(sweep([], ())).comparisons == ()
+
+
+def test_a_round_with_two_configs_is_never_pooled() -> None:
+    trials = [trial(arm, block, repeat) for block in range(7) for repeat in (0, 1)
+              for arm in (PORTABLE, XLA) if (block, repeat) != (3, 1)]  # fmt: skip
+    trials += [trial(PORTABLE, 3, 1), trial(XLA, 3, 1, config={"units": 1}, step_ms=1e-9)]
+    summary = summarise(sweep(trials))
+    assert [pair.rounds for pair in only(summary).pairs] == [2, 2, 2, 1, 2, 2, 2]
+    assert summary.gaps == ()
+
+
+def test_a_block_whose_rounds_differ_in_their_config_is_left_out() -> None:
+    trials = [trial(arm, block, repeat, **({"config": {"units": 1}} if (block, repeat) == (3, 1)
+              else {})) for block in range(7) for repeat in (0, 1)
+              for arm in (PORTABLE, XLA)]  # fmt: skip
+    summary = summarise(sweep(trials))
+    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
+    (gap,) = summary.gaps
+    assert gap.missing == ((PORTABLE, "another config"), (XLA, "another config"))
