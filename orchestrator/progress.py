@@ -50,14 +50,26 @@ class Tally:
         return time.monotonic() - self.began_s
 
     def take(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
-        """Count an outcome; `now` is False for one of an earlier start."""
+        """Count an outcome; `now` is False for one of an earlier start.
+
+        One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
+        """
         self.out.pop(trial.key, None)
+        if not self._is_planned(trial):
+            return
         self.ended[trial.arm] += 1
         self.per_block[trial.block] += 1
         if now:
             self.durations_s.append(outcome.ended_s - outcome.started_s)
         if outcome.failure is not None:
             self.failed[trial.arm] += 1
+
+    def _is_planned(self, trial: Trial) -> bool:
+        return (
+            trial.block < self.plan.blocks
+            and trial.repeat < self.plan.repeats
+            and trial.arm in self.plan.arms
+        )
 
     def remaining_s(self) -> float | None:
         """Estimated seconds left, from the pace of this start; None before two trials ended."""

@@ -7,10 +7,11 @@ from collections import Counter
 from pathlib import Path
 
 from orchestrator.home import HomeUnusable, SweepFolder
-from orchestrator.journal import SweepState, read, replay
+from orchestrator.journal import JournalError, SessionStarted, SweepState, read, replay
 from orchestrator.lock import holder
 from orchestrator.progress import duration
 from orchestrator.refusal import Refusal
+from orchestrator.trial import Trial
 
 
 class NoSuchSweep(Refusal):
@@ -23,20 +24,31 @@ def describe_sweeps(home: Path, name: str | None) -> str:
     Raises:
         NoSuchSweep: there is none of that name.
         HomeUnusable: the home is no folder.
+        JournalError: the journal of the one that was named cannot be read.
     """
     if home.exists() and not home.is_dir():
         raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
-    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    found = folder.iterdir() if folder.is_dir() else ()
+    names = sorted(each.name for each in found if each.is_dir())
     if name is not None and name not in names:
         known = f"; it has {', '.join(names)}" if names else "; it has none"
         raise NoSuchSweep(
             f"no sweep {name!r} in {home}{known}. Set RNNSWEEP_HOME to the home that has it"
         )
-    wanted = names if name is None else [name]
-    if not wanted:
+    if name is not None:
+        return _describe(SweepFolder(home, name))
+    if not names:
         return f"no sweeps in {home}\n"
-    return "".join(_describe(SweepFolder(home, each)) for each in wanted)
+    return "".join(_describe_or_say_why_not(SweepFolder(home, each)) for each in names)
+
+
+def _describe_or_say_why_not(folder: SweepFolder) -> str:
+    """One sweep that cannot be read does not hide the others."""
+    try:
+        return _describe(folder)
+    except (JournalError, OSError) as error:
+        return f"{folder.name}: cannot be read: {error}\n"
 
 
 def _describe(folder: SweepFolder) -> str:
@@ -45,14 +57,16 @@ def _describe(folder: SweepFolder) -> str:
         return f"{folder.name}: not started\n"
     session = state.sessions[-1]
     trials = session.blocks * session.repeats * len(session.arms)
-    outcomes = Counter(each.outcome.status for each in state.finished.values())
+    finished = [each for each in state.finished.values() if _is_planned(each.trial, session)]
+    blocks = sum(index < session.blocks for index in state.blocks)
+    outcomes = Counter(each.outcome.status for each in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     lines = [
         f"{state.identity.label}: {_activity(folder, state)}",
-        f"  {len(state.finished)} of {trials} trials ended ({counted or 'none yet'}), "
-        f"{len(state.blocks)} of {session.blocks} blocks suggested",
+        f"  {len(finished)} of {trials} trials ended ({counted or 'none yet'}), "
+        f"{blocks} of {session.blocks} blocks suggested",
     ]
-    for each in state.finished.values():
+    for each in finished:
         if each.outcome.failure is not None:
             failure = each.outcome.failure
             lines.append(
@@ -60,6 +74,15 @@ def _describe(folder: SweepFolder) -> str:
                 f"{failure.message}"
             )
     return "\n".join(lines) + "\n"
+
+
+def _is_planned(trial: Trial, session: SessionStarted) -> bool:
+    """Whether the latest start still counts the trial: arms, blocks and repeats can be fewer."""
+    return (
+        trial.block < session.blocks
+        and trial.repeat < session.repeats
+        and trial.arm in session.arms
+    )
 
 
 def _activity(folder: SweepFolder, state: SweepState) -> str:

@@ -93,6 +93,17 @@ def test_trials_of_an_earlier_start_count_but_are_no_pace() -> None:
     assert view.tally.remaining_s() is None
 
 
+def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
+    fewer = plan(classify([node("a")]), implementations=1, blocks=2, repeats=1)
+    view = PlainLines(console(), fewer)
+    failure = FailureRecord("error", "broke")
+    for issue in issues():
+        view.restored(issue.trial, Outcome("failed", 0.0, 100.0, failure=failure))
+    tally = view.tally
+    assert (tally.trials_ended, tally.blocks_ended, fewer.trials) == (2, 2, 2)
+    assert tally.failed.total() == 2
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
