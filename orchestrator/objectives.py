@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from orchestrator.selector import names_arm
 from orchestrator.spec import Objective
 from orchestrator.trial import Arm, Outcome
 
@@ -19,7 +20,7 @@ def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """The arms whose outcomes an objective reads: all of them, or those it names."""
     if objective.over in _OVER:
         return tuple(arms)
-    return tuple(arm for arm in arms if objective.over in (arm.implementation, str(arm)))
+    return tuple(arm for arm in arms if names_arm(objective.over, arm))
 
 
 def block_value(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.report.records import SweepRecord
+from orchestrator.selector import names_arm
 from orchestrator.trial import Arm
 
 
@@ -31,8 +32,9 @@ class Baseline:
 def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     """The baseline for `asked`: an arm, an implementation, or None for the sweep's first arm.
 
-    An implementation that stands on one hardware class only is that arm; one that stands on
-    several is compared within each hardware. None for a sweep none of whose arms can run.
+    What stands on one hardware class only is that arm; what stands on several (an implementation,
+    or one `on gpu` where there are several kinds) is compared within each of them. None for a
+    sweep none of whose arms can run.
 
     Raises:
         BaselineError: `asked` names no arm that can run.
@@ -42,7 +44,7 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     for arm in record.arms:
         if str(arm) == asked:
             return _one(record, arm)
-    standing = {arm.hardware: arm for arm in record.arms if arm.implementation == asked}
+    standing = {arm.hardware: arm for arm in record.arms if names_arm(asked, arm)}
     if len(standing) == 1:
         return _one(record, *standing.values())
     if not standing:

@@ -53,6 +53,34 @@ def test_an_implementation_on_one_hardware_class_is_that_arm() -> None:
     assert set(found.of.values()) == {GPU_CUDNN}
 
 
+H200 = "NVIDIA H200 (AMD EPYC, 2 CPUs)"
+T4 = "NVIDIA T4 (AMD EPYC, 2 CPUs)"
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("tensorflow/portable on cpu", PORTABLE),
+        ("tensorflow/portable on gpu", Arm("tensorflow/portable", H200)),
+        ("tensorflow/portable on NVIDIA H200", Arm("tensorflow/portable", H200)),
+    ],
+)
+def test_hardware_may_be_named_as_in_a_spec(asked: str, meant: Arm) -> None:
+    found = pick_baseline(sweep([], arms=(PORTABLE, XLA, Arm("tensorflow/portable", H200))), asked)
+    assert found is not None
+    assert (found.name, found.scope) == (str(meant), "arm")
+    assert set(found.of.values()) == {meant}
+
+
+def test_a_device_of_several_classes_stands_within_each() -> None:
+    one, other = Arm("tensorflow/portable", H200), Arm("tensorflow/portable", T4)
+    arms = (PORTABLE, one, other, Arm("tensorflow/cudnn", T4))
+    found = pick_baseline(sweep([], arms=arms), "tensorflow/portable on gpu")
+    assert found is not None
+    assert found.scope == "same hardware"
+    assert found.of == {one: one, other: other, arms[-1]: other}
+
+
 def test_no_arms_no_baseline() -> None:
     assert pick_baseline(sweep([], arms=()), None) is None
 
