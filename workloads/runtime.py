@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import platform
 import threading
 from collections.abc import Mapping
@@ -14,22 +13,18 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from workloads.context import Fact
+from workloads.cpus import usable_cpus
 from workloads.failures import NotPossible
 from workloads.protocol import Device
 
 _configured = threading.Lock()  # taken by the first trial, for the life of the process
 
 
-def usable_cpus() -> int:
-    """The CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
 def configure(precision: str) -> None:
     """Fix the thread pools (once a process) and the precision of this trial.
 
-    Pools follow the CPU affinity: TensorFlow would size them by the machine, and it does not read
-    `OMP_NUM_THREADS`.
+    Pools follow the CPU affinity and the cgroup's quota: TensorFlow would size them by the
+    machine, and it does not read `OMP_NUM_THREADS`.
     """
     if _configured.acquire(blocking=False):
         tf.config.threading.set_intra_op_parallelism_threads(usable_cpus())
