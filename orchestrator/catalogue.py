@@ -43,15 +43,18 @@ def as_text(classes: Sequence[HardwareClass]) -> str:
     body = as_json(classes)
     lines: list[str] = []
     for workload in body["workloads"]:
+        fixed = [each["name"] for each in workload["settings"] if not each["searchable"]]
+        but = f" but {', '.join(fixed)}: these decide the data" if fixed else ""
         lines += [
             f"{workload['name']}: {workload['summary']}",
             "",
-            "  settings (all may be searched)",
+            f"  settings (all may be searched{but})",
         ]
         width = max(len(setting["name"]) for setting in workload["settings"])
         for setting in workload["settings"]:
             default = "" if setting["default"] is None else f" [{setting['default']}]"
             lines.append(f"    {setting['name']:<{width}}  {setting['description']}{default}")
+        lines += ["", f"  metrics  {', '.join(workload['metrics'])}"]
         lines += ["", "  implementations with these defaults"]
         for each in workload["implementations"]:
             verdict = "runs here" if each["reason"] is None else each["reason"]
@@ -71,9 +74,15 @@ def _workload(workload: Workload, classes: Sequence[HardwareClass]) -> dict[str,
         "name": workload.name,
         "summary": workload.summary,
         "settings": [
-            {"name": name, "default": field.default, "description": field.description or ""}
+            {
+                "name": name,
+                "default": field.default,
+                "description": field.description or "",
+                "searchable": name not in workload.data_settings,
+            }
             for name, field in model.model_fields.items()
         ],
+        "metrics": list(workload.metrics),
         "implementations": [
             {
                 "implementation": str(each),

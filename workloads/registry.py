@@ -29,13 +29,20 @@ class Workload:
     """Something that can be trained.
 
     `settings_model` is None for a user's own workload: it takes any settings, any names of
-    implementations, and its data has no digest that could be told beforehand.
+    implementations, reports any metrics, and its data has no digest that could be told
+    beforehand.
+
+    `data_settings` are the settings that decide the data, and so its digest: they are the same
+    in all trials of a sweep. `metrics` are those that a trial may end with: what the workload
+    itself returns, the seconds of its phases, and its trainer's memory.
     """
 
     name: str
     entry: str
     summary: str
     settings_model: type[BaseModel] | None = None
+    data_settings: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     _traits: Callable[[Mapping[str, Any]], LayerTraits] | None = None
     _digest: Callable[[Mapping[str, Any]], str] | None = None
 
@@ -53,6 +60,14 @@ class Workload:
         if self.settings_model is None:
             return dict(settings)
         return self.settings_model.model_validate(dict(settings)).model_dump()
+
+    def accepts(self, settings: Mapping[str, Any]) -> bool:
+        """Whether `resolve` would take them."""
+        try:
+            self.resolve(settings)
+        except ValidationError:
+            return False
+        return True
 
     def traits(self, settings: Mapping[str, Any]) -> LayerTraits:
         """What decides which kernel may run; the default traits for a user's own workload."""
@@ -107,12 +122,22 @@ def _fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     return f"{place}: {fault['msg']}; received {fault['input']!r}"
 
 
+_TRAINING_METRICS = (
+    *("loss", "accuracy", "val_loss", "val_accuracy"),
+    *("step_ms", "samples_per_s", "cpu_over_wall", "time_to_accuracy_s", "peak_rss_mib"),
+    *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
+)
+"""Of every workload that `workloads.training` trains. `import_s` is left out: a process reports
+it once, so that a block's other trials would lack it."""
+
 _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="image_rows",
         entry="workloads.image_rows:run",
         summary="classifies images whose rows are read as a sequence (digits, MNIST)",
         settings_model=ImageRowsSettings,
+        data_settings=("dataset", "data_path"),
+        metrics=_TRAINING_METRICS,
         _traits=lambda settings: ImageRowsSettings(**settings).traits(),
         _digest=lambda settings: image_digest(settings["dataset"], settings["data_path"]),
     ),

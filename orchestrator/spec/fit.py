@@ -1,4 +1,4 @@
-"""Whether a workload takes a spec's settings, and every value of its space."""
+"""Whether a workload takes a spec's settings and space, and reports what its objectives read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from orchestrator.spec.draft import Draft
 from orchestrator.spec.problems import Finding, nearest, shown
 from orchestrator.spec.space import activation, example
 from workloads import registry
+
+OUTSIDE_METRICS = ("queue_s", "setup_s")
+"""What every trial has whatever its workload: measured outside of its trainer."""
 
 
 def misfits(draft: Draft, *, sound: bool) -> Iterator[Finding]:
@@ -41,7 +44,24 @@ def misfits(draft: Draft, *, sound: bool) -> Iterator[Finding]:
         if path[-1] not in known:
             expected = f"a setting of {workload.name} ({', '.join(known)})"
             yield Finding(path, expected, repr(path[-1]), nearest(path[-1], known))
+    for name in workload.data_settings:
+        if name in draft.names:
+            path = ("search", "space", name)
+            why = "a block's arms must read the same data, and a sweep has one digest"
+            hint = f"move {name} to settings, and give another data set a sweep of its own"
+            yield Finding(path, f"a fixed setting ({why})", f"the parameter {name!r}", hint)
+    yield from _metrics(draft, workload)
     yield from _values(draft, workload, known, sound=sound)
+
+
+def _metrics(draft: Draft, workload: registry.Workload) -> Iterator[Finding]:
+    """Objectives on what no trial of the workload reports: every block would be a failure."""
+    known = (*workload.metrics, *OUTSIDE_METRICS)
+    for name in draft.objectives:
+        if name not in known:
+            expected = f"a metric of {workload.name} ({', '.join(known)})"
+            path = ("search", "objectives", name)
+            yield Finding(path, expected, repr(name), nearest(name, known))
 
 
 def _values(
@@ -59,6 +79,8 @@ def _values(
         elif finding.path[0] in fixed or finding.path[0] not in draft.names:
             yield dataclasses.replace(finding, path=("settings", *finding.path))
     for name, dimension in space.items():
+        if name in workload.data_settings:
+            continue  # told as such, whatever its values
         switched_on = (activation(space, name) or {}) if sound else {}
         for value in dimension.probes:
             chosen = {**switched_on, name: value}

@@ -125,16 +125,43 @@ def test_a_value_that_only_a_conditional_parameter_takes_is_checked() -> None:
     assert problem.expected == "at least 1"
 
 
-def test_settings_that_only_the_space_completes_are_accepted() -> None:
-    text = written({4: "  data_path: a.npz", 11: "    dataset: [mnist]"})
-    assert parse(text, source="x.yaml").settings["data_path"] == "a.npz"
+@pytest.mark.parametrize("settings", ["  data_path: a.npz", "  units: 8"])
+@pytest.mark.parametrize("choices", ["[mnist]", "[mnist, digits]", "[digits, nothing]"])
+def test_the_data_of_a_sweep_is_not_searched(settings: str, choices: str) -> None:
+    text = written({4: settings, 11: f"    dataset: {choices}"})
+    problems = [problem for problem in refused(text) if problem.key.startswith("search")]
+    [problem] = problems
+    assert (problem.place, problem.key) == ("x.yaml:11", "search.space.dataset")
+    assert "the same data, and a sweep has one digest" in problem.expected
+    assert "move dataset to settings" in problem.hint
 
 
-def test_a_choice_that_the_fixed_settings_exclude_is_told_at_the_choice() -> None:
-    text = written({4: "  data_path: a.npz", 11: "    dataset: [mnist, digits]"})
-    [problem] = refused(text)
-    assert (problem.place, problem.key) == ("x.yaml:11", "search.space.dataset[1]")
-    assert "data_path is read for dataset mnist" in problem.received
+def test_the_file_of_the_data_is_not_searched() -> None:
+    text = written({4: "  dataset: mnist", 11: "    data_path: [a.npz, b.npz]"})
+    assert [problem.key for problem in refused(text)] == ["search.space.data_path"]
+
+
+def test_a_users_own_workload_may_search_its_data() -> None:
+    text = written({2: "workload: my.module:train", 4: "", 11: "    dataset: [a, b]"})
+    assert "dataset" in parse(text, source="x.yaml").search.space
+
+
+def test_a_misspelt_objective_is_told_with_the_nearest_metric() -> None:
+    [problem] = refused(written({15: "    val_acuracy: maximize"}))
+    assert (problem.place, problem.key) == ("x.yaml:15", "search.objectives.val_acuracy")
+    assert problem.received == "'val_acuracy'"
+    assert problem.hint == "did you mean 'val_accuracy'?"
+
+
+@pytest.mark.parametrize("metric", ["setup_s", "queue_s", "peak_rss_mib", "evaluate_s"])
+def test_an_objective_may_be_any_metric_of_a_trial(metric: str) -> None:
+    spec = parse(written({16: f"    {metric}: minimize"}), source="x.yaml")
+    assert metric in spec.search.objectives
+
+
+def test_a_users_own_workload_reports_any_metric() -> None:
+    text = written({2: "workload: my.module:train", 15: "    val_acuracy: maximize"})
+    assert "val_acuracy" in parse(text, source="x.yaml").search.objectives
 
 
 def test_booleans_are_choices_in_any_of_yamls_spellings() -> None:

@@ -65,6 +65,7 @@ def test_every_phase_and_metric_is_told(usual: list[Event]) -> None:
         "load_s", "compile_s", "train_s", "validate_s", "evaluate_s", "predict_s",
         "step_ms", "samples_per_s", "cpu_over_wall", "peak_rss_mib",
     }  # fmt: skip
+    assert set(find("image_rows").metrics) == {*metrics, "time_to_accuracy_s"} - {"import_s"}
     epochs = [event for event in events if isinstance(event, Epoch)]
     assert metrics["train_s"] == pytest.approx(sum(epoch.seconds for epoch in epochs))
     assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 6)

@@ -35,6 +35,8 @@ def test_every_built_in_workload_is_complete() -> None:
         assert workload.is_built_in
         assert workload.settings_model is not None
         assert json.loads(json.dumps(workload.resolve({}))) == workload.resolve({})
+        assert workload.metrics
+        assert set(workload.data_settings) <= set(workload.settings_model.model_fields)
         for name, field in workload.settings_model.model_fields.items():
             assert field.description, f"{workload.name}.{name} has no description"
 
@@ -96,6 +98,12 @@ def test_data_digests_come_from_the_source(tmp_path: Path) -> None:
     path.write_bytes(b"images")
     own = IMAGE_ROWS.data_digest({"dataset": "mnist", "data_path": str(path)})
     assert own == hashlib.sha256(b"images").hexdigest()
+
+
+def test_the_settings_that_decide_the_data_are_named() -> None:
+    assert IMAGE_ROWS.data_settings == ("dataset", "data_path")
+    assert IMAGE_ROWS.accepts({"dataset": "mnist", "data_path": "x.npz"})
+    assert not IMAGE_ROWS.accepts({"data_path": "x.npz"})
 
 
 def test_missing_data_says_which_file_and_what_to_do(tmp_path: Path) -> None:
