@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from orchestrator import hardware
 from orchestrator.hardware import Node, NodeProfile
@@ -82,6 +83,8 @@ def _join(address: str | None) -> tuple[Node, ...]:
             return (Node(ray_node["NodeID"], profile, profile.cpus),)
         ray.init(address=address, log_to_driver=False, logging_level="warning")
         return _probe_all()
+    except ClusterError:
+        raise
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
         raise Stopped from error
     except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
@@ -142,17 +145,34 @@ def _use_token() -> None:
 
 
 def _probe_all() -> tuple[Node, ...]:
-    """Probe every node by a task pinned to it."""
+    """Probe every node that has a CPU to give, by a task pinned to it.
+
+    A head node is often started without any (`--num-cpus=0`), to be left alone by trials.
+
+    Raises:
+        ClusterError: no node has one.
+    """
     import ray  # noqa: PLC0415
 
     alive = [node for node in ray.nodes() if node["Alive"]]
+    willing = [node for node in alive if _given(node, "CPU") > 0]
+    if not willing:
+        raise ClusterError(
+            f"no node of the Ray cluster has a CPU for trials ({len(alive)} alive): start a node"
+            " with ray start --address HEAD:6379, without --num-cpus=0"
+        )
     probes = [
         ray.remote(hardware.probe)
         .options(num_cpus=0, label_selector={"ray.io/node-id": node["NodeID"]})
-        .remote()
-        for node in alive
+        .remote(every_gpu=True)
+        for node in willing
     ]
     return tuple(
-        Node(node["NodeID"], profile, int(node["Resources"].get("CPU", 0)))
-        for node, profile in zip(alive, ray.get(probes), strict=True)
+        Node(node["NodeID"], profile, _given(node, "CPU"), _given(node, "GPU"))
+        for node, profile in zip(willing, ray.get(probes), strict=True)
     )
+
+
+def _given(node: Mapping[str, Any], resource: str) -> int:
+    """How much of a resource a node has for Ray to give."""
+    return int(node["Resources"].get(resource, 0))

@@ -12,13 +12,14 @@ import platform
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pynvml
 
+from orchestrator.selector import gpu_class, selects
+from workloads.cpus import usable_cpus
 from workloads.protocol import Device
 
 
@@ -50,12 +51,30 @@ class NodeProfile:
 class Node:
     """A node of the cluster: Ray's id for it (empty before Ray is started) and its profile.
 
-    `cpus` is what the scheduler has to give there, which may be less than the node has.
+    `cpus` and `gpu_limit` are what the scheduler has to give there, which may be less than the
+    node has; without a `gpu_limit` it gives every GPU of the profile.
     """
 
     id: str
     profile: NodeProfile
     cpus: int
+    gpu_limit: int | None = None
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs can be in use there at once."""
+        found = len(self.profile.gpus)
+        return found if self.gpu_limit is None else min(found, self.gpu_limit)
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The kinds of GPU that a trial may be given there."""
+        return tuple(sorted({gpu.name for gpu in self.profile.gpus})) if self.gpus else ()
+
+    @property
+    def host(self) -> str:
+        """The name of the node's CPU class."""
+        return f"{self.profile.cpu_model}, {counted(self.profile.cpus, 'CPU')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +91,20 @@ class HardwareClass:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
 
     def matches(self, selector: str) -> bool:
-        """Whether a spec's `cpu`, `gpu`, class name or pattern (`*H200*`) means this class."""
-        return selector == self.device or fnmatch(self.name.lower(), selector.lower())
+        """Whether a spec's `cpu`, `gpu`, class or GPU name or pattern (`*H200*`) means this."""
+        return selects(selector, self.name)
 
 
-def probe() -> NodeProfile:
-    """Profile the node that this process runs on."""
+def probe(*, every_gpu: bool = False) -> NodeProfile:
+    """Profile the node that this process runs on.
+
+    Args:
+        every_gpu: the node's GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
+            process. For a task of Ray's, to which Ray itself shows no GPU.
+    """
     gpus, driver = _probe_gpus()
+    if not every_gpu:
+        gpus = visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return NodeProfile(
         hostname=platform.node(),
         cpu_model=_cpu_model(),
@@ -91,16 +117,28 @@ def probe() -> NodeProfile:
     )
 
 
-def usable_cpus(cgroup: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """CPUs that this process may keep busy: its affinity, cut by the cgroup's quota."""
-    available = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    try:
-        quota, period = cgroup.read_text().split()
-        return max(1, min(available, int(quota) // int(period)))
-    except (OSError, ValueError):  # no cgroup v2 here, or "max": no quota
-        return available
+def visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
+    """Those of the node's GPUs that a `CUDA_VISIBLE_DEVICES` leaves; NVML does not read it.
+
+    It lists indices, or beginnings of UUIDs, and ends at the first entry that is neither, as CUDA
+    reads it (`-1` hides all). Parts of a GPU (`MIG-…`) are no GPU that could be told apart here.
+    """
+    if visible is None:
+        return gpus
+    left: list[Gpu] = []
+    for entry in filter(None, (part.strip() for part in visible.split(","))):
+        if entry.startswith("MIG-"):
+            continue
+        found = [
+            gpu
+            for gpu in gpus
+            if entry == str(gpu.index)
+            or (entry.startswith("GPU-") and gpu.uuid.lower().startswith(entry.lower()))
+        ]
+        if len(found) != 1:
+            break
+        left += [gpu for gpu in found if gpu not in left]
+    return tuple(left)
 
 
 def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
@@ -108,16 +146,18 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
 
     A node's CPU counts as CPU hardware where no node without GPUs has the same CPU: a machine
     with a GPU that stands alone offers both, and a cluster keeps its GPU nodes for GPU arms.
+
+    A node's unlike GPUs form no class: Ray hands out either, so that a trial would measure the
+    wrong one and call it the other (`why_no_gpu_class` says so).
     """
     cpus: dict[str, list[Node]] = {}
     gpus: dict[str, list[Node]] = {}
     for node in nodes:
-        host = f"{node.profile.cpu_model}, {counted(node.profile.cpus, 'CPU')}"
-        cpus.setdefault(host, []).append(node)
-        for name in {gpu.name for gpu in node.profile.gpus}:
-            gpus.setdefault(f"{name} ({host})", []).append(node)
+        cpus.setdefault(node.host, []).append(node)
+        if len(node.gpu_names) == 1:
+            gpus.setdefault(gpu_class(*node.gpu_names, node.host), []).append(node)
     classes = [
-        HardwareClass(name, "cpu", tuple(_without_gpus(members) or members))
+        HardwareClass(name, "cpu", tuple(_without_gpu_class(members) or members))
         for name, members in sorted(cpus.items())
     ]
     classes += [HardwareClass(name, "gpu", tuple(found)) for name, found in sorted(gpus.items())]
@@ -131,11 +171,13 @@ def describe_hardware(classes: Iterable[HardwareClass]) -> str:
         lines.append(f"{each.device}  {each.name}")
         for node in each.nodes:
             profile = node.profile
-            gpus = f", {counted(len(profile.gpus), 'GPU')}" if profile.gpus else ""
+            gpus = f", {counted(node.gpus, 'GPU')}" if node.gpus else ""
             lines.append(
                 f"     {profile.hostname}: {counted(node.cpus, 'CPU')}, "
                 f"{profile.memory_mib} MiB{gpus}, {profile.system}, Python {profile.python}"
             )
+            if each.device == "cpu" and (reason := why_no_gpu_class(node)):
+                lines.append(f"       no GPU class: {reason}")
     return "\n".join(lines)
 
 
@@ -158,8 +200,20 @@ def hardware_json(classes: Iterable[HardwareClass]) -> dict[str, Any]:
     }
 
 
-def _without_gpus(nodes: list[Node]) -> list[Node]:
-    return [node for node in nodes if not node.profile.gpus]
+def why_no_gpu_class(node: Node) -> str | None:
+    """Why GPUs that the node has are not among its hardware classes; None where they are."""
+    if len(node.gpu_names) > 1:
+        return (
+            f"{node.profile.hostname} has unlike GPUs ({', '.join(node.gpu_names)}), and a trial"
+            " could be given any of them; leave it equal ones through CUDA_VISIBLE_DEVICES"
+        )
+    if node.profile.gpus and not node.gpus:
+        return f"Ray has no GPU of {node.profile.hostname} to give, which NVML shows there"
+    return None
+
+
+def _without_gpu_class(nodes: list[Node]) -> list[Node]:
+    return [node for node in nodes if len(node.gpu_names) != 1]
 
 
 def counted(number: int, noun: str) -> str:

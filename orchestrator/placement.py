@@ -71,10 +71,10 @@ def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroup
 
 
 def _lane(node: Node, classes: list[HardwareClass]) -> Lane:
-    gpus = len(node.profile.gpus)
     devices = {each.device for each in classes}
     if devices == {"cpu"}:
         return Lane(node, node.cpus)
     if "cpu" in devices:
         return Lane(node, node.cpus, gpus=1)
-    return Lane(node, max(1, node.cpus // gpus), gpus=1, slots=gpus)
+    slots = min(node.gpus, node.cpus)  # each slot holds a CPU at least
+    return Lane(node, node.cpus // slots, gpus=1, slots=slots)

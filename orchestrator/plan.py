@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.hardware import HardwareClass, counted
+from orchestrator.hardware import HardwareClass, counted, why_no_gpu_class
+from orchestrator.selector import gpu_class, selects
 from orchestrator.spec import SweepSpec
-from orchestrator.trial import Arm, ImpossibleArm
+from orchestrator.spec.space import activation, example
+from orchestrator.trial import Arm, ConfigValue, ImpossibleArm
 from workloads import implementations, registry
+from workloads.registry import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,12 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
 
 
 def _why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
-    seen = len({node.profile.hostname for each in hardware for node in each.nodes})
+    nodes = [node for each in hardware for node in each.nodes]
+    seen = len({node.profile.hostname for node in nodes})
+    for node in nodes:
+        unusable = {gpu_class(gpu.name, node.host) for gpu in node.profile.gpus}
+        if any(selects(selector, name) for name in unusable) and (why := why_no_gpu_class(node)):
+            return why
     if selector == "gpu":
         return f"no NVIDIA GPU found on {counted(seen, 'node')} (asked through NVML)"
     present = ", ".join(repr(each.name) for each in hardware)
@@ -100,7 +108,7 @@ def _why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClas
     if not workload.is_built_in:
         return None  # its implementations are names of its own
     parsed = implementations.parse(implementation)
-    for settings, because in _variants(spec):
+    for settings, because in _variants(spec, workload):
         traits = workload.traits(settings)
         reason = implementations.ineligible(parsed, traits, hardware.device)
         if reason is not None:
@@ -108,13 +116,24 @@ def _why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClas
     return None
 
 
-def _variants(spec: SweepSpec) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The fixed settings, then each with one value of the space set, and words for that."""
-    fixed = spec.written_settings()
-    yield fixed, ""
-    for name, dimension in spec.search.space.items():
+def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The fixed settings, then each with one value of the space set, and words for that.
+
+    Where the workload wants more of the space's values beside it, a whole config has them.
+    """
+    fixed, space = spec.written_settings(), spec.search.space
+
+    def completed(chosen: Mapping[str, ConfigValue], on: Mapping[str, ConfigValue]) -> Any:
+        alone = {**fixed, **chosen}
+        if workload.accepts(alone):
+            return alone
+        return {**fixed, **example(space, {**on, **chosen})}
+
+    yield completed({}, {}), ""
+    for name, dimension in space.items():
+        on = activation(space, name) or {}
         for value in dimension.probes:
-            yield {**fixed, name: value}, f" (the space has {name}: {value})"
+            yield completed({name: value}, on), f" (the space has {name}: {value})"
 
 
 def describe_plan(plan: Plan, name: str) -> str:

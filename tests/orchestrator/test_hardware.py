@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
 from orchestrator import hardware
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware
 
 
 def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:
@@ -37,6 +36,41 @@ def test_a_machine_without_nvml_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> 
     assert (hardware.probe().gpus, hardware.probe().driver) == ((), None)
 
 
+TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
+
+
+@pytest.mark.parametrize(
+    ("visible", "left"),
+    [
+        (None, [0, 1]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        (" 0 , 1 ", [0, 1]),
+        ("0,0", [0]),
+        ("0,-1,1", [0]),
+        ("7", []),
+        ("GPU-abbb", [1]),
+        ("GPU-aa", [0]),
+        ("GPU-a", []),  # which of them?
+        ("MIG-1234", []),
+        ("MIG-GPU-aaaa/1/0,1", [1]),
+    ],
+)
+def test_only_visible_gpus_are_probed(
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, left: list[int]
+) -> None:
+    found = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **each) for each in TWO)  # type: ignore[arg-type]
+    monkeypatch.setattr(hardware, "_probe_gpus", lambda: (found, "580.1"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert [gpu.index for gpu in hardware.probe().gpus] == left
+    assert [gpu.index for gpu in hardware.probe(every_gpu=True).gpus] == [0, 1]
+
+
 def test_a_gpu_that_fell_off_the_bus_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def handle(index: int) -> int:
         if index == 1:
@@ -55,20 +89,11 @@ def test_a_gpu_that_fell_off_the_bus_is_left_out(monkeypatch: pytest.MonkeyPatch
     }
     for name, double in doubles.items():
         monkeypatch.setattr(pynvml, name, double)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = hardware.probe()
     assert [each.index for each in found.gpus] == [0, 2]
     assert found.gpus[0] == Gpu(0, "NVIDIA T4", "GPU-0", 16_384)
     assert found.driver == "580.1"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1)]
-)
-def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, text: str, expected: int | None) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(text)
-    everything = hardware.usable_cpus(tmp_path / "absent")
-    assert hardware.usable_cpus(file) == (expected or everything)
 
 
 def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> None:
@@ -88,8 +113,34 @@ def test_a_gpu_class_names_its_host() -> None:
 
 @pytest.mark.parametrize(
     ("selector", "expected"),
-    [("gpu", True), ("cpu", False), ("*h200*", True), ("NVIDIA H200*", True), ("*T4*", False)],
+    [
+        ("gpu", True),
+        ("cpu", False),
+        ("*h200*", True),
+        ("NVIDIA H200*", True),
+        ("*T4*", False),
+        ("NVIDIA H200", True),
+        ("NVIDIA H200 (AMD EPYC, 8 CPUs)", True),
+    ],
 )
 def test_selectors(selector: str, expected: bool) -> None:
     _, accelerated = classify([Node("a", profile(gpus=(gpu(),)), 8)])
     assert accelerated.matches(selector) is expected
+
+
+def test_ray_may_give_fewer_gpus_than_there_are() -> None:
+    two = profile(gpus=(gpu(0), gpu(1)))
+    assert [Node("a", two, 8, limit).gpus for limit in (None, 0, 1, 2, 3)] == [2, 0, 1, 2, 2]
+    (only,) = classify([Node("a", two, 8, 0)])
+    assert only.device == "cpu"
+
+
+def test_unlike_gpus_of_a_node_form_no_class() -> None:
+    mixed = Node("a", profile(gpus=(gpu(0), gpu(1, "NVIDIA T4"))), 8)
+    assert [each.name for each in classify([mixed])] == ["AMD EPYC, 8 CPUs"]
+    like = Node("b", profile(gpus=(gpu(0),)), 8)
+    cpu, accelerated = classify([mixed, like])
+    assert [node.id for node in cpu.nodes] == ["a"]
+    assert [node.id for node in accelerated.nodes] == ["b"]
+    text = describe_hardware([cpu])
+    assert "no GPU class: host has unlike GPUs (NVIDIA H200, NVIDIA T4)" in text

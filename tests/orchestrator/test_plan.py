@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.placement import make_lanes
 from orchestrator.plan import describe_plan, make_plan
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.sweep import NothingToRun, expect_runnable
@@ -97,6 +98,43 @@ def test_a_hardware_class_can_be_named_or_matched() -> None:
     assert reasons(laid)["tensorflow/portable on NVIDIA A100*"].startswith("no node is of this")
 
 
+def test_a_gpu_goes_by_its_own_name() -> None:
+    laid = make_plan(spec(hardware='["NVIDIA T4"]'), machine(gpus=1))
+    assert {arm.hardware for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
+
+
+@pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4", "*L4*"])
+def test_unlike_gpus_of_a_node_are_not_possible(selector: str) -> None:
+    found = (Gpu(0, "NVIDIA T4", "GPU-0", 16_000), Gpu(1, "NVIDIA L4", "GPU-1", 24_000))
+    profile = NodeProfile("host", "CPU A", 4, 8_000, found, None, "Linux", "3.11")
+    laid = make_plan(spec(hardware=f'["{selector}"]'), classify([Node("id", profile, 4)]))
+    assert laid.arms == ()
+    assert all(
+        reason.startswith("host has unlike GPUs (NVIDIA L4, NVIDIA T4)")
+        for reason in reasons(laid).values()
+    )
+
+
+@pytest.mark.parametrize(("limit", "slots", "cpus"), [(None, 3, 1), (2, 2, 2), (1, 1, 4)])
+def test_as_many_trials_run_at_once_as_ray_has_gpus(
+    limit: int | None, slots: int, cpus: int
+) -> None:
+    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(3))
+    profile = NodeProfile("host", "CPU A", 4, 8_000, found, None, "Linux", "3.11")
+    laid = make_plan(spec(hardware="[gpu]"), classify([Node("id", profile, 4, limit)]))
+    ((lane,),) = (group.lanes for group in make_lanes(laid))
+    assert (lane.slots, lane.cpus, lane.bundle) == (slots, cpus, {"CPU": cpus, "GPU": 1})
+
+
+def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None:
+    wanted = spec()
+    space = {"dataset": {"choices": ["mnist"]}, "activation": {"choices": ["tanh", "relu"]}}
+    search = {**wanted.search.model_dump(), "space": space}
+    body = {**wanted.model_dump(), "settings": {"data_path": "x.npz"}, "search": search}
+    laid = make_plan(SweepSpec.model_validate(body), machine(gpus=1))
+    assert "the space has activation: relu" in reasons(laid)["tensorflow/cudnn on gpu"]
+
+
 def test_an_arm_named_twice_runs_once() -> None:
     laid = make_plan(spec(hardware='[cpu, "CPU A*"]'), machine())
     assert len(laid.arms) == 1
@@ -120,6 +158,12 @@ def test_nothing_to_run_is_refused_with_every_reason() -> None:
     wanted = spec(implementations="[tensorflow/cudnn]")
     with pytest.raises(NothingToRun, match="cuDNN kernels need an NVIDIA GPU"):
         expect_runnable(wanted, make_plan(wanted, machine()))
+
+
+def test_an_objective_may_read_an_arm_on_a_device() -> None:
+    over = "tensorflow/portable on cpu"
+    wanted = spec(objectives=f"{{val_accuracy: {{direction: maximize, over: {over}}}}}")
+    expect_runnable(wanted, make_plan(wanted, machine(gpus=1)))
 
 
 def test_an_objective_that_reads_an_arm_that_cannot_run_is_refused() -> None:

@@ -1,0 +1,88 @@
+"""Nodes of a Ray cluster, with a double of Ray at its boundary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster, hardware
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+
+GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
+
+
+class Ray:
+    """As much of Ray as `cluster` speaks to."""
+
+    def __init__(self, *resources: dict[str, float]) -> None:
+        self._nodes = [
+            {"NodeID": f"node-{index}", "Alive": True, "Resources": each}
+            for index, each in enumerate(resources)
+        ]
+        self.started: dict[str, Any] = {}
+
+    def init(self, **options: Any) -> None:
+        self.started = options
+
+    def shutdown(self) -> None: ...
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._nodes
+
+    def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
+        task = SimpleNamespace(remote=function)
+        return SimpleNamespace(options=lambda **_: task)
+
+    def get(self, values: list[Any]) -> list[Any]:
+        return values
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
+    def install(ray: Ray) -> Ray:
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        return ray
+
+    def probe(*, every_gpu: bool = False) -> NodeProfile:
+        gpus = GPUS if every_gpu else hardware.visible_gpus(GPUS, "2,3")
+        return NodeProfile("host", "CPU A", 8, 8_000, gpus, None, "Linux", "3.11")
+
+    monkeypatch.setattr(hardware, "probe", probe)
+    for name in cluster._QUIET:  # which `connect` sets for good
+        monkeypatch.setenv(name, cluster._QUIET[name])
+    monkeypatch.setattr(cluster, "_use_token", lambda: None)
+    yield install
+
+
+def join(address: str | None) -> tuple[Node, ...]:
+    with cluster.connect(address) as nodes:
+        return nodes
+
+
+def test_a_head_without_cpus_takes_no_part(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"memory": 1.0}, {"CPU": 8.0, "GPU": 4.0}, {"CPU": 0.0}, {"CPU": 0.5}))
+    assert [(node.id, node.cpus, node.gpus) for node in join("auto")] == [("node-1", 8, 4)]
+
+
+def test_a_cluster_without_cpus_is_told(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"memory": 1.0}))
+    with pytest.raises(cluster.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
+        join("auto")
+
+
+def test_ray_decides_how_many_gpus_a_node_gives(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}))
+    nodes = join("auto")
+    assert [node.gpus for node in nodes] == [2, 0]
+    cpu, gpu = classify(nodes)
+    assert [[node.id for node in each.nodes] for each in (cpu, gpu)] == [["node-1"], ["node-0"]]
+
+
+def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray]) -> None:
+    ray = use(Ray({"CPU": 8.0, "GPU": 2.0}))
+    (node,) = join(None)
+    assert (ray.started["num_gpus"], node.gpus) == (2, 2)
