@@ -53,6 +53,7 @@ class Recorder:
         self._is_open = False
         self._stopping = False
         self._draining = False
+        self._is_silent = False
         self._trouble: Exception | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._retry_s = 0.0  # monotonic, as all times here
@@ -69,7 +70,7 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._is_open and not isinstance(self._trouble, LeaseHeld):
+        if self._is_open and not self._is_silent and not isinstance(self._trouble, LeaseHeld):
             try:
                 self.close("stopped", {}, timeout_s=5.0)
             except (TrackingError, LeaseHeld, NotRecorded) as trouble:
@@ -77,7 +78,7 @@ class Recorder:
         with self._change:
             self._stopping = True
             self._change.notify_all()
-        self._thread.join(timeout=10.0)
+        self._thread.join(timeout=1.0 if self._is_silent else 10.0)
 
     @property
     def pending(self) -> int:
@@ -91,6 +92,12 @@ class Recorder:
         A `LeaseHeld` is final: another driver has taken the sweep over.
         """
         return self._trouble
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Why MLflow will never take some of the trials as they are, by trial key."""
+        with self._change:
+            return dict(self._refused)
 
     @property
     def process_id(self) -> int | None:
@@ -109,14 +116,21 @@ class Recorder:
         """
         return self._call(Find(name, trials))
 
-    def read(self, name: str, generation: int | None = None) -> SweepRecord:
+    def read(
+        self, name: str, generation: int | None = None, *, timeout_s: float | None = None
+    ) -> SweepRecord:
         """The sweep as a report wants it, with all that was recorded.
 
         Raises:
             SweepNotFound: the store has none of that name and generation.
             TrackingError: the store cannot be reached or used.
+            NotRecorded: it did not answer in `timeout_s`.
         """
-        return self._call(Read(name, generation))
+        try:
+            return self._call(Read(name, generation), timeout_s)
+        except TimeoutError as error:
+            self._is_silent = True
+            raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Take the sweep's lease; what the store has finished. Waits for the store.
@@ -139,7 +153,7 @@ class Recorder:
             self._change.notify_all()
 
     def drain(self, timeout_s: float) -> None:
-        """Wait until all that was put is in MLflow.
+        """Wait until all that was put is in MLflow, but for what it refuses (`refused`).
 
         Raises:
             NotRecorded: it is not, after `timeout_s`.
@@ -153,10 +167,10 @@ class Recorder:
             if isinstance(self._trouble, LeaseHeld):
                 raise self._trouble
             if self._waiting:
+                self._is_silent = True
                 reason = str(self._trouble or f"the store took longer than {timeout_s:.0f} s")
                 raise NotRecorded(len(self._waiting), reason)
-            if self._refused:
-                raise NotRecorded(len(self._refused), next(iter(self._refused.values())))
+            self._is_silent = False
 
     def close(
         self,

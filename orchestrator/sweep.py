@@ -7,9 +7,9 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ from orchestrator.plan import Plan, make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.recorder import Recorder
 from orchestrator.refusal import Refusal
+from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.records import SweepRecord
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
@@ -42,6 +43,12 @@ _LEARNING = ("tpe", "nsga2", "gp")
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
 
+_CLOSE_S = 60.0
+"""How long it waits for its report to be there."""
+
+_STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
+"""How long one that was stopped does: the next start records what is missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -56,10 +63,15 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a start of a sweep ended. `record` is what the tracking store now has."""
+    """How a start of a sweep ended.
+
+    `record` is what the tracking store now has; `refused` says, by trial key, why it will never
+    take some finished trials.
+    """
 
     record: SweepRecord
     stopped: Stopped | None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 class NothingToRun(Refusal):
@@ -85,7 +97,7 @@ def run_sweep(
             raises to decline.
 
     Raises:
-        Refusal: nothing was run, and the message says what to change.
+        Refusal, BaselineError: nothing was run, and the message says what to change.
         Stopped: nothing was run, a signal came first.
     """
     folder = SweepFolder(options.home, spec.name)
@@ -124,7 +136,7 @@ def run_sweep(
                 start = _Start(spec, identity, plan, past, journal, recorder, watcher)
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
-        return Ended(_conclude(recorder, spec, stopped=stopped is not None), stopped)
+        return _conclude(recorder, spec, identity, stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +159,11 @@ def _connect(stack: ExitStack, address: str | None, stop: StopSignal) -> tuple[N
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a plan in which no arm can run, or an objective reads arms that cannot.
+    """Refuse a plan in which no arm can run, or an objective or the baseline is of none that can.
 
     Raises:
         NothingToRun: with every reason.
+        BaselineError: with the arms to choose from.
     """
     reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
     if not plan.possible:
@@ -161,6 +174,30 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
                 f"an arm that can run here; these cannot\n{reasons}"
             )
+
+    expect_baseline(spec, plan)
+
+
+def expect_baseline(spec: SweepSpec, plan: Plan) -> None:
+    """Refuse a baseline that the report could not use, before anything runs for it.
+
+    Raises:
+        BaselineError: with the arms to choose from.
+    """
+    empty = SweepRecord(
+        name=spec.name,
+        generation=1,
+        run_id="",
+        workload=spec.workload,
+        objectives={},
+        arms=plan.arms,
+        impossible=plan.impossible,
+        blocks=plan.blocks,
+        repeats=plan.repeats,
+        expected_trials=plan.trials,
+        trials=(),
+    )
+    pick_baseline(empty, spec.baseline)
 
 
 def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
@@ -249,13 +286,23 @@ def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> Non
         journal.append(SessionEnded(time.time(), state))
 
 
-def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRecord:
-    """Wait until everything is recorded, read it back, and leave the report with it."""
+def _conclude(
+    recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
+) -> Ended:
+    """Wait until everything is recorded, read it back, and leave the report with it.
+
+    Raises:
+        NotRecorded: the store was too slow, or away; nothing is lost.
+        LeaseHeld: another driver has taken the sweep over.
+        TrackingError: the store cannot be reached or used.
+    """
     from orchestrator.report.rendering import render, summarise  # noqa: PLC0415  (SciPy)
 
-    recorder.drain(_DRAIN_S)
+    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
-    record = replace(recorder.read(spec.name), state=state)
+    limit_s = _STOPPED_READ_S if stopped else None
+    record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
+    record = replace(record, state=state)
     summary = summarise(record, spec.baseline)
     recorder.close(
         state,
@@ -264,8 +311,9 @@ def _conclude(recorder: Recorder, spec: SweepSpec, *, stopped: bool) -> SweepRec
             "report.txt": render(summary, "text"),
             "report.json": render(summary, "json"),
         },
+        timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
-    return record
+    return Ended(record, stopped, recorder.refused)
 
 
 def _python_path() -> tuple[str, ...]:

@@ -27,7 +27,7 @@ import pytest
 from orchestrator.recorder import Recorder
 from orchestrator.recorder_process import RecorderService
 from orchestrator.tracking import LeaseHeld, NotRecorded, Owner, TrackingError
-from orchestrator.tracking.requests import Record, Request
+from orchestrator.tracking.requests import Open, Record, Request
 from orchestrator.tracking.store import Store
 from orchestrator.trial import FinishedTrial
 from tests.orchestrator.recorded import (
@@ -109,7 +109,7 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_store_refuses_is_told_at_the_end(
+def test_what_the_store_refuses_is_told_and_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Picky(RecorderService):
@@ -125,9 +125,35 @@ def test_what_the_store_refuses_is_told_at_the_end(
         opened.open(opening(tmp_path))
         for each in TRIALS[:3]:
             opened.put(each)
-        with pytest.raises(NotRecorded, match=r"1 finished trial is safe .*in MLflow: no\. No"):
-            opened.drain(10)
+        opened.drain(10)
+        assert opened.refused == {TRIALS[1].trial.key: "no"}
         assert opened.pending == 0
+        opened.close("complete", {})
+
+
+def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            if not isinstance(request, Open):
+                woken.wait(60)
+
+    woken = threading.Event()
+    monkeypatch.setattr("orchestrator.recorder.RecorderService", Stuck)
+    began_s = time.monotonic()
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
+        with pytest.raises(NotRecorded, match="no answer in 1 s"):
+            opened.read("quickstart", timeout_s=1.0)
+        opened.put(TRIALS[0])
+        with pytest.raises(NotRecorded, match="longer than 1 s"):
+            opened.drain(1.0)
+    assert time.monotonic() - began_s < 6
+    woken.set()
 
 
 def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,12 @@ def test_a_later_outcome_here_and_one_the_store_lacks_are_sent(journal: Journal)
     before = failed(1)
     retried = finished(1, ended_s=before.outcome.ended_s + 60)
     other = finished(2)
-    here = [suggested(retried), TrialFinished(retried), suggested(other), TrialFinished(other)]
+    here: list[Record] = [
+        suggested(retried),
+        TrialFinished(retried),
+        suggested(other),
+        TrialFinished(other),
+    ]
     state = agreed(journal, here, [before])
     assert resume.unrecorded(state, [before]) == [retried, other]
     assert state.finished[before.trial.key] == retried

@@ -1,0 +1,74 @@
+"""A sweep's story where it can be told without Ray and MLflow: its checks and its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from orchestrator.hardware import classify
+from orchestrator.plan import make_plan
+from orchestrator.recorder import Recorder
+from orchestrator.report.baseline import BaselineError
+from orchestrator.report.records import SweepRecord
+from orchestrator.spec import parse
+from orchestrator.stopping import Stopped
+from orchestrator.sweep import _conclude, expect_runnable
+from tests.orchestrator.recorded import IDENTITY
+from tests.orchestrator.report.records import paired
+from tests.orchestrator.test_blocks import node
+
+SPEC = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
+arms: {implementations: [python/a, python/b], hardware: [cpu, gpu]}
+baseline: BASELINE
+"""
+
+
+class Recording:
+    """A recorder that notes what it is asked for and for how long."""
+
+    refused = {"key": "too long"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.asked = SimpleNamespace()
+
+    def drain(self, timeout_s: float) -> None:
+        self.asked.drain_s = timeout_s
+
+    def read(self, name: str, generation: int, *, timeout_s: float | None) -> SweepRecord:
+        self.asked.read = (name, generation, timeout_s)
+        return paired(2)
+
+    def close(self, state: str, texts: Any, *, timeout_s: float) -> None:
+        self.asked.close = (state, sorted(texts), timeout_s)
+
+
+@pytest.mark.parametrize("stopped", [None, Stopped()])
+def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped | None) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    recorder = Recording()
+    identity = replace(IDENTITY, name="sweep", generation=2)
+    ended = _conclude(cast(Recorder, recorder), spec, identity, stopped)
+    assert (ended.stopped, ended.refused) == (stopped, {"key": "too long"})
+    assert ended.record.state == ("stopped" if stopped else "complete")
+    assert recorder.asked.drain_s == (10 if stopped else 300)
+    assert recorder.asked.read == ("sweep", 2, 30 if stopped else None)
+    reports = ["report.json", "report.md", "report.txt"]
+    assert recorder.asked.close == (ended.record.state, reports, 10 if stopped else 60)
+
+
+@pytest.mark.parametrize("baseline", ["python/a on gpu", "python/a on NVIDIA Imaginary"])
+def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: str) -> None:
+    spec = parse(SPEC.replace("BASELINE", baseline), source="spec")
+    with pytest.raises(BaselineError, match=r"choose one of: python/a; python/b; python/a on CPU"):
+        expect_runnable(spec, make_plan(spec, classify([node("a")])))
+
+
+def test_a_baseline_that_can_run_is_none_to_refuse() -> None:
+    spec = parse(SPEC.replace("BASELINE", "python/b"), source="spec")
+    expect_runnable(spec, make_plan(spec, classify([node("a")])))
