@@ -16,9 +16,10 @@ import json
 import os
 import shlex
 import shutil
+import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec
+from typing import IO, TYPE_CHECKING, Any, Literal, ParamSpec
 
 import click
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from orchestrator.plan import Plan
+    from orchestrator.progress import PlainLines
+    from orchestrator.sweep import Ended
 
 COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
 """Exit codes."""
@@ -46,6 +49,10 @@ class _Refused(click.ClickException):
 
     exit_code = REFUSED
 
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Say it, if anybody still reads."""
+        _show(f"Error: {self.format_message()}\n", err=True)
+
 
 def _refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
     """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
@@ -58,12 +65,13 @@ def _refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameter
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             code = COMPLETE
         except KeyboardInterrupt:
-            click.echo("Stopped.", err=True)
+            _show("Stopped.\n", err=True)
             code = STOPPED
         except Exception as error:
-            if not isinstance(error, _refusals()):
-                raise
-            raise _Refused(str(error)) from error
+            if isinstance(error, _refusals()):
+                raise _Refused(str(error)) from error
+            _show(traceback.format_exc(), err=True)  # Python's exit code for it has a meaning here
+            code = REFUSED
         raise SystemExit(code or COMPLETE)
 
     return wrapped
@@ -132,9 +140,7 @@ def run(
     """Run the sweep of a SPEC file, or what is missing of it, and print its report."""
     from orchestrator.home import SweepFolder
     from orchestrator.output import quiet
-    from orchestrator.plan import describe_plan
     from orchestrator.progress import make_view
-    from orchestrator.report.rendering import render, summarise
     from orchestrator.spec import load
     from orchestrator.stopping import Stopped, StopSignal
     from orchestrator.sweep import RunOptions, run_sweep
@@ -152,44 +158,89 @@ def run(
         + (["--address", address] if address else [])
         + (["--retry-failed"] if retry_failed else [])
     )
-    with quiet(log) as console:
+    begun = False
+    try:
+        with quiet(log) as console:
 
-        def stopping() -> None:
-            console.print("Stopping; a second Ctrl-C stops at once.")
+            def stopping() -> None:
+                console.print("Stopping; a second Ctrl-C stops at once.")
 
-        def confirm(plan: Plan, missing: int) -> None:
-            done = f", {plan.trials - missing} of them done" if missing < plan.trials else ""
-            console.print(describe_plan(plan, loaded.name) + done)
-            console.print(f"trials go to {options.tracking_uri}; other output to {log}")
-            if missing > _LARGE and not yes and console.is_terminal:
-                with stop.at_once():
-                    _expect_yes(console, missing)
+            def confirm(plan: Plan, missing: int) -> None:
+                console.print(_announcement(plan, missing, loaded.name, options.tracking_uri, log))
+                if missing > _LARGE and not yes and console.is_terminal:
+                    with stop.at_once():
+                        _expect_yes(console, missing)
 
-        try:
+            def view(plan: Plan) -> PlainLines:
+                nonlocal begun
+                begun = True
+                return make_view(console, plan)
+
             with StopSignal(stopping) as stop:
-                ended = run_sweep(
-                    loaded,
-                    options,
-                    stop=stop,
-                    view=functools.partial(make_view, console),
-                    confirm=confirm,
-                )
-        except Stopped:
-            console.print(f"Stopped before a trial was started. To go on: {again}")
-            return STOPPED
+                ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
+        return _conclude(ended, loaded.baseline, again)
+    except Stopped:
+        _show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
+        return STOPPED
+    except Exception as error:  # noqa: BLE001  (Python's exit code for it has a meaning here)
+        return _explain(error, log, again if begun else None)
+
+
+def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: Path) -> str:
+    """What a person reads before a sweep starts."""
+    from orchestrator.plan import describe_plan
+    from orchestrator.tracking.place import shown
+
+    lines = [describe_plan(plan, name)]
+    if missing < plan.trials:
+        lines.append(f"{plan.trials - missing} of {plan.trials} trials are done")
+    lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
+    return "\n".join(lines)
+
+
+def _conclude(ended: Ended, baseline: str | None, again: str) -> int:
+    """Print how a start of a sweep ended; the exit code."""
+    from orchestrator.report.rendering import render, summarise
+
+    if ended.refused:
+        count = len(ended.refused)
+        _show(
+            f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
+            "and not in the report, because MLflow does not take "
+            f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
+            err=True,
+        )
     if ended.stopped:
         done = len(ended.record.trials)
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
-        click.echo(
+        _show(
             f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
-            f"recorded. To go on: {again}",
+            f"recorded. To go on: {again}\n",
             err=True,
         )
         return STOPPED
-    summary = summarise(ended.record, loaded.baseline)
-    click.echo(render(summary, "text", width=_width()), nl=False)
+    summary = summarise(ended.record, baseline)
+    _show(render(summary, "text", width=_width()))
     bad = sum(trial.status in ("failed", "wrong_kernel") for trial in ended.record.trials)
-    return WITH_FAILURES if bad else COMPLETE
+    return WITH_FAILURES if bad or ended.refused else COMPLETE
+
+
+def _explain(error: Exception, log: Path, again: str | None) -> int:
+    """Say what ended a start of a sweep and, once anything was run, how to go on (`again`)."""
+    if isinstance(error, _refusals()):
+        if again is None:
+            raise error
+        _show(f"Stopped: {error}\nTo go on: {again}\n", err=True)
+        return STOPPED
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="replace") as file:
+        traceback.print_exception(error, file=file)
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    where = f"an unexpected error, {text} (its traceback is at the end of {log})"
+    if again is None:
+        _show(f"Error: nothing was run, because of {where}\n", err=True)
+        return REFUSED
+    _show(f"Stopped by {where}. To go on: {again}\n", err=True)
+    return STOPPED
 
 
 @main.command()
@@ -207,6 +258,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.plan import describe_plan, make_plan
     from orchestrator.progress import duration
     from orchestrator.spec import load
+    from orchestrator.sweep import expect_baseline
 
     loaded = load(spec, overrides)
     with contextlib.ExitStack() as stack:
@@ -214,6 +266,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         if address is not None:
             nodes = stack.enter_context(cluster.connect(address))
         laid = make_plan(loaded, classify(nodes))
+    if laid.possible:
+        expect_baseline(loaded, laid)
     ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
     if form == "json":
         body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json()}
@@ -325,6 +379,14 @@ def _expect_yes(console: Console, missing: int) -> None:
         answer = ""
     if answer.strip().lower() not in ("y", "yes"):
         raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")
+
+
+def _show(text: str, *, err: bool = False) -> None:
+    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends."""
+    try:
+        click.echo(text, nl=False, err=err)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2 if err else 1)
 
 
 def _width() -> int:

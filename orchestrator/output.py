@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
+
+
+class _Terminal(io.TextIOWrapper):
+    """Where messages go as long as somebody reads them (`2>&1 | head`); a sweep goes on alone."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            self._go_dark()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            self._go_dark()
+
+    def _go_dark(self) -> None:
+        """What is still buffered goes nowhere too."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
 
 
 @contextlib.contextmanager
@@ -23,10 +47,11 @@ def quiet(log: Path) -> Iterator[Console]:
     kept = {number: os.dup(number) for number in (1, 2)}
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        with os.fdopen(os.dup(kept[2]), "w", encoding="utf-8") as terminal:
+        with _Terminal(os.fdopen(os.dup(kept[2]), "wb"), encoding="utf-8") as terminal:
             for number in kept:
                 os.dup2(descriptor, number)
-            yield Console(file=terminal, soft_wrap=True, highlight=False)
+            # What is printed names files, arms and errors: text of others, never markup.
+            yield Console(file=terminal, soft_wrap=True, highlight=False, markup=False, emoji=False)
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
