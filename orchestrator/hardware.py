@@ -205,7 +205,8 @@ def why_no_gpu_class(node: Node) -> str | None:
     if len(node.gpu_names) > 1:
         return (
             f"{node.profile.hostname} has unlike GPUs ({', '.join(node.gpu_names)}), and a trial"
-            " could be given any of them; leave it equal ones through CUDA_VISIBLE_DEVICES"
+            " could be given any of them; a run on that machine alone (no --address) takes"
+            " equal ones by CUDA_VISIBLE_DEVICES"
         )
     if node.profile.gpus and not node.gpus:
         return f"Ray has no GPU of {node.profile.hostname} to give, which NVML shows there"
