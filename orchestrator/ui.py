@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from orchestrator.refusal import Refusal
@@ -33,21 +36,37 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
     if database is not None and not database.exists():
         raise place.no_store(database)
     _expect_free(host, port)
-    print(f"MLflow is coming up on http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
     environ = dict(os.environ)
     place.set_defaults(environ)
     environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
+    environ.setdefault("PYTHONWARNINGS", "ignore")
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+        *("--uvicorn-opts", "--log-level warning"),
         *("--backend-store-uri", tracking_uri),
         *("--default-artifact-root", str(place.artifact_root(home, tracking_uri))),
         *("--host", host, "--port", str(port)),
     ]
-    with subprocess.Popen(command, env=environ) as server:
+    print("MLflow is coming up …", flush=True)  # noqa: T201
+    # A session of its own: Ctrl-C in the terminal is this command's to handle.
+    with subprocess.Popen(command, env=environ, start_new_session=True) as server:
         try:
+            if _wait_for(server, host, port):
+                print(f"MLflow: http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
             return server.wait()
-        except KeyboardInterrupt:  # the terminal has sent it to the server too
+        except KeyboardInterrupt:
+            os.killpg(server.pid, signal.SIGTERM)
             return 0
+
+
+def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
+    """Whether the server answers before it ends."""
+    while server.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, port), timeout=1).close()
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def _expect_free(host: str, port: int) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from orchestrator.trial import Arm, Config, ImpossibleArm, Kernel, OutcomeStatus
+from orchestrator.trial import Arm, Config, DatasetRecord, ImpossibleArm, Kernel, OutcomeStatus
 
 Direction = Literal["minimize", "maximize"]
 
@@ -34,7 +34,8 @@ class SweepRecord:
     """A sweep as the store has it: its plan, and the trials that have ended so far.
 
     `arms` are the arms that can run, in the order of the spec; the first is the default
-    baseline. `expected_trials` counts blocks x arms x repeats of the latest start.
+    baseline. `expected_trials` counts blocks x arms x repeats. `settings` are what all trials
+    share, defaults included; `datasets` what trainers loaded: one, if all is well.
     """
 
     name: str
@@ -49,4 +50,8 @@ class SweepRecord:
     expected_trials: int
     trials: tuple[TrialRecord, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    datasets: tuple[DatasetRecord, ...] = ()
+    sampler: str = ""
+    seed: int = 0
     state: Literal["running", "complete", "stopped", "failed"] = "complete"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from orchestrator.report.arms import ArmSummary
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.numbers import ABSENT, number, quartiles, ratio
@@ -17,7 +20,7 @@ from orchestrator.report.wording import (
     scope_notes,
     verdict_sentence,
 )
-from orchestrator.trial import Config
+from orchestrator.trial import Config, DatasetRecord
 
 FRONT_ROWS = 20
 """How many points of the front are printed; the JSON format has them all."""
@@ -67,6 +70,9 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
         ("blocks", f"{head.blocks} × {head.repeats} repeat(s); {len(summary.complete_blocks)} "
          "complete on every arm"),
         ("hardware", name.hardware or "several: named with each arm"),
+        ("settings", _settings_text(head.settings)),
+        ("data", "; ".join(map(_data_text, head.datasets)) or ABSENT),
+        ("search", f"{head.sampler or ABSENT}, seed {head.seed}"),
         ("objectives", ", ".join(f"{m} ({d})" for m, d in head.objectives.items()) or ABSENT),
         ("configs tried", ranges_text(summary.configs) or ABSENT),
         ("MLflow run", head.run_id),
@@ -74,17 +80,33 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
     return Section("Sweep", tables=(Table(("sweep", head.label), tuple(rows)),))
 
 
+def _settings_text(settings: Mapping[str, Any]) -> str:
+    """What all trials share; what is not set is left out."""
+    known = {name: value for name, value in settings.items() if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in known.items()) or ABSENT
+
+
+def _data_text(data: DatasetRecord) -> str:
+    digest = f", SHA-256 {data.digest[:12]}…" if data.digest else ""
+    return (
+        f"{data.name} from {data.source}: {data.samples} to train on, {data.validation_samples} "
+        f"to validate on{digest}"
+    )
+
+
 def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Every arm over its baseline."""
     if not summary.comparisons or summary.baseline is None:
         return None
-    headers = ("arm", "speed-up (95 %)", "blocks", "verdict", "Δ val_accuracy (95 %)")
-    rows = tuple(
-        (name(c.arm), ratio(c.speedup), str(len(c.pairs)), c.verdict, accuracy_text(c))
-        for c in summary.comparisons
+    headers: tuple[str, ...] = ("arm", "speed-up (95 %)", "blocks", "verdict")
+    rows: tuple[tuple[str, ...], ...] = tuple(
+        (name(c.arm), ratio(c.speedup), str(len(c.pairs)), c.verdict) for c in summary.comparisons
     )
     notes = comparison_notes(summary, name)
     if any(c.accuracy_difference for c in summary.comparisons):
+        headers += ("Δ val_accuracy (95 %)",)
+        differences = map(accuracy_text, summary.comparisons)
+        rows = tuple((*row, text) for row, text in zip(rows, differences, strict=True))
         notes.append(
             "Δ val_accuracy is the arm's minus the baseline's, averaged over blocks with a "
             "95 % t interval; an interval that includes 0 does not show that they are equal."
@@ -92,7 +114,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     over = summary.baseline
     each = " on the same hardware" if over.scope == "same hardware" else ""
     named = next((name(a) for a in over.of.values() if str(a) == over.name), over.name)
-    table = Table(headers, rows, frozenset({1, 2, 4}))
+    table = Table(headers, rows, frozenset({1, 2, 4}) & set(range(len(headers))))
     return Section(f"Speed-up over {named}{each}", tables=(table,), paragraphs=tuple(notes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from orchestrator.report.arms import ArmSummary, TrialCounts, count_trials, summarise_arm
 from orchestrator.report.baseline import Baseline, pick_baseline
@@ -13,7 +14,7 @@ from orchestrator.report.failures import LeftOut, left_out
 from orchestrator.report.measures import Measure, measures_of
 from orchestrator.report.pareto import Front, pareto_front
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.trial import Arm, ImpossibleArm
+from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class SweepHead:
     repeats: int
     trials: TrialCounts
     environment: Mapping[str, str]
+    settings: Mapping[str, Any]
+    datasets: tuple[DatasetRecord, ...]
+    sampler: str
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +110,8 @@ def _head(record: SweepRecord) -> SweepHead:
         repeats=record.repeats,
         trials=count_trials(planned, record.expected_trials),
         environment=record.environment,
+        settings=record.settings,
+        datasets=record.datasets,
+        sampler=record.sampler,
+        seed=record.seed,
     )

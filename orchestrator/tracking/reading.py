@@ -20,7 +20,9 @@ from orchestrator.tracking.opening import (
     SweepSummary,
     manifest_adapter,
 )
+from orchestrator.tracking.runs import all_settings
 from orchestrator.tracking.store import Store, StoredRun
+from orchestrator.trial import DatasetRecord
 
 
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
@@ -54,6 +56,10 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         environment=_merged(
             child.finished.outcome.environment for child in children.values() if child.finished
         ),
+        settings=_fixed_settings(manifest),
+        datasets=_datasets(children.values()),
+        sampler=str(manifest.identity.search.get("sampler", "")),
+        seed=manifest.identity.seed,
         state=_state(parent),
     )
 
@@ -152,6 +158,22 @@ def _manifest(store: Store, parent: StoredRun) -> Manifest | None:
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
             "Read this sweep with the rnnsweep that wrote it",
         ) from error
+
+
+def _fixed_settings(manifest: Manifest) -> Mapping[str, object]:
+    """What all trials share, defaults included: everything that is not searched."""
+    identity = manifest.identity
+    searched = identity.search.get("space", {})
+    return {
+        name: value
+        for name, value in all_settings(identity, {}).items()
+        if name not in searched and value is not None
+    }
+
+
+def _datasets(children: Iterable[Child]) -> tuple[DatasetRecord, ...]:
+    loaded = [child.finished.outcome.dataset for child in children if child.finished]
+    return tuple(dict.fromkeys(each for each in loaded if each is not None))
 
 
 def _generation(run: StoredRun) -> int:

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.trial import (
+    Config,
     DatasetRecord,
     FinishedTrial,
     Outcome,
@@ -154,7 +155,7 @@ def fingerprint(finished: FinishedTrial) -> str:
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:
     """For people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
-    known = _settings(identity, trial)
+    known = all_settings(identity, trial.config)
     config = dict(trial.config)
     words = [str(known["cell"])] if "cell" in known else []
     config.pop("cell", None)
@@ -200,7 +201,7 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "repeat": str(trial.repeat),
         "seed": str(trial.seed),
     }
-    for key, value in _settings(identity, trial).items():
+    for key, value in all_settings(identity, trial.config).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
         params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
@@ -211,9 +212,9 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     return params
 
 
-def _settings(identity: SweepIdentity, trial: Trial) -> Mapping[str, object]:
+def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
     """All settings of a trial: what the spec fixes, the config, and the workload's defaults."""
-    written = {**identity.settings, **trial.config}
+    written = {**identity.settings, **config}
     try:
         resolved = registry.find(identity.workload).resolve(written)
     except (registry.UnknownWorkload, ValidationError):  # of another rnnsweep than this one

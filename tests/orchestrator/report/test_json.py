@@ -32,7 +32,7 @@ def test_the_keys_of_version_1() -> None:
     ]  # fmt: skip
     assert list(content["sweep"]) == [
         "name", "generation", "label", "workload", "state", "run_id", "objectives", "blocks",
-        "repeats", "trials", "environment",
+        "repeats", "trials", "environment", "settings", "datasets", "sampler", "seed",
     ]  # fmt: skip
     assert list(content["comparisons"][0]) == [
         "arm", "baseline", "metric", "pairs", "speedup", "verdict", "reason",

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm, ImpossibleArm
+from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm
 from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 
@@ -216,3 +216,34 @@ def test_an_arm_of_usual_length_is_never_folded(width: int) -> None:
     ]
     shown = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
     assert not [line for line in shown.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]
+
+
+def test_it_says_what_was_trained_on_what() -> None:
+    data = DatasetRecord("digits", "0123456789abcdef", "a file", 1438, 359)
+    shown = flat(
+        text(
+            sweep(
+                paired(6).trials,
+                settings={"cell": "gru", "epochs": 3, "data_path": None},
+                datasets=(data,),
+                sampler="qmc",
+                seed=7,
+            )
+        )
+    )
+    assert "settings cell gru, epochs 3" in shown
+    assert (
+        "digits from a file: 1438 to train on, 359 to validate on, SHA-256 0123456789ab…" in shown
+    )
+    assert "search qmc, seed 7" in shown
+    assert "data_path" not in shown
+
+
+def test_a_workload_without_accuracy_has_no_column_for_it() -> None:
+    trials = [
+        trial(arm, block, metrics={"step_ms": 10.0 + block, "loss": 1.0})
+        for arm in (PORTABLE, XLA)
+        for block in range(6)
+    ]
+    assert "val_accuracy (95 %)" not in text(sweep(trials))
+    assert "val_accuracy (95 %)" in text(paired(6))
