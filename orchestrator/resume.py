@@ -151,8 +151,8 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
     changes = before.differences(now)
     if changes:
         raise Incomparable(
-            f"sweep {now.name!r}: expected the workload, settings, space, objectives, seed and "
-            "data that its trials have, received\n"
+            f"sweep {now.name!r}: expected the workload, settings, sampler, space, objectives, "
+            "seed and data that its trials have, received\n"
             + "\n".join(f"  {change}" for change in changes)
             + "\nTrials before and after would not be comparable: give the sweep another name, "
             "or start anew beside it with --fresh. (More configs, arms or repeats extend it.)"

@@ -7,12 +7,13 @@ with the same seed, suggest the same ones again, whatever storage they have.
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.spec import Choices, Dimension, Search
+from orchestrator.spec import Choices, Dimension, Sampler, Search
 from orchestrator.trial import Config, ConfigValue, canonical, derive_seed
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ _TRIES = 64
 
 _ENUMERABLE = 100_000
 """The largest finite space that is searched by hand for a config not suggested yet."""
+
+
+def missing_package(sampler: Sampler) -> str | None:
+    """The package that a sampler needs and that is not installed; None if it can be used."""
+    if sampler == "gp" and importlib.util.find_spec("torch") is None:
+        return "torch"  # Optuna's Gaussian process is written in it
+    return None
 
 
 class Suggester:

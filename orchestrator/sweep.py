@@ -31,10 +31,10 @@ from orchestrator.report.records import SweepRecord
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped, StopSignal
-from orchestrator.suggest import Suggester
+from orchestrator.suggest import Suggester, missing_package
 from orchestrator.tracking.errors import LeaseHeld
 from orchestrator.tracking.lease import Owner
-from orchestrator.tracking.opening import SweepOpening
+from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
 
 _LEARNING = ("tpe", "nsga2", "gp")
@@ -117,7 +117,7 @@ def run_sweep(
         identity = resume.identify(spec, number)
         journal = stack.enter_context(Journal.open(folder.generation(number)))
         records = resume.take_over(journal, found, identity, spec)
-        stored = recorder.open(_opening(spec, plan, identity, options.home))
+        stored = recorder.open(_opening(spec, plan, identity, found, options.home))
         state = resume.agree(journal, records, stored)
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
@@ -159,12 +159,18 @@ def _connect(stack: ExitStack, address: str | None, stop: StopSignal) -> tuple[N
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a plan in which no arm can run, or an objective or the baseline is of none that can.
+    """Refuse what could not run to its end: no arm, no sampler, no arm for an objective.
 
     Raises:
         NothingToRun: with every reason.
         BaselineError: with the arms to choose from.
     """
+    package = missing_package(spec.search.sampler)
+    if package is not None:
+        raise NothingToRun(
+            f"search.sampler: {spec.search.sampler} needs {package}, which is not installed here: "
+            f"pip install 'rnnsweep[{spec.search.sampler}]', or choose another sampler"
+        )
     reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
     if not plan.possible:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
@@ -174,7 +180,6 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
                 f"an arm that can run here; these cannot\n{reasons}"
             )
-
     expect_baseline(spec, plan)
 
 
@@ -252,17 +257,25 @@ def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
     return lanes + 1 if spec.search.sampler in _LEARNING else None
 
 
-def _opening(spec: SweepSpec, plan: Plan, identity: SweepIdentity, home: Path) -> SweepOpening:
+def _opening(
+    spec: SweepSpec, plan: Plan, identity: SweepIdentity, found: FoundSweep | None, home: Path
+) -> SweepOpening:
+    """What the store is told: the sweep's whole extent, of which this start may do a part."""
     body = spec.model_dump(mode="json", exclude_unset=True)
+    arms, blocks, repeats = plan.arms, plan.blocks, plan.repeats
+    if found is not None and found.identity.generation == identity.generation:
+        before = found.manifest
+        arms = tuple(dict.fromkeys((*arms, *before.arms)))
+        blocks, repeats = max(blocks, before.blocks), max(repeats, before.repeats)
     return SweepOpening(
         identity=identity,
         spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
         plan=plan.as_json(),
         objectives={name: each.direction for name, each in spec.search.objectives.items()},
-        arms=plan.arms,
-        impossible=plan.impossible,
-        blocks=plan.blocks,
-        repeats=plan.repeats,
+        arms=arms,
+        impossible=tuple(each for each in plan.impossible if each.arm not in arms),
+        blocks=blocks,
+        repeats=repeats,
         owner=Owner.here(),
         home=home,
     )

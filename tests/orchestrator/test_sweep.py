@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,9 +14,10 @@ from orchestrator.plan import make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.report.baseline import BaselineError
 from orchestrator.report.records import SweepRecord
-from orchestrator.spec import parse
+from orchestrator.spec import SweepSpec, parse
 from orchestrator.stopping import Stopped
-from orchestrator.sweep import _conclude, expect_runnable
+from orchestrator.sweep import NothingToRun, _conclude, _opening, expect_runnable
+from orchestrator.tracking.opening import FoundSweep, manifest_of
 from tests.orchestrator.recorded import IDENTITY
 from tests.orchestrator.report.records import paired
 from tests.orchestrator.test_blocks import node
@@ -72,3 +74,34 @@ def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: st
 def test_a_baseline_that_can_run_is_none_to_refuse() -> None:
     spec = parse(SPEC.replace("BASELINE", "python/b"), source="spec")
     expect_runnable(spec, make_plan(spec, classify([node("a")])))
+
+
+def test_a_sampler_without_its_package_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = SPEC.replace("baseline: BASELINE", "").replace("random", "gp")
+    spec = parse(text.replace("space:", "objectives: {loss: minimize}, space:"), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NothingToRun, match=r"gp needs torch.*rnnsweep\[gp\]"):
+        expect_runnable(spec, laid)
+
+
+def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path: Path) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    larger = make_plan(parse_larger(), classify([node("a")]))
+    laid = make_plan(spec, classify([node("a")]))
+    first = _opening(spec, larger, identity, None, tmp_path)
+    found = FoundSweep(manifest_of(first), "", "complete", ())
+    again = _opening(spec, laid, identity, found, tmp_path)
+    assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert set(again.arms) == set(larger.arms)
+    fresh = _opening(spec, laid, replace(identity, generation=2), found, tmp_path)
+    assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
+
+
+def parse_larger() -> SweepSpec:
+    text = SPEC.replace("baseline: BASELINE", "repeats: 2").replace("configs: 3", "configs: 5")
+    text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5]").replace("python/b", "python/b, python/c")
+    return parse(text, source="spec")
