@@ -42,6 +42,7 @@ _LARGE = 500
 
 _Parameters = ParamSpec("_Parameters")
 _Format = Literal["text", "markdown", "json", "csv"]
+_SUFFIXES: dict[str, _Format] = {".md": "markdown", ".json": "json", ".csv": "csv"}
 
 
 class _Refused(click.ClickException):
@@ -178,7 +179,7 @@ def run(
 
             with StopSignal(stopping) as stop:
                 ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
-        return _conclude(ended, loaded.baseline, again)
+        return _conclude(ended, loaded.baseline, again, begun=begun)
     except Stopped:
         _show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
         return STOPPED
@@ -198,7 +199,7 @@ def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: P
     return "\n".join(lines)
 
 
-def _conclude(ended: Ended, baseline: str | None, again: str) -> int:
+def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended; the exit code."""
     from orchestrator.report.rendering import render, summarise
 
@@ -221,7 +222,16 @@ def _conclude(ended: Ended, baseline: str | None, again: str) -> int:
         return STOPPED
     summary = summarise(ended.record, baseline)
     _show(render(summary, "text", width=_width()))
-    bad = sum(trial.status in ("failed", "wrong_kernel") for trial in ended.record.trials)
+    failed = sum(trial.status == "failed" for trial in ended.record.trials)
+    if not begun:
+        _show("Every trial had been done already; nothing was run.\n", err=True)
+    if failed:
+        _show(
+            f"{failed} trials failed; the output of each is the artifact trainer_output.txt of its "
+            "MLflow run. --retry-failed does them again.\n",
+            err=True,
+        )
+    bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
     return WITH_FAILURES if bad or ended.refused else COMPLETE
 
 
@@ -258,7 +268,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.plan import describe_plan, make_plan
     from orchestrator.progress import duration
     from orchestrator.spec import load
-    from orchestrator.sweep import expect_baseline
+    from orchestrator.sweep import expect_runnable
 
     loaded = load(spec, overrides)
     with contextlib.ExitStack() as stack:
@@ -266,14 +276,15 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         if address is not None:
             nodes = stack.enter_context(cluster.connect(address))
         laid = make_plan(loaded, classify(nodes))
-    if laid.possible:
-        expect_baseline(loaded, laid)
     ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
     if form == "json":
         body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json()}
         click.echo(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
+    else:
+        click.echo(describe_plan(laid, loaded.name))
+    expect_runnable(loaded, laid)
+    if form == "json":
         return
-    click.echo(describe_plan(laid, loaded.name))
     if ahead.remaining_s is None:
         click.echo("how long it takes is known once each arm has run a trial")
     else:
@@ -299,15 +310,22 @@ def status(sweep: str | None) -> None:
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json", "csv"]),
-    default="text",
-    show_default=True,
+    help="By default as the output file's name says, else text.",
 )
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
-@click.option("--generation", type=click.IntRange(min=1), help="One before the latest --fresh.")
+@click.option(
+    "--generation",
+    type=click.IntRange(min=1),
+    help="An earlier --fresh, counted from 1.",
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
 @_refusing
 def report(
-    sweep: str, form: _Format, baseline: str | None, generation: int | None, output: Path | None
+    sweep: str,
+    form: _Format | None,
+    baseline: str | None,
+    generation: int | None,
+    output: Path | None,
 ) -> None:
     """Report on a SWEEP, as its tracking store has it."""
     from orchestrator.report import rendering
@@ -315,6 +333,8 @@ def report(
     from orchestrator.tracking.reading import read_sweep
 
     record = read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
+    if form is None:
+        form = _SUFFIXES.get(output.suffix, "text") if output else "text"
     text = rendering.render(rendering.summarise(record, baseline), form, width=_width())
     if output is None:
         click.echo(text, nl=False)
