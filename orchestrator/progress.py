@@ -114,11 +114,15 @@ class PlainLines:
         self._console.print(
             f"{self.tally.trials_ended}/{self.tally.plan.trials}  block {trial.block}  "
             f"{trial.arm.implementation}  {describe(trial.config)}  {verdict(outcome)}"
-            + (f"  (about {duration(left)} left)" if left is not None else ""),
+            + (f"  (about {duration(left)} left)" if left else ""),
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        self._console.print(f"Warning: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def lost(self, issue: Issue) -> None:
         """Print that an attempt was lost."""

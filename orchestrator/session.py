@@ -29,6 +29,9 @@ class Watcher(Protocol):
     def finished(self, trial: Trial, outcome: Outcome) -> None:
         """A trial ended."""
 
+    def warn(self, text: str) -> None:
+        """Something that the user should know now."""
+
     def lost(self, issue: Issue) -> None:
         """An attempt was lost with its worker; the trial is tried again."""
 
@@ -43,6 +46,7 @@ class Session:
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
     data_digest: str | None
+    _warned: bool = False
 
     def issue(self) -> Issue | None:
         """The next trial to start; None if no lane wants one now."""
@@ -67,6 +71,18 @@ class Session:
         self.record(finished)
         self.blocks.finish(issue, outcome)
         self.watcher.finished(issue.trial, outcome)
+        self._expect_objectives(outcome)
+
+    def _expect_objectives(self, outcome: Outcome) -> None:
+        """Warn, once, of an objective that a complete trial does not have: nobody learns from it."""
+        missing = [name for name in self.spec.search.objectives if name not in outcome.metrics]
+        if outcome.status == "complete" and missing and not self._warned:
+            self._warned = True
+            self.watcher.warn(
+                f"search.objectives: expected {', '.join(missing)} among a trial's metrics, "
+                f"received {', '.join(sorted(outcome.metrics))}. Blocks without it are told to "
+                "the sampler as failed: stop, and correct the spec or the workload"
+            )
 
     def give_back(self, issue: Issue) -> None:
         """Take back a trial that had not started."""

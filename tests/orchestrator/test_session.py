@@ -86,6 +86,24 @@ def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> 
     assert "2 attempts" in lost.outcome.failure.message
 
 
+def test_an_objective_that_trials_lack_is_warned_of_once(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
+    objectives = "space: {layers: [1, 2, 3]}, objectives: {los: minimize}"
+    spec = parse(SPEC.replace("space: {layers: [1, 2, 3]}", objectives), source="spec")
+    held, _ = session(journal)
+    held.spec = spec
+    for _ in range(3):
+        issue = held.issue()
+        assert issue is not None
+        held.finish(issue, COMPLETE)
+    (warning,) = warnings
+    assert "expected los" in warning
+    assert "received val_accuracy" in warning
+
+
 def test_a_full_disk_stops_the_sweep(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     held, recorded = session(journal)
     issue = held.issue()
