@@ -74,7 +74,7 @@ class Session:
         self._expect_objectives(outcome)
 
     def _expect_objectives(self, outcome: Outcome) -> None:
-        """Warn, once, of an objective that a complete trial does not have: nobody learns from it."""
+        """Warn, once, of an objective that a complete trial lacks: nobody learns from it."""
         missing = [name for name in self.spec.search.objectives if name not in outcome.metrics]
         if outcome.status == "complete" and missing and not self._warned:
             self._warned = True
