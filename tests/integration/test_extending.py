@@ -151,4 +151,5 @@ def test_a_damaged_journal_is_refused_by_its_line(copied: Home) -> None:
     lines = journal.read_text().splitlines(keepends=True)
     journal.write_text("".join([lines[0], "{damaged\n", *lines[2:]]))
     copied.run("run", spec_of(copied)).refused(f"{journal}, line 2")
-    copied.run("status").refused(f"{journal}, line 2")
+    copied.run("status", NAME).refused(f"{journal}, line 2")
+    assert f"{journal}, line 2" in copied.run("status").expect(0).out  # it hides no other sweep
