@@ -24,6 +24,10 @@ def test_it_begins_with_two_commands() -> None:
     assert commands[:2] == ["make demo", "make test"]
 
 
+def test_nothing_is_left_to_fill_in() -> None:
+    assert not re.findall(r"@[A-Z]+@|TODO|FIXME", README)
+
+
 def test_make_knows_its_targets() -> None:
     targets = ["demo", "test", *re.findall(r"`make ([a-z-]+)`", README)]
     done = subprocess.run(
