@@ -11,95 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
-import shlex
-import shutil
-import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, ParamSpec
+from typing import Literal
 
 import click
 
 from orchestrator import __version__
+from orchestrator.exits import refusing, width
 from orchestrator.home import sweep_home
-from orchestrator.refusal import Refusal
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from orchestrator.plan import Plan
-    from orchestrator.progress import PlainLines
-    from orchestrator.sweep import Ended
-
-COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
-"""Exit codes."""
-
-_LARGE = 500
-"""Trials beyond which a person at a terminal is asked before a sweep starts."""
-
-_Parameters = ParamSpec("_Parameters")
 _Format = Literal["text", "markdown", "json", "csv"]
 _SUFFIXES: dict[str, _Format] = {".md": "markdown", ".json": "json", ".csv": "csv"}
-
-
-class _Refused(click.ClickException):
-    """What the user has to change, without a traceback."""
-
-    exit_code = REFUSED
-
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Say it, if anybody still reads."""
-        _show(f"Error: {self.format_message()}\n", err=True)
-
-
-def _refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
-    """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
-
-    @functools.wraps(command)
-    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
-        try:
-            code = command(*args, **kwargs)
-        except BrokenPipeError:  # the reader of a pipe has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            code = COMPLETE
-        except KeyboardInterrupt:
-            _show("Stopped.\n", err=True)
-            code = STOPPED
-        except Exception as error:
-            if isinstance(error, _refusals()):
-                raise _Refused(str(error)) from error
-            _show(traceback.format_exc(), err=True)  # Python's exit code for it has a meaning here
-            code = REFUSED
-        raise SystemExit(code or COMPLETE)
-
-    return wrapped
-
-
-def _refusals() -> tuple[type[Exception], ...]:
-    """Errors whose message tells a user what to do."""
-    from orchestrator.cluster import ClusterError
-    from orchestrator.journal import JournalError
-    from orchestrator.report.baseline import BaselineError
-    from orchestrator.spec import SpecError
-    from orchestrator.tracking.errors import LeaseHeld, NotRecorded, SweepNotFound, TrackingError
-    from workloads.failures import DataError
-
-    return (
-        Refusal,
-        SpecError,
-        BaselineError,
-        ClusterError,
-        DataError,
-        JournalError,
-        LeaseHeld,
-        NotRecorded,
-        SweepNotFound,
-        TrackingError,
-    )
-
 
 _spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 _set_option = click.option(
@@ -129,7 +53,7 @@ def main() -> None:
 @click.option("--fresh", is_flag=True, help="Start anew, beside the trials that are there.")
 @click.option("--retry-failed", is_flag=True, help="Do failed trials again.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a large sweep.")
-@_refusing
+@refusing
 def run(
     spec: Path,
     overrides: tuple[str, ...],
@@ -138,119 +62,10 @@ def run(
     retry_failed: bool,
     yes: bool,
 ) -> int:
-    """Run the sweep of a SPEC file, or what is missing of it, and print its report."""
-    from orchestrator.home import SweepFolder
-    from orchestrator.output import quiet
-    from orchestrator.progress import make_view
-    from orchestrator.spec import load
-    from orchestrator.stopping import Stopped, StopSignal
-    from orchestrator.sweep import RunOptions, run_sweep
-    from orchestrator.tracking import tracking_uri
+    """Run, or finish, the sweep of a SPEC file; report."""
+    from orchestrator.starting import start
 
-    loaded = load(spec, overrides)
-    home = sweep_home()
-    options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
-    folder = SweepFolder(home, loaded.name)
-    folder.make()
-    log = folder.log
-    again = shlex.join(
-        ["rnnsweep", "run", str(spec)]
-        + [word for each in overrides for word in ("--set", each)]
-        + (["--address", address] if address else [])
-        + (["--retry-failed"] if retry_failed else [])
-    )
-    begun = False
-    try:
-        with quiet(log) as console:
-
-            def stopping() -> None:
-                console.print("Stopping; a second Ctrl-C stops at once.")
-
-            def confirm(plan: Plan, missing: int) -> None:
-                console.print(_announcement(plan, missing, loaded.name, options.tracking_uri, log))
-                if missing > _LARGE and not yes and console.is_terminal:
-                    with stop.at_once():
-                        _expect_yes(console, missing)
-
-            def view(plan: Plan) -> PlainLines:
-                nonlocal begun
-                begun = True
-                return make_view(console, plan)
-
-            with StopSignal(stopping) as stop:
-                ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
-        return _conclude(ended, loaded.baseline, again, begun=begun)
-    except Stopped:
-        _show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
-        return STOPPED
-    except Exception as error:  # noqa: BLE001  (Python's exit code for it has a meaning here)
-        return _explain(error, log, again if begun else None)
-
-
-def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: Path) -> str:
-    """What a person reads before a sweep starts."""
-    from orchestrator.plan import describe_plan
-    from orchestrator.tracking.place import shown
-
-    lines = [describe_plan(plan, name)]
-    if missing < plan.trials:
-        lines.append(f"{plan.trials - missing} of {plan.trials} trials are done")
-    lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
-    return "\n".join(lines)
-
-
-def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) -> int:
-    """Print how a start of a sweep ended; the exit code."""
-    from orchestrator.report.rendering import render, summarise
-
-    if ended.refused:
-        count = len(ended.refused)
-        _show(
-            f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
-            "and not in the report, because MLflow does not take "
-            f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
-            err=True,
-        )
-    if ended.stopped:
-        done = len(ended.record.trials)
-        because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
-        _show(
-            f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
-            f"recorded. To go on: {again}\n",
-            err=True,
-        )
-        return STOPPED
-    summary = summarise(ended.record, baseline)
-    _show(render(summary, "text", width=_width()))
-    failed = sum(trial.status == "failed" for trial in ended.record.trials)
-    if not begun:
-        _show("Every trial had been done already; nothing was run.\n", err=True)
-    if failed:
-        _show(
-            f"{failed} trials failed; the output of each is the artifact trainer_output.txt of its "
-            "MLflow run. --retry-failed does them again.\n",
-            err=True,
-        )
-    bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
-    return WITH_FAILURES if bad or ended.refused else COMPLETE
-
-
-def _explain(error: Exception, log: Path, again: str | None) -> int:
-    """Say what ended a start of a sweep and, once anything was run, how to go on (`again`)."""
-    if isinstance(error, _refusals()):
-        if again is None:
-            raise error
-        _show(f"Stopped: {error}\nTo go on: {again}\n", err=True)
-        return STOPPED
-    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="replace") as file:
-        traceback.print_exception(error, file=file)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    where = f"an unexpected error, {text} (its traceback is at the end of {log})"
-    if again is None:
-        _show(f"Error: nothing was run, because of {where}\n", err=True)
-        return REFUSED
-    _show(f"Stopped by {where}. To go on: {again}\n", err=True)
-    return STOPPED
+    return start(spec, overrides, address=address, fresh=fresh, retry_failed=retry_failed, yes=yes)
 
 
 @main.command()
@@ -258,7 +73,7 @@ def _explain(error: Exception, log: Path, again: str | None) -> int:
 @_set_option
 @_address_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@_refusing
+@refusing
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
     """Say what would run where, what cannot and why; run nothing."""
     from orchestrator import cluster
@@ -296,9 +111,9 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
 
 @main.command()
 @click.argument("sweep", required=False)
-@_refusing
+@refusing
 def status(sweep: str | None) -> None:
-    """Say how far sweeps of this home are; SWEEP narrows it to one."""
+    """Say how far the sweeps of this home, or one, are."""
     from orchestrator.status import describe_sweeps
 
     click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
@@ -319,7 +134,7 @@ def status(sweep: str | None) -> None:
     help="An earlier --fresh, counted from 1.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@_refusing
+@refusing
 def report(
     sweep: str,
     form: _Format | None,
@@ -335,7 +150,7 @@ def report(
     record = read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
     if form is None:
         form = _SUFFIXES.get(output.suffix, "text") if output else "text"
-    text = rendering.render(rendering.summarise(record, baseline), form, width=_width())
+    text = rendering.render(rendering.summarise(record, baseline), form, width=width())
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -347,7 +162,7 @@ def report(
 @main.command()
 @_address_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@_refusing
+@refusing
 def hardware(address: str | None, form: str) -> None:
     """Say what the cluster, or this machine, is made of."""
     from orchestrator import cluster
@@ -366,9 +181,9 @@ def hardware(address: str | None, form: str) -> None:
 
 @main.command()
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@_refusing
+@refusing
 def workloads(form: str) -> None:
-    """List workloads, their settings, implementations, and what each can run here."""
+    """List workloads, settings and what can run here."""
     from orchestrator import catalogue, cluster
     from orchestrator.hardware import classify
 
@@ -382,33 +197,10 @@ def workloads(form: str) -> None:
 @main.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
-@_refusing
+@refusing
 def ui(port: int, host: str) -> int:
-    """Serve the MLflow UI on this home's store, or say where the tracking server is."""
+    """Serve the MLflow UI on the store of this home."""
     from orchestrator.tracking import tracking_uri
     from orchestrator.ui import serve
 
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
-
-
-def _expect_yes(console: Console, missing: int) -> None:
-    """Ask whether to run so many trials; anything but a yes declines."""
-    try:
-        answer = console.input(f"Run {missing} trials? [y/N] ", markup=False)
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")
-
-
-def _show(text: str, *, err: bool = False) -> None:
-    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends."""
-    try:
-        click.echo(text, nl=False, err=err)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2 if err else 1)
-
-
-def _width() -> int:
-    """The terminal's columns, 100 elsewhere; never so few that a table cannot stand."""
-    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))

@@ -135,9 +135,9 @@ from orchestrator.output import quiet
 with quiet(Path(sys.argv[1])) as console:
     for line in range(10_000):
         console.print(line)
-from orchestrator.cli import _show
-_show("To go on\\n", err=True)
-_show("the report\\n")
+from orchestrator.exits import show
+show("To go on\\n", err=True)
+show("the report\\n")
 Path(sys.argv[2]).touch()
 raise SystemExit(1)
 """

@@ -1,0 +1,90 @@
+"""How a command ends: exit codes, refusals without a traceback, and text that nobody may read."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import traceback
+from collections.abc import Callable
+from typing import IO, Any, ParamSpec
+
+import click
+
+from orchestrator.refusal import Refusal
+
+COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
+"""Exit codes."""
+
+_Parameters = ParamSpec("_Parameters")
+
+
+class _Refused(click.ClickException):
+    """What the user has to change, without a traceback."""
+
+    exit_code = REFUSED
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Say it, if anybody still reads."""
+        show(f"Error: {self.format_message()}\n", err=True)
+
+
+def refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
+    """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
+
+    @functools.wraps(command)
+    def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
+        try:
+            code = command(*args, **kwargs)
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            code = COMPLETE
+        except KeyboardInterrupt:
+            show("Stopped.\n", err=True)
+            code = STOPPED
+        except Exception as error:
+            if isinstance(error, refusals()):
+                raise _Refused(str(error)) from error
+            show(traceback.format_exc(), err=True)  # Python's exit code for it has a meaning here
+            code = REFUSED
+        raise SystemExit(code or COMPLETE)
+
+    return wrapped
+
+
+def refusals() -> tuple[type[Exception], ...]:
+    """Errors whose message tells a user what to do."""
+    from orchestrator.cluster import ClusterError
+    from orchestrator.journal import JournalError
+    from orchestrator.report.baseline import BaselineError
+    from orchestrator.spec import SpecError
+    from orchestrator.tracking.errors import LeaseHeld, NotRecorded, SweepNotFound, TrackingError
+    from workloads.failures import DataError
+
+    return (
+        Refusal,
+        SpecError,
+        BaselineError,
+        ClusterError,
+        DataError,
+        JournalError,
+        LeaseHeld,
+        NotRecorded,
+        SweepNotFound,
+        TrackingError,
+    )
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends."""
+    try:
+        click.echo(text, nl=False, err=err)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2 if err else 1)
+
+
+def width() -> int:
+    """The terminal's columns, 100 elsewhere; never so few that a table cannot stand."""
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))

@@ -1,0 +1,172 @@
+"""`rnnsweep run`: a start of a sweep as its user sees it, from announcement to exit code."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.exits import (
+    COMPLETE,
+    REFUSED,
+    STOPPED,
+    WITH_FAILURES,
+    refusals,
+    show,
+    width,
+)
+from orchestrator.home import sweep_home
+from orchestrator.refusal import Refusal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from orchestrator.plan import Plan
+    from orchestrator.progress import PlainLines
+    from orchestrator.sweep import Ended
+
+_LARGE = 500
+"""Trials beyond which a person at a terminal is asked before a sweep starts."""
+
+
+def start(
+    spec: Path,
+    overrides: tuple[str, ...],
+    *,
+    address: str | None,
+    fresh: bool,
+    retry_failed: bool,
+    yes: bool,
+) -> int:
+    """Run the sweep of a spec file, or what is missing of it, and print its report.
+
+    Returns:
+        The exit code.
+    """
+    from orchestrator.home import SweepFolder
+    from orchestrator.output import quiet
+    from orchestrator.progress import make_view
+    from orchestrator.spec import load
+    from orchestrator.stopping import Stopped, StopSignal
+    from orchestrator.sweep import RunOptions, run_sweep
+    from orchestrator.tracking import tracking_uri
+
+    loaded = load(spec, overrides)
+    home = sweep_home()
+    options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
+    folder = SweepFolder(home, loaded.name)
+    folder.make()
+    log = folder.log
+    again = shlex.join(
+        ["rnnsweep", "run", str(spec)]
+        + [word for each in overrides for word in ("--set", each)]
+        + (["--address", address] if address else [])
+        + (["--retry-failed"] if retry_failed else [])
+    )
+    begun = False
+    try:
+        with quiet(log) as console:
+
+            def stopping() -> None:
+                console.print("Stopping; a second Ctrl-C stops at once.")
+
+            def confirm(plan: Plan, missing: int) -> None:
+                console.print(_announcement(plan, missing, loaded.name, options.tracking_uri, log))
+                if missing > _LARGE and not yes and console.is_terminal:
+                    with stop.at_once():
+                        _expect_yes(console, missing)
+
+            def view(plan: Plan) -> PlainLines:
+                nonlocal begun
+                begun = True
+                return make_view(console, plan)
+
+            with StopSignal(stopping) as stop:
+                ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
+        return _conclude(ended, loaded.baseline, again, begun=begun)
+    except Stopped:
+        show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
+        return STOPPED
+    except Exception as error:  # noqa: BLE001  (Python's exit code for it has a meaning here)
+        return _explain(error, log, again if begun else None)
+
+
+def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: Path) -> str:
+    """What a person reads before a sweep starts."""
+    from orchestrator.plan import describe_plan
+    from orchestrator.tracking.place import shown
+
+    lines = [describe_plan(plan, name)]
+    if missing < plan.trials:
+        lines.append(f"{plan.trials - missing} of {plan.trials} trials are done")
+    lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
+    return "\n".join(lines)
+
+
+def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) -> int:
+    """Print how a start of a sweep ended; the exit code."""
+    from orchestrator.report.rendering import render, summarise
+
+    if ended.refused:
+        count = len(ended.refused)
+        show(
+            f"Warning: {count} finished trial{'s are' if count > 1 else ' is'} safe in the journal "
+            "and not in the report, because MLflow does not take "
+            f"{'them' if count > 1 else 'it'}: {next(iter(ended.refused.values()))}\n",
+            err=True,
+        )
+    if ended.stopped:
+        done = len(ended.record.trials)
+        because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
+        show(
+            f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
+            f"recorded. To go on: {again}\n",
+            err=True,
+        )
+        return STOPPED
+    summary = summarise(ended.record, baseline)
+    show(render(summary, "text", width=width()))
+    failed = sum(trial.status == "failed" for trial in ended.record.trials)
+    if not begun:
+        show("Every trial had been done already; nothing was run.\n", err=True)
+    if failed:
+        show(
+            f"{failed} trials failed; the output of each is the artifact trainer_output.txt of its "
+            "MLflow run. --retry-failed does them again.\n",
+            err=True,
+        )
+    bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
+    return WITH_FAILURES if bad or ended.refused else COMPLETE
+
+
+def _explain(error: Exception, log: Path, again: str | None) -> int:
+    """Say what ended a start of a sweep and, once anything was run, how to go on (`again`)."""
+    if isinstance(error, refusals()):
+        if again is None:
+            raise error
+        show(f"Stopped: {error}\nTo go on: {again}\n", err=True)
+        return STOPPED
+    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="replace") as file:
+        traceback.print_exception(error, file=file)
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    where = f"an unexpected error, {text} (its traceback is at the end of {log})"
+    if again is None:
+        show(f"Error: nothing was run, because of {where}\n", err=True)
+        return REFUSED
+    show(f"Stopped by {where}. To go on: {again}\n", err=True)
+    return STOPPED
+
+
+def _expect_yes(console: Console, missing: int) -> None:
+    """Ask whether to run so many trials; anything but a yes declines."""
+    try:
+        answer = console.input(f"Run {missing} trials? [y/N] ", markup=False)
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")
