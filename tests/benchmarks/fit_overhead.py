@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import sys
 from typing import Any
+
+from scipy import stats
 
 from tests.workloads.asking import Trainer, result
 from workloads.backend import environment_for
@@ -96,7 +99,11 @@ def main() -> None:
 
 
 def _ratio(ratios: list[float]) -> str:
-    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f}–{max(ratios):.3f})"
+    """Geometric mean with its 95 % t interval over the rounds, and their range."""
+    logs = [math.log(ratio) for ratio in ratios]
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / len(logs) ** 0.5
+    low, mean, high = (math.exp(statistics.fmean(logs) + k * half) for k in (-1, 0, 1))
+    return f"{mean:.3f} ({low:.3f}–{high:.3f}; rounds {min(ratios):.3f}–{max(ratios):.3f})"
 
 
 def _trial_s(trainer: Trainer, settings: dict[str, Any]) -> float:
