@@ -80,7 +80,7 @@ def _join(address: str | None) -> tuple[Node, ...]:
             profile = hardware.probe()
             _start(profile)
             (ray_node,) = (node for node in ray.nodes() if node["Alive"])
-            return (Node(ray_node["NodeID"], profile, profile.cpus),)
+            return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
         ray.init(address=address, log_to_driver=False, logging_level="warning")
         return _probe_all()
     except ClusterError:
@@ -168,9 +168,14 @@ def _probe_all() -> tuple[Node, ...]:
         for node in willing
     ]
     return tuple(
-        Node(node["NodeID"], profile, _given(node, "CPU"), _given(node, "GPU"))
+        Node(node["NodeID"], profile, _given(node, "CPU"), _given(node, "GPU"), _labels(node))
         for node, profile in zip(willing, ray.get(probes), strict=True)
     )
+
+
+def _labels(node: Mapping[str, Any]) -> dict[str, str]:
+    """Ray's labels of a node, those that its user gave it among them."""
+    return {str(name): str(value) for name, value in (node.get("Labels") or {}).items()}
 
 
 def _given(node: Mapping[str, Any], resource: str) -> int:

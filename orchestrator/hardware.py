@@ -10,8 +10,8 @@ import dataclasses
 import os
 import platform
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,15 @@ class Node:
     """A node of the cluster: Ray's id for it (empty before Ray is started) and its profile.
 
     `cpus` and `gpu_limit` are what the scheduler has to give there, which may be less than the
-    node has; without a `gpu_limit` it gives every GPU of the profile.
+    node has; without a `gpu_limit` it gives every GPU of the profile. `labels` are Ray's own and
+    its user's (`ray.io/accelerator-type`, …), empty before Ray is started.
     """
 
     id: str
     profile: NodeProfile
     cpus: int
     gpu_limit: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def gpus(self) -> int:

@@ -20,7 +20,12 @@ class Ray:
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
-            {"NodeID": f"node-{index}", "Alive": True, "Resources": each}
+            {
+                "NodeID": f"node-{index}",
+                "Alive": True,
+                "Resources": each,
+                "Labels": {"ray.io/node-id": f"node-{index}", "zone": "b"},
+            }
             for index, each in enumerate(resources)
         ]
         self.started: dict[str, Any] = {}
@@ -86,3 +91,11 @@ def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray])
     ray = use(Ray({"CPU": 8.0, "GPU": 2.0}))
     (node,) = join(None)
     assert (ray.started["num_gpus"], node.gpus) == (2, 2)
+
+
+@pytest.mark.parametrize("address", ["auto", None])
+def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str | None) -> None:
+    use(Ray({"CPU": 8.0}))
+    (node,) = join(address)
+    assert node.labels == {"ray.io/node-id": "node-0", "zone": "b"}
+    assert hash(node) == hash(node)
