@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_CGROUP = Path("/sys/fs/cgroup/cpu.max")
+from workloads.cgroups import read_limits
 
 
-def usable_cpus(cgroup: Path = _CGROUP) -> int:
-    """CPUs that this process may keep busy: its affinity, cut by the cgroup's quota."""
+def usable_cpus(root: Path = Path("/")) -> int:
+    """CPUs that this process may keep busy: its affinity, cut by the cgroup's quota.
+
+    Args:
+        root: the folder that holds `proc` and `sys`, where the quota is read.
+    """
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    try:
-        quota, period = cgroup.read_text().split()
-        return max(1, min(available, int(quota) // int(period)))
-    except (OSError, ValueError):  # no cgroup v2 here, or "max": no quota
-        return available
+    quota = read_limits(root).cpus
+    return available if quota is None else max(1, min(available, int(quota)))

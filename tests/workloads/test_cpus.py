@@ -14,14 +14,21 @@ from workloads.backend import environment_for
 from workloads.implementations import BACKENDS, parse
 
 
+def group(root: Path, quota: str) -> Path:
+    """A tree in which this process may use so much CPU time, by version 2."""
+    folder = root / "sys/fs/cgroup"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.controllers").write_text("cpu memory\n")
+    (folder / "cpu.max").write_text(quota)
+    return root
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1)]
 )
 def test_a_cgroup_quota_limits_the_cpus(tmp_path: Path, text: str, expected: int | None) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(text)
     everything = cpus.usable_cpus(tmp_path / "absent")
-    assert cpus.usable_cpus(file) == (expected or everything)
+    assert cpus.usable_cpus(group(tmp_path, text)) == (expected or everything)
 
 
 def test_placement_counts_the_same_cpus() -> None:
@@ -31,8 +38,6 @@ def test_placement_counts_the_same_cpus() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_path: Path) -> None:
     expect_package(backend)
-    file = tmp_path / "cpu.max"
-    file.write_text("100000 100000")
     code = (
         "import pathlib, sys; from workloads import cpus;"
         "cpus.usable_cpus.__defaults__ = (pathlib.Path(sys.argv[1]),);"
@@ -42,7 +47,7 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
         "print(framework.facts()['usable_cpus'], framework.facts()['intra_op_threads'])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(file), backend],
+        [sys.executable, "-c", code, str(group(tmp_path, "100000 100000")), backend],
         capture_output=True,
         text=True,
         check=True,

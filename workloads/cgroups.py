@@ -1,0 +1,123 @@
+"""What the control group of this process (its container, job or service) lets it have.
+
+Standard library only, so that every process can ask. Versions 1 and 2 of cgroups are read, and a
+group within groups has the tightest of all their limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_ROOT = Path("/")
+_MIB = 2**20
+_NO_LIMIT_BYTES = 2**60
+"""Version 1 writes "no limit" as the largest number of whole pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """CPUs' worth of time (1.5 is one CPU and half of another) and memory; None: no limit.
+
+    `version` is that of the cgroups that were asked; None where there are none.
+    """
+
+    cpus: float | None = None
+    memory_mib: int | None = None
+    version: Literal[1, 2] | None = None
+
+
+def read_limits(root: Path = _ROOT) -> Limits:
+    """The limits of this process.
+
+    Args:
+        root: the folder that holds `proc` and `sys`.
+    """
+    mounts = root / "sys/fs/cgroup"
+    paths = _paths(root / "proc/self/cgroup")
+    if (mounts / "cgroup.controllers").exists():
+        groups = list(_groups(mounts, paths.get("", "/")))
+        quotas = [_quota(_words(group / "cpu.max")) for group in groups]
+        memories = [_number(_words(group / "memory.max")) for group in groups]
+        return Limits(_least(quotas), _mib(_least(memories)), 2)
+    cpu, memory = _version_1(mounts, "cpu", paths), _version_1(mounts, "memory", paths)
+    if not cpu and not memory:
+        return Limits()
+    quotas = [
+        _quota([*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")])
+        for group in cpu
+    ]
+    memories = [_number(_words(group / "memory.limit_in_bytes")) for group in memory]
+    return Limits(_least(quotas), _mib(_least(memories)), 1)
+
+
+def _paths(file: Path) -> dict[str, str]:
+    """The process's group for each controller; that of version 2 has no name."""
+    found: dict[str, str] = {}
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, names, path = [*line.split(":", 2), "", ""][:3]
+        for name in {names, *names.split(",")}:
+            found[name] = path
+    return found
+
+
+def _version_1(mounts: Path, controller: str, paths: dict[str, str]) -> list[Path]:
+    """The process's groups of a controller, which is mounted alone or with others."""
+    together = [name for name in paths if controller in name.split(",")]
+    for name in (controller, *together):
+        if (mounts / name).is_dir():
+            return list(_groups(mounts / name, paths.get(controller, "/")))
+    return []
+
+
+def _groups(mount: Path, path: str) -> Iterator[Path]:
+    """A group and those that it lies in, as far as they can be seen from here.
+
+    A container may see its own group as the mount's root, whatever the group's path is outside.
+    """
+    yield mount
+    group = mount
+    for part in Path(path.lstrip("/")).parts:
+        group = group / part
+        if part == ".." or not group.is_dir():
+            return
+        yield group
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text().split()
+    except OSError:
+        return []
+
+
+def _quota(words: list[str]) -> float | None:
+    """CPUs of `150000 100000`; None for `max 100000` and `-1 100000`."""
+    try:
+        quota, period = map(int, words)
+    except ValueError:
+        return None
+    return quota / period if quota > 0 and period > 0 else None
+
+
+def _number(words: list[str]) -> float | None:
+    """Bytes of a limit; None for `max` and what stands for it."""
+    try:
+        (limit,) = map(int, words)
+    except ValueError:
+        return None
+    return limit if 0 < limit < _NO_LIMIT_BYTES else None
+
+
+def _least(limits: list[float | None]) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _mib(limit: float | None) -> int | None:
+    return None if limit is None else int(limit) // _MIB
