@@ -277,6 +277,8 @@ def _asking(call: str) -> Iterator[None]:
         raise
     except pynvml.NVMLError as error:
         raise NvmlError(call, int(error.value), _said(error)) from error
+    except pynvml.NVMLLibraryMismatchError as error:
+        raise NvmlError(call, _NO_FUNCTION, "this driver is too old for it") from error
     except Exception as error:  # pynvml decodes what a broken driver wrote, for one
         raise NvmlError(call, None, f"{type(error).__name__}: {error}") from error
 

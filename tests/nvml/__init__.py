@@ -1,0 +1,1 @@
+"""A stand-in for NVML at its C boundary, for machines without a GPU."""

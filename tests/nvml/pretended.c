@@ -1,0 +1,314 @@
+/* A stand-in for NVIDIA's management library, for tests of placement and of error handling.
+ *
+ * It is built as libnvidia-ml.so.1 and read by pynvml as NVML is. It tells what a file says (its
+ * path is in RNNSWEEP_PRETENDED_NVML), and nothing that it tells is ever evidence of a GPU.
+ *
+ * The file has one entry a line. Those before the first `gpu` are the node's.
+ *
+ *   began SECONDS                       of CLOCK_MONOTONIC: what changes counts from here
+ *   driver TEXT | cuda NUMBER           of the node
+ *   gpu                                 the next GPU begins
+ *   name TEXT | uuid TEXT
+ *   process PID BYTES
+ *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S a second, in such steps
+ *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every one) returns that nvmlReturn_t
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6,
+       INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9 };
+
+#define MAX_GPUS 16
+#define MAX_VALUES 128
+#define MAX_ERRORS 64
+#define MAX_PROCESSES 16
+#define TEXT 128
+
+typedef struct { char name[48]; double from_s, base, per_s, every_s; } Value;
+typedef struct { char call[80]; int code; double from_s; long from_call, calls; } Error;
+typedef struct { unsigned pid; unsigned long long bytes; } Process;
+typedef struct {
+    char name[TEXT], uuid[TEXT];
+    Value values[MAX_VALUES]; int n_values;
+    Error errors[MAX_ERRORS]; int n_errors;
+    Process processes[MAX_PROCESSES]; int n_processes;
+} Gpu;
+
+/* As nvml.h has them. */
+typedef struct { unsigned gpu, memory; } Utilization;
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
+typedef struct { unsigned pid; unsigned long long bytes; unsigned gpu, compute; } ProcessInfo;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int opened = 0;
+static double began_s;
+static char driver[TEXT];
+static int cuda;
+static Gpu node;             /* the node's own errors */
+static Gpu gpus[MAX_GPUS];
+static int n_gpus;
+static struct timespec read_at;
+
+static double now_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void add(Gpu *to, const char *line) {
+    char word[80], text[TEXT];
+    Value *value = &to->values[to->n_values];
+    Error *error = &to->errors[to->n_errors];
+    Process *process = &to->processes[to->n_processes];
+    if (sscanf(line, "name %127[^\n]", text) == 1) snprintf(to->name, TEXT, "%s", text);
+    else if (sscanf(line, "uuid %127[^\n]", text) == 1) snprintf(to->uuid, TEXT, "%s", text);
+    else if (to->n_processes < MAX_PROCESSES
+             && sscanf(line, "process %u %llu", &process->pid, &process->bytes) == 2)
+        to->n_processes++;
+    else if (to->n_values < MAX_VALUES
+             && sscanf(line, "value %47s %lf %lf %lf %lf", value->name, &value->from_s,
+                       &value->base, &value->per_s, &value->every_s) == 5)
+        to->n_values++;
+    else if (to->n_errors < MAX_ERRORS
+             && sscanf(line, "error %79s %d %lf %ld", error->call, &error->code, &error->from_s,
+                       &error->from_call) == 4)
+        to->n_errors++, error->calls = 0;
+    else if (sscanf(line, "%79s", word) == 1)
+        fprintf(stderr, "pretended NVML: cannot read: %s", line), abort();
+}
+
+/* Read the file, where it has changed. The number of calls that each error has seen begins anew. */
+static int load(void) {
+    const char *path = getenv("RNNSWEEP_PRETENDED_NVML");
+    char line[512];
+    struct stat found;
+    if (!path || stat(path, &found)) return DRIVER_NOT_LOADED;
+    if (!memcmp(&found.st_mtim, &read_at, sizeof read_at)) return SUCCESS;
+    FILE *file = fopen(path, "r");
+    if (!file) return DRIVER_NOT_LOADED;
+    read_at = found.st_mtim;
+    memset(&node, 0, sizeof node), memset(gpus, 0, sizeof gpus), n_gpus = 0;
+    while (fgets(line, sizeof line, file)) {
+        if (!strncmp(line, "gpu", 3)) { if (n_gpus < MAX_GPUS) n_gpus++; }
+        else if (n_gpus) add(&gpus[n_gpus - 1], line);
+        else if (sscanf(line, "began %lf", &began_s) == 1) continue;
+        else if (sscanf(line, "driver %127[^\n]", driver) == 1) continue;
+        else if (sscanf(line, "cuda %d", &cuda) == 1) continue;
+        else add(&node, line);
+    }
+    fclose(file);
+    return SUCCESS;
+}
+
+static int error_of(Gpu *of, const char *call) {
+    int code = SUCCESS;
+    for (int i = 0; i < of->n_errors; i++) {
+        Error *error = &of->errors[i];
+        if (strcmp(error->call, "*") && strcmp(error->call, call)) continue;
+        if (++error->calls >= error->from_call && now_s() - began_s >= error->from_s)
+            code = error->code;
+    }
+    return code;
+}
+
+static int refusal(Gpu *gpu, const char *call) {
+    int code = opened ? load() : UNINITIALIZED;
+    if (!code && gpu != &node && (gpu < gpus || gpu >= gpus + n_gpus)) code = INVALID_ARGUMENT;
+    if (!code) code = error_of(&node, call);
+    if (!code && gpu != &node) code = error_of(gpu, call);
+    return code;
+}
+
+/* What holds of a value now; 0 where the file has none of that name. */
+static int value_of(Gpu *gpu, const char *name, double *told) {
+    int found = 0;
+    double at_s = now_s() - began_s;
+    for (int i = 0; i < gpu->n_values; i++) {
+        Value *value = &gpu->values[i];
+        if (strcmp(value->name, name) || value->from_s > at_s) continue;
+        double since_s = at_s - value->from_s;
+        if (value->every_s > 0) since_s = (long long)(since_s / value->every_s) * value->every_s;
+        *told = value->base + value->per_s * since_s;
+        found = 1;
+    }
+    return found;
+}
+
+#define BEGIN(gpu, call) pthread_mutex_lock(&lock); int code = refusal(gpu, call)
+#define END pthread_mutex_unlock(&lock); return code
+
+/* A call that tells one number. */
+#define TELLS(call, type, name)                                   \
+    int call(Gpu *gpu, type *told) {                              \
+        BEGIN(gpu, #call);                                        \
+        double value = 0;                                         \
+        if (!code && !value_of(gpu, name, &value)) code = NOT_SUPPORTED; \
+        if (!code) *told = (type)value;                           \
+        END;                                                      \
+    }
+
+/* A call that tells one number of several kinds, named NAME0, NAME1, …. */
+#define TELLS_OF(call, type, name)                                \
+    int call(Gpu *gpu, unsigned kind, type *told) {               \
+        BEGIN(gpu, #call);                                        \
+        double value = 0;                                         \
+        char full[48];                                            \
+        snprintf(full, sizeof full, "%s%u", name, kind);          \
+        if (!code && !value_of(gpu, full, &value)) code = NOT_SUPPORTED; \
+        if (!code) *told = (type)value;                           \
+        END;                                                      \
+    }
+
+/* A call that tells two numbers. */
+#define TELLS_TWO(call, type, first, second)                      \
+    int call(Gpu *gpu, type *one, type *other) {                  \
+        BEGIN(gpu, #call);                                        \
+        double a = 0, b = 0;                                      \
+        if (!code && !(value_of(gpu, first, &a) && value_of(gpu, second, &b))) \
+            code = NOT_SUPPORTED;                                 \
+        if (!code) *one = (type)a, *other = (type)b;              \
+        END;                                                      \
+    }
+
+TELLS(nvmlDeviceGetPowerUsage, unsigned, "power_mw")
+TELLS(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_mw")
+TELLS(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy_mj")
+TELLS(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "clock_reasons")
+TELLS(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "clock_reasons")
+TELLS(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie_generation")
+TELLS(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie_lanes")
+TELLS(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_generation")
+TELLS(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_lanes")
+TELLS_OF(nvmlDeviceGetTemperature, unsigned, "temperature")
+TELLS_OF(nvmlDeviceGetClockInfo, unsigned, "clock")
+TELLS_OF(nvmlDeviceGetMaxClockInfo, unsigned, "max_clock")
+TELLS_OF(nvmlDeviceGetPcieThroughput, unsigned, "pcie_kib_s")
+TELLS_TWO(nvmlDeviceGetEccMode, int, "ecc", "ecc")
+TELLS_TWO(nvmlDeviceGetMigMode, unsigned, "mig", "mig")
+TELLS_TWO(nvmlDeviceGetCudaComputeCapability, int, "capability_major", "capability_minor")
+
+int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    pthread_mutex_lock(&lock);
+    if (!opened) memset(&read_at, 0, sizeof read_at);
+    int code = load();
+    if (!code) code = error_of(&node, "nvmlInitWithFlags");
+    if (!code) opened++;
+    END;
+}
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+
+int nvmlShutdown(void) {
+    BEGIN(&node, "nvmlShutdown");
+    if (!code) opened--;
+    END;
+}
+
+const char *nvmlErrorString(int code) {
+    static __thread char text[48];
+    snprintf(text, sizeof text, "pretended error %d", code);
+    return text;
+}
+
+int nvmlSystemGetDriverVersion(char *told, unsigned size) {
+    BEGIN(&node, "nvmlSystemGetDriverVersion");
+    if (!code) snprintf(told, size, "%s", driver);
+    END;
+}
+
+static int cuda_version(const char *call, int *told) {
+    BEGIN(&node, call);
+    if (!code) *told = cuda;
+    END;
+}
+int nvmlSystemGetCudaDriverVersion(int *told) {
+    return cuda_version("nvmlSystemGetCudaDriverVersion", told);
+}
+int nvmlSystemGetCudaDriverVersion_v2(int *told) {
+    return cuda_version("nvmlSystemGetCudaDriverVersion_v2", told);
+}
+
+int nvmlDeviceGetCount_v2(unsigned *told) {
+    BEGIN(&node, "nvmlDeviceGetCount_v2");
+    if (!code) *told = n_gpus;
+    END;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **told) {
+    pthread_mutex_lock(&lock);
+    int code = opened ? load() : UNINITIALIZED;
+    if (!code && index >= (unsigned)n_gpus) code = INVALID_ARGUMENT;
+    if (!code) code = refusal(&gpus[index], "nvmlDeviceGetHandleByIndex_v2");
+    if (!code) *told = &gpus[index];
+    END;
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, Gpu **told) {
+    pthread_mutex_lock(&lock);
+    int code = opened ? load() : UNINITIALIZED, at = 0;
+    while (!code && at < n_gpus && strcmp(gpus[at].uuid, uuid)) at++;
+    if (!code && at == n_gpus) code = NOT_FOUND;
+    if (!code) code = refusal(&gpus[at], "nvmlDeviceGetHandleByUUID");
+    if (!code) *told = &gpus[at];
+    END;
+}
+
+int nvmlDeviceGetName(Gpu *gpu, char *told, unsigned size) {
+    BEGIN(gpu, "nvmlDeviceGetName");
+    if (!code) snprintf(told, size, "%s", gpu->name);
+    END;
+}
+
+int nvmlDeviceGetUUID(Gpu *gpu, char *told, unsigned size) {
+    BEGIN(gpu, "nvmlDeviceGetUUID");
+    if (!code) snprintf(told, size, "%s", gpu->uuid);
+    END;
+}
+
+int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *told) {
+    BEGIN(gpu, "nvmlDeviceGetUtilizationRates");
+    double value = 0;
+    if (!code && !value_of(gpu, "utilization", &value)) code = NOT_SUPPORTED;
+    if (!code) told->gpu = told->memory = (unsigned)value;
+    END;
+}
+
+int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *told) {
+    BEGIN(gpu, "nvmlDeviceGetMemoryInfo");
+    double total = 0, used = 0, reserved = 0;
+    value_of(gpu, "memory", &total);
+    value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
+    if (!code) {
+        told->total = total, told->used = used + reserved;
+        told->free = told->total - told->used;
+    }
+    END;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(Gpu *gpu, MemoryV2 *told) {
+    BEGIN(gpu, "nvmlDeviceGetMemoryInfo_v2");
+    double total = 0, used = 0, reserved = 0;
+    value_of(gpu, "memory", &total);
+    value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
+    if (!code) {
+        told->total = total, told->used = used, told->reserved = reserved;
+        told->free = told->total - told->used - told->reserved;
+    }
+    END;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, ProcessInfo *told) {
+    BEGIN(gpu, "nvmlDeviceGetComputeRunningProcesses_v3");
+    unsigned room = *count;
+    if (!code) *count = gpu->n_processes;
+    if (!code && room < *count) code = INSUFFICIENT_SIZE;
+    for (unsigned i = 0; !code && told && i < *count; i++)
+        told[i] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, -1u, -1u};
+    END;
+}
