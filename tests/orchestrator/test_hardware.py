@@ -9,7 +9,8 @@ import pynvml
 import pytest
 
 from orchestrator import hardware
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware, probing
+from orchestrator.hardware.gpus import GpuProbe
 
 
 def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:
@@ -63,7 +64,7 @@ def test_only_visible_gpus_are_probed(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, left: list[int]
 ) -> None:
     found = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **each) for each in TWO)  # type: ignore[arg-type]
-    monkeypatch.setattr(hardware, "_probe_gpus", lambda: (found, "580.1"))
+    monkeypatch.setattr(probing, "probe_gpus", lambda root: GpuProbe(found, driver="580.1"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -85,7 +86,7 @@ def test_a_gpu_that_fell_off_the_bus_is_left_out(monkeypatch: pytest.MonkeyPatch
         "nvmlDeviceGetHandleByIndex": handle,
         "nvmlDeviceGetName": lambda handle: "NVIDIA T4",
         "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}",
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=16 << 30),
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=16 << 30, used=0),
     }
     for name, double in doubles.items():
         monkeypatch.setattr(pynvml, name, double)
@@ -94,6 +95,7 @@ def test_a_gpu_that_fell_off_the_bus_is_left_out(monkeypatch: pytest.MonkeyPatch
     assert [each.index for each in found.gpus] == [0, 2]
     assert found.gpus[0] == Gpu(0, "NVIDIA T4", "GPU-0", 16_384)
     assert found.driver == "580.1"
+    assert found.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
 
 
 def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> None:
@@ -142,5 +144,5 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     cpu, accelerated = classify([mixed, like])
     assert [node.id for node in cpu.nodes] == ["a"]
     assert [node.id for node in accelerated.nodes] == ["b"]
-    text = describe_hardware([cpu])
+    text = " ".join(describe_hardware([cpu]).split())
     assert "no GPU class: host has unlike GPUs (NVIDIA H200, NVIDIA T4)" in text

@@ -1,0 +1,28 @@
+"""What nodes are made of: probe one node, and group equal ones into hardware classes.
+
+A probe reads the operating system and NVML; it imports no framework and never raises because
+a GPU or its driver is missing.
+"""
+
+from __future__ import annotations
+
+from orchestrator.hardware.classes import HardwareClass, classify, why_no_gpu_class
+from orchestrator.hardware.gpus import visible_gpus
+from orchestrator.hardware.json_object import hardware_json
+from orchestrator.hardware.probing import probe
+from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
+from orchestrator.hardware.text import describe_hardware
+
+__all__ = [
+    "Gpu",
+    "HardwareClass",
+    "Node",
+    "NodeProfile",
+    "classify",
+    "counted",
+    "describe_hardware",
+    "hardware_json",
+    "probe",
+    "visible_gpus",
+    "why_no_gpu_class",
+]

@@ -1,0 +1,160 @@
+"""A node's processors, as Linux tells of them in `/proc` and `/sys`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from orchestrator.hardware.files import number_of, numbered, text_of
+from orchestrator.hardware.profile import Cache, Cpu, NumaNode
+
+CpuInfo = Mapping[str, str]
+
+_VECTORS = {
+    "sse4_2": "SSE4.2",
+    "avx": "AVX",
+    "avx2": "AVX2",
+    "fma": "FMA",
+    "avx_vnni": "AVX-VNNI",
+    "avx512f": "AVX-512",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx512_bf16": "AVX-512 BF16",
+    "avx512_fp16": "AVX-512 FP16",
+    "amx_tile": "AMX",
+    "amx_int8": "AMX INT8",
+    "amx_bf16": "AMX BF16",
+    "amx_fp16": "AMX FP16",
+    "neon": "NEON",
+    "asimd": "NEON",
+    "bf16": "NEON BF16",
+    "i8mm": "NEON I8MM",
+    "sve": "SVE",
+    "sve2": "SVE2",
+    "svebf16": "SVE BF16",
+    "sme": "SME",
+    "sme2": "SME2",
+}
+"""Linux' flag -> what people call it."""
+
+_ARM = {
+    "0x41": {
+        "0xd07": "Cortex-A57",
+        "0xd08": "Cortex-A72",
+        "0xd0b": "Cortex-A76",
+        "0xd0c": "Neoverse-N1",
+        "0xd40": "Neoverse-V1",
+        "0xd49": "Neoverse-N2",
+        "0xd4f": "Neoverse-V2",
+        "0xd84": "Neoverse-V3",
+        "0xd8e": "Neoverse-N3",
+    },
+    "0x46": {"0x001": "A64FX"},
+    "0x48": {"0xd01": "Kunpeng 920"},
+    "0xc0": {"0xac3": "AmpereOne", "0xac4": "AmpereOne A"},
+}
+"""Implementer -> part -> name, of server cores: 64-bit ARM tells no model's name."""
+
+_SIZE = re.compile(r"(\d+)\s*([KMG]?)")
+_KIB = {"": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
+
+
+def read_cpuinfo(root: Path) -> CpuInfo:
+    """What `/proc/cpuinfo` says of the first processor, and of the machine where it does."""
+    found: dict[str, str] = {}
+    for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if value.strip():
+            found.setdefault(key.strip(), " ".join(value.split()))
+    return found
+
+
+def cpu_model(info: CpuInfo) -> str | None:
+    """`AMD EPYC 9654 96-Core Processor`, `Neoverse-V1`; None where nothing tells it."""
+    if "model name" in info or "Model" in info:
+        return info.get("model name") or info["Model"]
+    implementer, part = info.get("CPU implementer"), info.get("CPU part")
+    if implementer is None or part is None:
+        return None
+    named = _ARM.get(implementer.lower(), {}).get(part.lower())
+    return named or f"ARM implementer {implementer} part {part}"
+
+
+def read_cpu(root: Path, info: CpuInfo) -> Cpu:
+    """The processors of the machine.
+
+    Args:
+        root: the folder that holds `proc` and `sys`.
+        info: what `read_cpuinfo` returned for it.
+    """
+    sockets, cores, logical = _topology(root, info)
+    flags = (info.get("flags") or info.get("Features") or "").split()
+    return Cpu(
+        signature=_signature(info),
+        sockets=sockets,
+        cores=cores,
+        logical_cpus=logical,
+        vectors=tuple(dict.fromkeys(_VECTORS[flag] for flag in _VECTORS if flag in flags)),
+        caches=_caches(root),
+        numa=_numa(root),
+    )
+
+
+def _signature(info: CpuInfo) -> str | None:
+    """Whatever of vendor, family, model and stepping is told: `AuthenticAMD 25/17/1`."""
+    x86 = [info.get(key) for key in ("cpu family", "model", "stepping")]
+    arm = [info.get(key) for key in ("CPU part", "CPU variant", "CPU revision")]
+    vendor = info.get("vendor_id") or info.get("CPU implementer")
+    numbers = "/".join(each for each in (x86 if any(x86) else arm) if each)
+    return " ".join(filter(None, [vendor, numbers])) or None
+
+
+def _topology(root: Path, info: CpuInfo) -> tuple[int | None, int | None, int | None]:
+    """Sockets, cores and logical CPUs of the machine: those that are online."""
+    processors = (text_of(root / "proc/cpuinfo") or "").split("\n\n")
+    listed = sum(block.startswith("processor") for block in processors)
+    online = [
+        each / "topology"
+        for each in numbered(root / "sys/devices/system/cpu", "cpu")
+        if (each / "topology").is_dir()
+    ]
+    packages = {number_of(each / "physical_package_id") for each in online} - {None, -1}
+    cores = {
+        text_of(each / "core_cpus_list") or text_of(each / "thread_siblings_list")
+        for each in online
+    }
+    if online and None not in cores:
+        return len(packages) or None, len(cores), len(online)
+    sockets = int(info["siblings"]) if info.get("siblings", "").isdigit() else 0
+    each = int(info["cpu cores"]) if info.get("cpu cores", "").isdigit() else 0
+    if not listed or not sockets or not each:
+        return None, None, listed or None
+    count = max(1, listed // sockets)
+    return count, count * each, listed
+
+
+def _caches(root: Path) -> tuple[Cache, ...]:
+    """L1d, L2, L3, …: CPUs that share one are counted as one."""
+    seen: set[tuple[str, int, str]] = set()
+    for cpu in numbered(root / "sys/devices/system/cpu", "cpu"):
+        for index in numbered(cpu / "cache", "index"):
+            level, kind = text_of(index / "level"), text_of(index / "type")
+            size = _SIZE.match(text_of(index / "size") or "")
+            if level is None or size is None or kind == "Instruction":
+                continue
+            kib = round(int(size[1]) * _KIB[size[2]])
+            name = f"L{level}d" if kind == "Data" else f"L{level}"
+            if kib:
+                seen.add((name, kib, text_of(index / "shared_cpu_list") or cpu.name))
+    counts = Counter((name, kib) for name, kib, _ in seen)
+    return tuple(Cache(name, kib, count) for (name, kib), count in sorted(counts.items()))
+
+
+def _numa(root: Path) -> tuple[NumaNode, ...]:
+    found = []
+    for node in numbered(root / "sys/devices/system/node", "node"):
+        total = re.search(r"MemTotal:\s+(\d+) kB", text_of(node / "meminfo") or "")
+        memory_mib = int(total[1]) // 1024 if total else None
+        found.append(NumaNode(text_of(node / "cpulist") or "", memory_mib))
+    return tuple(found)

@@ -1,0 +1,58 @@
+"""Hardware classes as one versioned object; `schema.json` beside this file is its JSON Schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
+from orchestrator.hardware.peak import Peak
+from orchestrator.hardware.profile import Node
+
+FORMAT, VERSION = "rnnsweep-hardware", 2
+
+
+def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
+    """Hardware classes, their nodes and their measured peaks."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "classes": [
+            {
+                "name": each.name,
+                "slug": each.slug,
+                "device": each.device,
+                "unlike": list(each.unlike),
+                "nodes": [_node(node) for node in each.nodes],
+                "peaks": [_peak(peak) for peak in peaks if peak.hardware == each.name],
+            }
+            for each in classes
+        ],
+    }
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the object."""
+    text = Path(__file__).with_name("schema.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def _node(node: Node) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "cpus_given": node.cpus,
+        "gpus_given": node.gpus,
+        "labels": dict(node.labels),
+        "why_no_gpu_class": why_no_gpu_class(node),
+        **dataclasses.asdict(node.profile),
+        "packages": dict(node.profile.packages),
+    }
+
+
+def _peak(peak: Peak) -> dict[str, Any]:
+    body = dataclasses.asdict(peak)
+    del body["hardware"]  # the class that it stands in
+    return body

@@ -1,0 +1,79 @@
+"""Probe the node that this process runs on; nothing here imports a framework, or ever raises
+because a GPU, its driver or a file is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from orchestrator.hardware.cpu import cpu_model, read_cpu, read_cpuinfo
+from orchestrator.hardware.gpus import probe_gpus, visible_gpus
+from orchestrator.hardware.machine import read_machine
+from orchestrator.hardware.profile import NodeProfile
+from workloads.cgroups import read_limits
+from workloads.cpus import usable_cpus
+
+_ROOT = Path("/")
+
+PACKAGES = (
+    "rnnsweep",
+    "keras",
+    "tensorflow",
+    "jax",
+    "jaxlib",
+    "torch",
+    "numpy",
+    "nvidia-cuda-runtime-cu12",
+    "nvidia-cuda-runtime",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+)
+"""What a time may depend on, as far as it comes as a package."""
+
+
+def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
+    """Profile the node that this process runs on.
+
+    Args:
+        every_gpu: the node's GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
+            process. For a task of Ray's, to which Ray itself shows no GPU.
+        root: the folder that holds `proc` and `sys`.
+    """
+    found, info = probe_gpus(root), read_cpuinfo(root)
+    gpus = found.gpus
+    if not every_gpu:
+        gpus = visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return NodeProfile(
+        hostname=platform.node(),
+        cpu_model=cpu_model(info) or platform.processor() or platform.machine(),
+        cpus=usable_cpus(root),
+        memory_mib=psutil.virtual_memory().total >> 20,
+        gpus=gpus,
+        driver=found.driver,
+        system=platform.platform(),
+        python=platform.python_version(),
+        cuda=found.cuda,
+        cpu=read_cpu(root, info),
+        limits=read_limits(root),
+        machine=read_machine(root, info),
+        gpu_faults=found.faults,
+        no_nvml=found.no_nvml,
+        packages=installed(),
+    )
+
+
+def installed() -> Mapping[str, str]:
+    """Versions of the packages that are installed, without importing them."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,148 @@
+"""What a node is made of, as plain data. What could not be read is None or absent, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workloads.cgroups import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """One level of a CPU's caches (`L1d`, `L2`, `L3`): so many of that size each."""
+
+    level: str
+    kib: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NumaNode:
+    """Memory and the CPUs next to it (`0-31,64-95`; none beside memory on a bus of its own)."""
+
+    cpus: str
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The machine's processors, whatever part of them this process may use.
+
+    `signature` is vendor, family, model and stepping: what tells two CPUs apart whose model name
+    is the same. `vectors` are names of vector extensions such as `AVX2` or `AVX-512 BF16`.
+    """
+
+    signature: str | None = None
+    sockets: int | None = None
+    cores: int | None = None
+    logical_cpus: int | None = None
+    vectors: tuple[str, ...] = ()
+    caches: tuple[Cache, ...] = ()
+    numa: tuple[NumaNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Whether the node is a virtual machine, of which hypervisor, and what its maker calls it."""
+
+    virtual: bool | None = None
+    hypervisor: str | None = None
+    product: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One NVIDIA GPU, as NVML names it.
+
+    `pcie_generation` and `pcie_lanes` are the most that its link can; `pcie_lanes_now` are fewer
+    where a slot or a riser gives less. `mig` is True where it is cut into parts.
+    """
+
+    index: int
+    name: str
+    uuid: str
+    memory_mib: int | None
+    compute_capability: str | None = None
+    power_limit_w: float | None = None
+    max_sm_clock_mhz: float | None = None
+    max_memory_clock_mhz: float | None = None
+    ecc: bool | None = None
+    mig: bool | None = None
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    pcie_lanes_now: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProfile:
+    """One node. `cpus` are those this process may use: CPU affinity and the cgroup's quota.
+
+    Args:
+        memory_mib: of the machine; a cgroup may allow less of it (`usable_memory_mib`).
+        gpus: those that answer.
+        driver: NVIDIA's driver; `cuda` is the newest CUDA that it can run.
+        limits: of the cgroup.
+        gpu_faults: a sentence for each GPU that does not answer, or for the whole driver.
+        no_nvml: why there is no NVML to ask; None where it answers, or should.
+        packages: versions of what the measurements depend on, by package.
+    """
+
+    hostname: str
+    cpu_model: str
+    cpus: int
+    memory_mib: int
+    gpus: tuple[Gpu, ...]
+    driver: str | None
+    system: str
+    python: str
+    cuda: str | None = None
+    cpu: Cpu = field(default_factory=Cpu)
+    limits: Limits = field(default_factory=Limits)
+    machine: Machine = field(default_factory=Machine)
+    gpu_faults: tuple[str, ...] = ()
+    no_nvml: str | None = None
+    packages: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def usable_memory_mib(self) -> int:
+        """The machine's memory, or what its cgroup allows of it."""
+        allowed = self.limits.memory_mib
+        return self.memory_mib if allowed is None else min(self.memory_mib, allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster: Ray's id for it (empty before Ray is started) and its profile.
+
+    `cpus` and `gpu_limit` are what the scheduler has to give there, which may be less than the
+    node has; without a `gpu_limit` it gives every GPU of the profile. `labels` are Ray's own and
+    its user's (`ray.io/accelerator-type`, …), empty before Ray is started.
+    """
+
+    id: str
+    profile: NodeProfile
+    cpus: int
+    gpu_limit: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs can be in use there at once."""
+        found = len(self.profile.gpus)
+        return found if self.gpu_limit is None else min(found, self.gpu_limit)
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """The kinds of GPU that a trial may be given there."""
+        return tuple(sorted({gpu.name for gpu in self.profile.gpus})) if self.gpus else ()
+
+    @property
+    def host(self) -> str:
+        """The name of the node's CPU class."""
+        return f"{self.profile.cpu_model}, {counted(self.profile.cpus, 'CPU')}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 CPU`, `2 CPUs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,256 @@
+"""Hardware classes for a person: what there is, what it can, and what does not answer."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence, Set
+
+from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
+from orchestrator.hardware.peak import Peak, Rate
+from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
+
+_LABEL = 12
+_FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
+_NONE_LEFT = "NVML answers, and has none for this process (is CUDA_VISIBLE_DEVICES set?)"
+_HIDDEN_LABELS = ("ray.io/node-id",)
+
+
+def describe_hardware(
+    classes: Iterable[HardwareClass], peaks: Sequence[Peak] = (), width: int = 100
+) -> str:
+    """Hardware classes and their nodes in lines of at most `width` characters (at least 60).
+
+    Nodes that are equal in all that is told are told of once.
+    """
+    lines: list[str] = []
+    found = list(classes)
+    told: set[Node] = set()
+    for each in found:
+        measured = [peak for peak in peaks if peak.hardware == each.name]
+        lines += [*_class(each, measured, told, width), ""]
+        told |= set(each.nodes)
+    lines += _without_gpus(found, width)
+    return "\n".join(lines).rstrip("\n")
+
+
+def _class(
+    hardware: HardwareClass, peaks: Sequence[Peak], told: Set[Node], width: int
+) -> Iterator[str]:
+    yield from _wrapped(hardware.name, width)
+    slots = sum(node.gpus for node in hardware.nodes)
+    gpus = f", {counted(slots, 'GPU')}" if hardware.device == "gpu" else ""
+    nodes = counted(len(hardware.nodes), "node")
+    yield from _wrapped(f"{hardware.device}, {nodes}{gpus}; slug {hardware.slug}", width, "  ")
+    groups: dict[tuple[tuple[str, str], ...], list[Node]] = {}
+    for node in hardware.nodes:
+        details = _shortly(node) if node in told else _details(node, hardware)
+        groups.setdefault(tuple(details), []).append(node)
+    for rows, alike in groups.items():
+        yield from _wrapped(", ".join(_name(node) for node in alike), width, "  ")
+        for label, text in rows:
+            yield from _row(label, text, width, "    ")
+    for label, text in _peaks(peaks):
+        yield from _row(label, text, width, "  ")
+    for difference in hardware.unlike:
+        yield from _wrapped(f"! its nodes are not alike in {difference}", width, "  ")
+
+
+def _name(node: Node) -> str:
+    return f"{node.profile.hostname} ({node.id[:8]})" if node.id else node.profile.hostname
+
+
+def _details(node: Node, hardware: HardwareClass) -> Iterator[tuple[str, str]]:
+    profile = node.profile
+    yield "for trials", _given(node)
+    yield "processor", _processor(profile)
+    if profile.cpu.vectors:
+        yield "vectors", _families(profile.cpu.vectors)
+    if caches := ", ".join(
+        f"{each.level} {_size(each.kib)}" + (f" × {each.count}" if each.count > 1 else "")
+        for each in profile.cpu.caches
+    ):
+        yield "caches", caches
+    yield "memory", _memory(profile)
+    yield "limits", _limits(profile)
+    yield "machine", _machine(profile)
+    reason = why_no_gpu_class(node)
+    if hardware.device == "gpu" or reason:
+        yield from _gpus(profile)
+    for fault in profile.gpu_faults:
+        yield "! GPU", fault
+    if reason:
+        yield "! no class", f"no GPU class: {reason}"
+    yield "software", _software(profile)
+    labels = [f"{k}={v}" for k, v in sorted(node.labels.items()) if k not in _HIDDEN_LABELS]
+    if labels:
+        yield "Ray labels", ", ".join(labels)
+
+
+def _shortly(node: Node) -> Iterator[tuple[str, str]]:
+    """What a node that an earlier class has told of has beside."""
+    yield "for trials", _given(node)
+    yield from _gpus(node.profile)
+
+
+def _given(node: Node) -> str:
+    gpus = f", {counted(node.gpus, 'GPU')}" if node.profile.gpus else ""
+    return f"{counted(node.cpus, 'CPU')}{gpus}, {_size(node.profile.usable_memory_mib * 1024)}"
+
+
+def _processor(profile: NodeProfile) -> str:
+    cpu = profile.cpu
+    parts = []
+    if cpu.sockets:
+        parts.append(counted(cpu.sockets, "socket"))
+    if cpu.cores:
+        parts.append(counted(cpu.cores, "core"))
+    if cpu.logical_cpus:
+        parts.append(counted(cpu.logical_cpus, "thread"))
+    if cpu.signature:
+        parts.append(cpu.signature)
+    return ", ".join(parts) or "untold"
+
+
+def _families(vectors: Sequence[str]) -> str:
+    """`AVX2, AVX-512 (VNNI, BF16)` of `AVX2`, `AVX-512`, `AVX-512 VNNI`, `AVX-512 BF16`."""
+    families: dict[str, list[str]] = {}
+    for each in vectors:
+        family, _, member = each.partition(" ")
+        families.setdefault(family, [])
+        if member:
+            families[family].append(member)
+    return ", ".join(
+        f"{family} ({', '.join(members)})" if members else family
+        for family, members in families.items()
+    )
+
+
+def _memory(profile: NodeProfile) -> str:
+    parts = [_size(profile.memory_mib * 1024)]
+    if numa := profile.cpu.numa:
+        sizes = [_size(each.memory_mib * 1024) for each in numa if each.memory_mib]
+        each = f" ({', '.join(dict.fromkeys(sizes))} each)" if len(set(sizes)) == 1 else ""
+        unlike = f" ({', '.join(sizes)})" if len(set(sizes)) > 1 else ""
+        parts.append(counted(len(numa), "NUMA node") + (each if len(numa) > 1 else "") + unlike)
+    return ", ".join(parts)
+
+
+def _limits(profile: NodeProfile) -> str:
+    limits, logical = profile.limits, profile.cpu.logical_cpus
+    parts = []
+    if limits.cpus is not None:
+        parts.append(f"{limits.cpus:g} CPUs' time")
+    if limits.memory_mib is not None:
+        parts.append(f"{_size(limits.memory_mib * 1024)} memory")
+    if parts:
+        parts = [f"{', '.join(parts)} (cgroup v{limits.version})"]
+    quota = None if limits.cpus is None else max(1, int(limits.cpus))
+    if logical is not None and profile.cpus < logical and profile.cpus != quota:
+        parts.append(f"{profile.cpus} of {logical} CPUs by affinity")
+    if not parts:
+        return "none" if limits.version is None else f"none (cgroup v{limits.version})"
+    return "; ".join(parts)
+
+
+def _machine(profile: NodeProfile) -> str:
+    machine = profile.machine
+    kind = {
+        True: f"virtual ({machine.hypervisor or 'hypervisor not told'})",
+        False: "no sign of a hypervisor",
+        None: "virtual or not: not told",
+    }[machine.virtual]
+    return f"{kind}, {machine.product}" if machine.product else kind
+
+
+def _gpus(profile: NodeProfile) -> Iterator[tuple[str, str]]:
+    for gpu in profile.gpus:
+        yield f"GPU {gpu.index}", ", ".join(_gpu(gpu))
+    if profile.driver:
+        runs = f", runs CUDA up to {profile.cuda}" if profile.cuda else ""
+        yield "driver", f"NVIDIA {profile.driver}{runs}"
+
+
+def _gpu(gpu: Gpu) -> Iterator[str]:
+    yield gpu.name
+    if gpu.memory_mib is not None:
+        yield _size(gpu.memory_mib * 1024)
+    if gpu.compute_capability:
+        yield f"compute capability {gpu.compute_capability}"
+    if gpu.power_limit_w is not None:
+        yield f"limit {gpu.power_limit_w:.0f} W"
+    clocks = {"SM": gpu.max_sm_clock_mhz, "memory": gpu.max_memory_clock_mhz}
+    if told := [f"{name} {mhz:.0f} MHz" for name, mhz in clocks.items() if mhz is not None]:
+        yield f"up to {', '.join(told)}"
+    if gpu.ecc is not None:
+        yield f"ECC {'on' if gpu.ecc else 'off'}"
+    if gpu.mig is not None:
+        yield f"MIG {'on' if gpu.mig else 'off'}"
+    if gpu.pcie_generation is not None and gpu.pcie_lanes is not None:
+        fewer = gpu.pcie_lanes_now is not None and gpu.pcie_lanes_now < gpu.pcie_lanes
+        now = f" (now ×{gpu.pcie_lanes_now})" if fewer else ""
+        yield f"PCIe {gpu.pcie_generation} ×{gpu.pcie_lanes}{now}"
+
+
+def _software(profile: NodeProfile) -> str:
+    frameworks = [f"{n} {profile.packages[n]}" for n in _FRAMEWORKS if n in profile.packages]
+    return ", ".join([*frameworks, f"Python {profile.python}", profile.system])
+
+
+def _peaks(peaks: Sequence[Peak]) -> Iterator[tuple[str, str]]:
+    for peak in peaks:
+        text = f"{peak.precision} product {_rate(peak.flops_per_s, 'FLOP/s')}"
+        if peak.bytes_per_s:
+            text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
+        yield f"{peak.backend}", f"{text}; on {peak.node}, {peak.at[:10]}"
+
+
+def _rate(rate: Rate, unit: str) -> str:
+    """`212 GFLOP/s (198–220)`: the median, and the rounds from the slowest to the fastest."""
+    scale, prefix = next(
+        (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s
+    )
+    median, low, high = (f"{each / scale:.3g}" for each in (rate.median, rate.low, rate.high))
+    return f"{median} {prefix}{unit} ({low}–{high})"
+
+
+def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]:
+    """What to know where there is no GPU at all."""
+    if any(each.device == "gpu" for each in classes):
+        return
+    nodes = {node.profile.hostname: node.profile for each in classes for node in each.nodes}
+    reasons: dict[str, list[str]] = {}
+    for host, profile in nodes.items():
+        if profile.gpus or profile.gpu_faults:
+            continue
+        reason = (
+            profile.no_nvml
+            or "NVML answers, and has none for this process (is CUDA_VISIBLE_DEVICES set?)"
+        )
+        reasons.setdefault(reason, []).append(host)
+    for reason, hosts in reasons.items():
+        where = f" on {', '.join(hosts)}" if len(nodes) > 1 else ""
+        yield from _wrapped(f"no GPU{where}: {reason}", width)
+
+
+def _size(kib: float) -> str:
+    """`48 KiB`, `1.5 MiB`, `23.5 GiB`."""
+    if kib < 1024:
+        return f"{kib:.0f} KiB"
+    if kib < 1024**2:
+        return f"{kib / 1024:.3g} MiB"
+    return f"{kib / 1024**2:.{0 if kib >= 100 * 1024**2 else 1}f} GiB"
+
+
+def _row(label: str, text: str, width: int, indent: str) -> list[str]:
+    first = f"{indent}{label:<{_LABEL}} "
+    return _wrapped(text, width, first, " " * len(first))
+
+
+def _wrapped(text: str, width: int, first: str = "", rest: str = "    ") -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 60),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+    )
