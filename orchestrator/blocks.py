@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.objectives import arms_read, block_value
-from orchestrator.placement import Lane, LaneGroup
+from orchestrator.placement import Lane, LaneGroup, lanes_of
 from orchestrator.plan import Plan
 from orchestrator.spec import Objective
 from orchestrator.trial import (
@@ -58,7 +58,7 @@ class Issue:
 class _Queue:
     """A lane at work: what it was handed and has not finished, and what it runs next."""
 
-    group: LaneGroup
+    groups: tuple[LaneGroup, ...]
     lane: Lane
     waiting: deque[Trial] = field(default_factory=deque)
     out: int = 0
@@ -92,7 +92,10 @@ class Blocks:
         self._source = source
         self._open_limit = open_limit
         self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
-        self._queues = [_Queue(group, lane) for group in groups for lane in group.lanes]
+        self._queues = [
+            _Queue(tuple(group for group in groups if lane in group.lanes), lane)
+            for lane in lanes_of(groups)
+        ]
         self._groups = tuple(groups)
         self._blocks: dict[int, tuple[Trial, ...]] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
@@ -162,15 +165,21 @@ class Blocks:
 
     def _refill(self, queue: _Queue) -> Block | None:
         """Give an idle lane the oldest block that its hardware has not run, or a new one."""
-        for units in self._units.values():
-            if queue.group in units:
-                queue.waiting.extend(units.pop(queue.group))
+        for index, units in self._units.items():
+            if not units.keys().isdisjoint(queue.groups):
+                self._take(queue, index)
                 return None
         block = self._suggest()
         if block is not None:
             self._admit(block)
-            queue.waiting.extend(self._units[block.index].pop(queue.group, ()))
+            self._take(queue, block.index)
         return block
+
+    def _take(self, queue: _Queue, index: int) -> None:
+        """Put all of a block that a lane can run into its queue, in the block's order."""
+        units = self._units[index]
+        taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
+        queue.waiting.extend(trial for trial in self._blocks[index] if trial.key in taken)
 
     def _suggest(self) -> Block | None:
         index = self._next_index()

@@ -2,31 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from orchestrator.hardware import HardwareClass, counted, why_no_gpu_class
+from orchestrator.hardware import HardwareClass, Node, counted, why_no_gpu_class
+from orchestrator.labels import carries, shown
 from orchestrator.selector import gpu_class, selects
-from orchestrator.spec import SweepSpec
+from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import activation, example
 from orchestrator.trial import Config, ConfigValue
 from workloads import implementations, registry
 from workloads.eligibility import ineligible
 from workloads.registry import Workload
 
+_NODE_ID = "ray.io/node-id"
 
-def why_absent(selector: str, hardware: Sequence[HardwareClass]) -> str:
-    """Why nothing of `hardware` is what a spec's selector asks for."""
-    nodes = [node for each in hardware for node in each.nodes]
-    seen = len({node.profile.hostname for node in nodes})
+
+def meant(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> list[HardwareClass]:
+    """The classes that an entry of a spec means, each with those of its nodes that have its labels.
+
+    Without a class it means one device of each node: its GPUs, or its CPU where it has none.
+    """
+    found: list[HardwareClass] = []
+    with_gpus = {node.id for each in hardware if each.device == "gpu" for node in each.nodes}
+    for each in hardware:
+        if entry.selector is not None and not each.matches(entry.selector):
+            continue
+        aside = with_gpus if entry.selector is None and each.device == "cpu" else frozenset[str]()
+        nodes = tuple(
+            node
+            for node in each.nodes
+            if node.id not in aside and carries(node.labels, entry.labels)
+        )
+        if nodes:
+            found.append(each if nodes == each.nodes else replace(each, nodes=nodes))
+    return found
+
+
+def why_absent(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
+    """Why nothing of `hardware` is what a spec's entry asks for."""
+    nodes = {node.id: node for each in hardware for node in each.nodes}
+    labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
+    if not labelled:
+        return f"no node has the labels {shown(entry.labels)}; {_labels_present(nodes.values())}"
+    if entry.selector is None:
+        return _why_no_gpu(labelled, lambda _: True) or "no node of these labels takes trials"
+    selector = entry.selector
+    if why := _why_no_gpu(labelled, lambda name: selects(selector, name)):
+        return why
+    if selector == "gpu":
+        where = counted(len({node.profile.hostname for node in labelled}), "node")
+        return f"no NVIDIA GPU found on {where} (asked through NVML)"
+    present = ", ".join(repr(each.name) for each in hardware)
+    if entry.labels and any(each.matches(selector) for each in hardware):
+        return f"no node of this class has the labels {shown(entry.labels)}"
+    return f"no node is of this class; present: {present}"
+
+
+def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[str], bool]) -> str | None:
+    """Why GPUs of these nodes that an entry wants form no class."""
     for node in nodes:
         unusable = {gpu_class(gpu.name, node.host) for gpu in node.profile.gpus}
-        if any(selects(selector, name) for name in unusable) and (why := why_no_gpu_class(node)):
+        if any(wanted(name) for name in unusable) and (why := why_no_gpu_class(node)):
             return why
-    if selector == "gpu":
-        return f"no NVIDIA GPU found on {counted(seen, 'node')} (asked through NVML)"
-    present = ", ".join(repr(each.name) for each in hardware)
-    return f"no node is of this class; present: {present}"
+    return None
+
+
+def _labels_present(nodes: Iterable[Node]) -> str:
+    """The labels of the nodes, but for Ray's id of each."""
+    found = sorted({f"{k}={v}" for n in nodes for k, v in n.labels.items() if k != _NODE_ID})
+    return f"present: {', '.join(found)}" if found else "none has any"
+
+
+def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
+    """Why a class cannot be used as an entry says, on each of its nodes; None if it can."""
+    smallest = min(node.cpus for node in hardware.nodes)
+    has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
+    if entry.cpus is not None and hardware.device == "cpu":
+        return "cpus: a CPU arm takes its whole node; threads says how much of it is used"
+    if entry.cpus is not None and entry.cpus > smallest:
+        return f"cpus: {entry.cpus} for a trial, but {has}"
+    if entry.threads is not None and entry.threads > smallest:
+        return f"threads: {entry.threads} for a trial, but {has}"
+    return None
 
 
 def why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:

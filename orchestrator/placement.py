@@ -6,12 +6,14 @@ unlike shapes in arbitrary order, and an arm's place in its block's random order
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.hardware import HardwareClass, Node
-from orchestrator.plan import Plan
+from orchestrator.hardware import Node
+from orchestrator.plan import Plan, PlannedArm
+from orchestrator.selector import Usage, device_of, usage_of
+from orchestrator.trial import Arm
 
 if TYPE_CHECKING:
     from ray.tune import PlacementGroupFactory
@@ -31,10 +33,23 @@ class Lane:
         """What one trial reserves, in Ray's terms."""
         return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
 
+    def cpus_used(self, arm: Arm) -> int | None:
+        """How many CPUs the arm's trainer may keep busy here; None for all of the node's."""
+        usage = usage_of(arm.hardware)
+        if usage.threads is not None:
+            return usage.threads
+        if device_of(arm.hardware) == "cpu":
+            return None
+        share = _share(self.node, usage)
+        return share if share < self.node.cpus else None
+
 
 @dataclass(frozen=True, slots=True)
 class LaneGroup:
-    """Hardware classes that live on the same nodes, and a lane for each of these nodes."""
+    """Hardware (as arms name it) that stands on the same nodes, and a lane for each of these.
+
+    A node on which several such groups stand has one lane, which is in each of them.
+    """
 
     hardware: frozenset[str]
     lanes: tuple[Lane, ...]
@@ -47,19 +62,25 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     CPUs and one GPU. GPU arms alone run on all GPUs of a node at once, each with its share of
     the CPUs.
     """
-    by_nodes: dict[frozenset[str], list[HardwareClass]] = {}
+    nodes: dict[str, Node] = {}
+    arms: dict[str, list[PlannedArm]] = {}
+    hardware: dict[frozenset[str], dict[str, None]] = {}
     for planned in plan.possible:
+        for node in planned.hardware.nodes:
+            nodes.setdefault(node.id, node)
+            arms.setdefault(node.id, []).append(planned)
         key = frozenset(node.id for node in planned.hardware.nodes)
-        members = by_nodes.setdefault(key, [])
-        if planned.hardware not in members:
-            members.append(planned.hardware)
+        hardware.setdefault(key, {})[planned.arm.hardware] = None
+    lanes = {id_: _lane(node, arms[id_]) for id_, node in nodes.items()}
     return tuple(
-        LaneGroup(
-            frozenset(each.name for each in classes),
-            tuple(_lane(node, classes) for node in classes[0].nodes),
-        )
-        for classes in by_nodes.values()
+        LaneGroup(frozenset(names), tuple(lane for id_, lane in lanes.items() if id_ in key))
+        for key, names in hardware.items()
     )
+
+
+def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
+    """The lanes of some groups, each once."""
+    return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
 
 
 def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroupFactory:
@@ -70,11 +91,16 @@ def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroup
     return tune.PlacementGroupFactory([dict(bundle)], bundle_label_selector=[selector])
 
 
-def _lane(node: Node, classes: list[HardwareClass]) -> Lane:
-    devices = {each.device for each in classes}
-    if devices == {"cpu"}:
+def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
+    on_gpus = [planned for planned in arms if planned.hardware.device == "gpu"]
+    if not on_gpus:
         return Lane(node, node.cpus)
-    if "cpu" in devices:
+    if len(on_gpus) < len(arms):
         return Lane(node, node.cpus, gpus=1)
-    slots = min(node.gpus, node.cpus)  # each slot holds a CPU at least
-    return Lane(node, node.cpus // slots, gpus=1, slots=slots)
+    cpus = max(_share(node, planned.usage) for planned in on_gpus)
+    return Lane(node, cpus, gpus=1, slots=min(node.gpus, node.cpus // cpus))
+
+
+def _share(node: Node, usage: Usage) -> int:
+    """The CPUs of a GPU's trial: as many as it asks for, or the node's divided by its GPUs."""
+    return usage.cpus or node.cpus // min(node.gpus, node.cpus)  # a GPU has a CPU at least

@@ -5,22 +5,26 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.hardware import HardwareClass, counted
-from orchestrator.obstacles import why_absent, why_ineligible
-from orchestrator.selector import mathematics_of
+from orchestrator.obstacles import meant, why_absent, why_ineligible, why_unusable
+from orchestrator.selector import Usage, mathematics_of, used
 from orchestrator.spec import SweepSpec
 from orchestrator.trial import Arm, Block, Config, FinishedTrial, ImpossibleArm, canonical
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedArm:
-    """An arm that can run, and the hardware class that it runs on."""
+    """An arm that can run, the hardware class that it runs on, there and how.
+
+    The class has only those of its nodes that the spec's labels leave.
+    """
 
     arm: Arm
     hardware: HardwareClass
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +127,25 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
     """
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[Arm, ImpossibleArm] = {}
-    for selector in spec.arms.hardware:
-        classes = [each for each in hardware if each.matches(selector)]
+    for entry in spec.arms.hardware:
+        classes = meant(entry, hardware)
         for implementation in spec.arms.implementations:
-            if not classes:
-                arm = Arm(implementation, selector)
-                impossible[arm] = ImpossibleArm(arm, why_absent(selector, hardware))
+            asked = Arm(implementation, str(entry))
+            reasons = {} if classes else {"": why_absent(entry, hardware)}
             for each in classes:
-                reason = why_ineligible(spec, implementation, each)
-                if reason is None:
-                    arm = Arm(implementation, each.name)
-                    possible.setdefault(arm, PlannedArm(arm, each))
-                else:
-                    arm = Arm(implementation, selector)
+                reason = why_unusable(entry, each) or why_ineligible(spec, implementation, each)
+                if reason is not None:
+                    reasons[each.name] = reason
+                    continue
+                arm = Arm(implementation, used(each.name, entry.usage))
+                known = possible.get(arm)
+                where = each if known is None else _joined(known.hardware, each)
+                possible[arm] = PlannedArm(arm, where, entry.usage)
+            if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
+                impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
+            else:  # what holds for some of the classes only is told of these
+                for name, reason in reasons.items():
+                    arm = Arm(implementation, used(name, entry.usage))
                     impossible[arm] = ImpossibleArm(arm, reason)
     return Plan(
         tuple(possible.values()),
@@ -145,6 +155,13 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
         spec.search.listed,
         why_fresh=spec.why_fresh,
     )
+
+
+def _joined(one: HardwareClass, other: HardwareClass) -> HardwareClass:
+    """A class that two entries of the spec mean, on the nodes of either."""
+    ours = {node.id for node in one.nodes}
+    more = tuple(node for node in other.nodes if node.id not in ours)
+    return replace(one, nodes=(*one.nodes, *more))
 
 
 _NAMED = 3

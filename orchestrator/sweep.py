@@ -21,7 +21,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
 from orchestrator.journal import Journal, SessionEnded, SessionStarted
 from orchestrator.objectives import arms_read
-from orchestrator.placement import make_lanes
+from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import Plan, make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.recorder import Recorder
@@ -105,7 +105,7 @@ def run_sweep(
         stack.enter_context(folder.lock())
         nodes = cluster.this_machine()
         if options.address is not None:
-            nodes = _connect(stack, options.address, stop)
+            nodes = _connect(stack, options.address, spec, stop)
         plan = make_plan(spec, classify(nodes))
         expect_runnable(spec, plan)
 
@@ -131,11 +131,12 @@ def run_sweep(
             confirm(plan, missing)
             if options.address is None:
                 stop.check()
-                nodes = _connect(stack, None, stop)
+                nodes = _connect(stack, None, spec, stop)
                 plan = make_plan(spec, classify(nodes)).over(past)
             journal.append(_session_started(plan))
             with view(plan) as watcher:
-                start = _Start(spec, identity, plan, past, journal, recorder, watcher)
+                path = _python_path(options.address)
+                start = _Start(spec, identity, plan, past, journal, recorder, watcher, path)
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
         return _conclude(recorder, spec, identity, stopped)
@@ -152,10 +153,13 @@ class _Start:
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
+    python_path: tuple[str, ...]
 
 
-def _connect(stack: ExitStack, address: str | None, stop: StopSignal) -> tuple[Node, ...]:
-    nodes = stack.enter_context(cluster.connect(address))
+def _connect(
+    stack: ExitStack, address: str | None, spec: SweepSpec, stop: StopSignal
+) -> tuple[Node, ...]:
+    nodes = stack.enter_context(cluster.connect(address, spec.workload))
     stop.listen()
     return nodes
 
@@ -212,7 +216,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
     groups = make_lanes(start.plan)
-    lanes = [lane for group in groups for lane in group.lanes]
+    lanes = lanes_of(groups)
     blocks = Blocks(
         start.identity,
         start.plan,
@@ -242,7 +246,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     try:
         with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
             folder = Path(scratch)
-            run_trials(session, lanes, folder=folder, python_path=_python_path(), check=check)
+            run_trials(session, lanes, folder=folder, python_path=start.python_path, check=check)
     except Stopped as stopped:
         return stopped
     return None
@@ -331,6 +335,9 @@ def _conclude(
     return Ended(record, stopped, recorder.refused)
 
 
-def _python_path() -> tuple[str, ...]:
-    """Where users' own workloads are found: as in `python -m`, the current folder."""
-    return (str(Path.cwd()),)
+def _python_path(address: str | None) -> tuple[str, ...]:
+    """Where users' own workloads are found: as in `python -m`, the current folder.
+
+    On a cluster, beside our own code, which has come with them (`orchestrator.shipment`).
+    """
+    return (str(Path.cwd()),) if address is None else ()

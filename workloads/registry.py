@@ -38,7 +38,9 @@ class Workload:
     beforehand.
 
     `data_settings` are the settings that decide the data, and so its digest: they are the same
-    in all trials of a sweep. `metrics` are those that a trial may end with: what the workload
+    in all trials of a sweep. `work_settings` say how much of the same work a trial does: an arm
+    on slow hardware may do less of it, and its times per step and sample compare all the same.
+    `metrics` are those that a trial may end with: what the workload
     itself returns, the seconds of its phases, and its trainer's memory.
     """
 
@@ -47,6 +49,7 @@ class Workload:
     summary: str
     settings_model: type[StackSettings] | None = None
     data_settings: tuple[str, ...] = ()
+    work_settings: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     _digest: Callable[[Mapping[str, Any]], str] | None = None
 
@@ -155,6 +158,7 @@ def _digest_by(tell: Callable[[Any, str | None], str]) -> Callable[[Mapping[str,
 
 
 _DATA = ("dataset", "data_path")
+_WORK = ("epochs", "timed_steps", "samples", "validation_samples")
 _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="image_rows",
@@ -162,6 +166,7 @@ _BUILT_IN: tuple[Workload, ...] = (
         summary="classifies images whose rows are read as a sequence (digits, MNIST)",
         settings_model=ImageRowsSettings,
         data_settings=_DATA,
+        work_settings=_WORK,
         metrics=_TRAINING_METRICS,
         _digest=_digest_by(image_digest),
     ),
@@ -171,6 +176,7 @@ _BUILT_IN: tuple[Workload, ...] = (
         summary="tells the token that follows a window of text",
         settings_model=NextTokenSettings,
         data_settings=_DATA,
+        work_settings=_WORK,
         metrics=_TRAINING_METRICS,
         _digest=_digest_by(text_digest),
     ),
@@ -180,6 +186,7 @@ _BUILT_IN: tuple[Workload, ...] = (
         summary="a character-level language model, which writes a text once it is trained",
         settings_model=CharRnnSettings,
         data_settings=_DATA,
+        work_settings=(*_WORK, "sample_characters"),
         metrics=(*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
         _digest=_digest_by(text_digest),
     ),
@@ -189,6 +196,7 @@ _BUILT_IN: tuple[Workload, ...] = (
         summary="tells good reviews from bad ones: padded, masked, in both directions",
         settings_model=SentimentSettings,
         data_settings=_DATA,
+        work_settings=_WORK,
         metrics=_TRAINING_METRICS,
         _digest=_digest_by(review_digest),
     ),
@@ -197,6 +205,7 @@ _BUILT_IN: tuple[Workload, ...] = (
         entry="workloads.synthetic:run",
         summary="the recurrent layers alone, forward and both ways, on random input",
         settings_model=SyntheticSettings,
+        work_settings=("timed_steps",),
         metrics=_PASSES_METRICS,
     ),
 )

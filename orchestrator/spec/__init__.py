@@ -1,6 +1,7 @@
 """A sweep as its file asks for it: YAML in, one frozen, checked SweepSpec out."""
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
+from orchestrator.spec.hardware import HardwareEntry
 from orchestrator.spec.problems import Problem, SpecError
 from orchestrator.spec.reading import Arms, Limits, SweepSpec, load, parse
 from orchestrator.spec.space import Objective, Sampler, Search
@@ -9,6 +10,7 @@ __all__ = [
     "Arms",
     "Choices",
     "Dimension",
+    "HardwareEntry",
     "Limits",
     "Objective",
     "Problem",

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.selector import ANY_IMPLEMENTATION
 from orchestrator.spec import fit, listed
 from orchestrator.spec.dimensions import Choices, Range
 from orchestrator.spec.draft import Draft, draw
@@ -169,10 +170,10 @@ def _arms(draft: Draft) -> Iterator[Finding]:
         if text in seen:
             yield Finding((*path, index), "each implementation once", f"{text!r} again")
         seen.setdefault(text, index)
-    for index, name in enumerate(draft.hardware):
-        if isinstance(name, str) and name in draft.hardware[:index]:
+    for index, entry in draft.hardware.items():
+        if any(entry == draft.hardware[other] for other in draft.hardware if other < index):
             at = ("arms", "hardware", index)
-            yield Finding(at, "each hardware class once", f"{name!r} again")
+            yield Finding(at, "each hardware class once", f"{str(entry)!r} again")
 
 
 def _not_of_the_grammar(text: str, path: Path) -> Iterator[Finding]:
@@ -207,10 +208,10 @@ def _references(draft: Draft) -> Iterator[Finding]:
     with contextlib.suppress(ValidationError):  # absent, or told where the spec is validated
         named.append((("baseline",), _ARM.validate_python(draft.baseline)))
     known = list(draft.implementations.values())
-    classes = [name for name in draft.hardware if isinstance(name, str)] or ["cpu", "gpu"]
+    classes = [entry.selector or str(entry) for entry in draft.hardware.values()] or ["cpu", "gpu"]
     for path, text in named:
         implementation, _, hardware = text.partition(" on ")
-        if implementation not in known:
+        if implementation not in (*known, ANY_IMPLEMENTATION):
             expected = f"an implementation of this sweep ({', '.join(known)})"
             yield Finding(path, expected, repr(implementation), nearest(implementation, known))
         elif hardware in ("cpu", "gpu") and set(classes) <= {"cpu", "gpu"} - {hardware}:

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
 from orchestrator.spec.fields import ImplementationText
+from orchestrator.spec.hardware import HardwareEntry
 from orchestrator.spec.space import ListedConfig, Objective
 from orchestrator.trial import Config
 
@@ -19,6 +20,7 @@ Value = TypeVar("Value")
 _DIMENSION: TypeAdapter[Choices | Range] = TypeAdapter(Dimension)
 _CONFIG: TypeAdapter[Config] = TypeAdapter(ListedConfig)
 _OBJECTIVE: TypeAdapter[Objective] = TypeAdapter(Objective)
+_HARDWARE: TypeAdapter[HardwareEntry] = TypeAdapter(HardwareEntry)
 _IMPLEMENTATION: TypeAdapter[str] = TypeAdapter(ImplementationText)
 
 
@@ -39,7 +41,7 @@ class Draft:
     objectives: Mapping[str, Objective]
     written: Sequence[Any]
     implementations: Mapping[int, str]
-    hardware: Sequence[Any]
+    hardware: Mapping[int, HardwareEntry]
     baseline: Any
     trainer: Any
 
@@ -65,7 +67,7 @@ def draw(data: Mapping[str, Any]) -> Draft:
         objectives=_valid(_OBJECTIVE, _mapping(search, "objectives")),
         written=written,
         implementations=_valid(_IMPLEMENTATION, dict(enumerate(written))),
-        hardware=_list(arms, "hardware"),
+        hardware=_valid(_HARDWARE, dict(enumerate(_list(arms, "hardware")))),
         baseline=data.get("baseline"),
         trainer=data.get("trainer"),
     )

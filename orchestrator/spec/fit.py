@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -41,6 +41,7 @@ def misfits(draft: Draft, *, sound: bool) -> Iterator[Finding]:
         hint = nearest(draft.workload, names)
         yield Finding(("workload",), expected, shown(draft.workload), hint)
         return
+    yield from _own_work(draft, workload, {path[-1] for path in searched})
     if workload.settings_model is None:
         return
     known = list(workload.settings_model.model_fields)
@@ -81,6 +82,33 @@ def _metrics(draft: Draft, workload: registry.Workload) -> Iterator[Finding]:
         elif name in _NEEDS and _NEEDS[name] not in given:
             expected = f"settings.{_NEEDS[name]} beside it, without which no trial reports it"
             yield Finding(path, expected, "nothing")
+
+
+def _own_work(
+    draft: Draft, workload: registry.Workload, searched: Collection[str | int]
+) -> Iterator[Finding]:
+    """Settings of a hardware entry that are no amount of work, or no valid one."""
+    for index, entry in draft.hardware.items():
+        for name, value in entry.settings.items():
+            path: Path = ("arms", "hardware", index, "settings", name)
+            if name in searched:
+                expected = "a setting that no config has (a block's arms share their config)"
+                yield Finding(path, expected, f"the parameter {name!r}")
+            elif not workload.is_built_in:
+                if name not in draft.settings:
+                    expected = "one of the sweep's settings, which it replaces on this hardware"
+                    near = nearest(name, draft.settings)
+                    yield Finding(path, expected, f"the unknown {name!r}", near)
+            elif name not in workload.work_settings:
+                expected = f"an amount of work ({', '.join(workload.work_settings)})"
+                hint = nearest(name, workload.work_settings) or (
+                    "an arm that differs in anything else would be no fair pair of the others"
+                )
+                yield Finding(path, expected, repr(name), hint)
+            else:
+                for finding in _refused(workload, {name: value}):
+                    if finding.path[:1] == (name,):
+                        yield dataclasses.replace(finding, path=path)
 
 
 def _values(

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 from orchestrator.spec import checks, places, refusals
 from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
+from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries
 from orchestrator.spec.problems import Finding, Path, Problem, SpecError
 from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
 
@@ -32,10 +33,7 @@ class Arms(Strict):
         BeforeValidator(as_tuple),
         Field(min_length=1),
     ]
-    hardware: Annotated[tuple[Text, ...], BeforeValidator(as_tuple), Field(min_length=1)] = (
-        "cpu",
-        "gpu",
-    )
+    hardware: HardwareEntries = USUAL
 
 
 class Limits(Strict):
@@ -88,6 +86,7 @@ _KEYS: Mapping[Path, Sequence[str]] = {
     ("search", "space", "*", "range"): RANGE_KEYS,
     ("search", "objectives", "*"): tuple(Objective.model_fields),
     ("arms",): tuple(Arms.model_fields),
+    ("arms", "hardware", "*"): HARDWARE_KEYS,
     ("limits",): tuple(Limits.model_fields),
 }
 

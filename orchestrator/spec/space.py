@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from orchestrator.selector import ANY_IMPLEMENTATION
 from orchestrator.spec.dimensions import Choice, Choices, Dimension, Range, is_met, same
 from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text, as_tuple, refusal
 from orchestrator.spec.problems import nearest
@@ -40,17 +41,24 @@ MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
 def _over(text: str) -> str:
     if text in AGGREGATES:
         return text
-    if "/" not in text:
-        hint = nearest(text, AGGREGATES)
-        raise refusal(f"{', '.join(AGGREGATES)}, or an arm of the sweep", hint=hint)
+    implementation, on, hardware = text.partition(" on ")
+    if text in ("cpu", "gpu"):
+        return f"{ANY_IMPLEMENTATION} on {text}"
+    if implementation.strip() == ANY_IMPLEMENTATION and on and hardware.strip():
+        return f"{ANY_IMPLEMENTATION} on {hardware.strip()}"
+    if "/" not in implementation:
+        hint = nearest(text, (*AGGREGATES, "cpu", "gpu"))
+        expected = f"{', '.join(AGGREGATES)}, an arm of the sweep, cpu, gpu or * on HARDWARE"
+        raise refusal(expected, hint=hint)
     return arm_text(text)
 
 
 class Objective(Strict):
     """What the sampler improves, and which of a block's trials speak for the block.
 
-    `over` is `mean`, `min` or `max` over the block's trials, or an arm (`implementation`, or
-    `implementation on hardware`) whose trials alone count, by their mean.
+    `over` is `mean`, `min` or `max` over the block's trials, or names the arms whose trials alone
+    count, by their mean: `implementation`, `implementation on hardware`, `* on hardware` (a class
+    or pattern), or `cpu` or `gpu` for short. The sampler is told as soon as these are in.
     """
 
     direction: Literal["maximize", "minimize"]

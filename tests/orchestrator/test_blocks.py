@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,6 +193,24 @@ def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:
     hardware = classify([node("plain"), node("gpu", gpus=1)])
     cpu = next(each for each in hardware if each.device == "cpu")
     assert [each.id for each in cpu.nodes] == ["plain"]
+
+
+def test_lanes_that_share_a_class_share_its_work() -> None:
+    hardware = classify([node("a", cpus=4, gpus=1), node("b", cpus=4, gpus=1)])
+    second = Gpu(0, "NVIDIA L4", "GPU-b-0", 24_000)
+    a, b = (found for each in hardware if each.device == "cpu" for found in each.nodes)
+    hardware = classify([a, replace(b, profile=replace(b.profile, gpus=(second,)))])
+    assert [len(each.nodes) for each in hardware] == [2, 1, 1]
+    finished = drain(blocks_of(plan(hardware, implementations=2, blocks=6)))
+    assert len(finished) == 6 * 6
+    on_cpu: dict[int, set[str]] = defaultdict(set)
+    for issue in finished:
+        if issue.device == "cpu":
+            on_cpu[issue.trial.block].add(issue.lane.node.id)
+        else:
+            assert issue.trial.arm.hardware.startswith(issue.lane.node.gpu_names[0])
+    assert all(len(nodes) == 1 for nodes in on_cpu.values()), "a block's CPU arms share a node"
+    assert set.union(*on_cpu.values()) == {"a", "b"}
 
 
 def test_only_so_many_blocks_are_open() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
-from orchestrator.placement import make_lanes
+from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import describe_plan, make_plan
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.sweep import NothingToRun, expect_runnable
@@ -271,3 +273,151 @@ def test_an_objective_that_reads_an_arm_that_cannot_run_is_refused() -> None:
     wanted = spec(objectives="{val_accuracy: {direction: maximize, over: tensorflow/cudnn}}")
     with pytest.raises(NothingToRun, match="val_accuracy reads only tensorflow/cudnn"):
         expect_runnable(wanted, make_plan(wanted, machine()))
+
+
+def cluster(*members: Mapping[str, object]) -> tuple[HardwareClass, ...]:
+    """Nodes by `cpu`, `gpu` (its name), `gpus` and `labels`."""
+    nodes = []
+    for index, member in enumerate(members):
+        found = tuple(
+            Gpu(number, str(member["gpu"]), f"GPU-{index}-{number}", 16_000)
+            for number in range(int(str(member.get("gpus", 1))) if "gpu" in member else 0)
+        )
+        cpu = str(member.get("cpu", "CPU A"))
+        profile = NodeProfile(f"host{index}", cpu, 8, 8_000, found, None, "Linux", "3.11")
+        labels = dict[str, str](member.get("labels", {}))  # type: ignore[call-overload]
+        nodes.append(Node(f"n{index}", profile, 8, labels=labels))
+    return classify(nodes)
+
+
+SPOT = {"market-type": "spot"}
+LABELLED = (
+    {"labels": SPOT},
+    {"labels": {"market-type": "on-demand"}},
+    {"gpu": "NVIDIA T4", "labels": SPOT | {"ray.io/accelerator-type": "T4"}},
+    {"gpu": "NVIDIA L4", "cpu": "CPU B", "labels": {"ray.io/accelerator-type": "L4"}},
+)
+
+
+def standing(hardware: str) -> dict[str, list[str]]:
+    """Of a one-implementation sweep: the hardware of its arms, and the nodes of each."""
+    laid = make_plan(
+        spec(implementations="[tensorflow/portable]", hardware=hardware), cluster(*LABELLED)
+    )
+    return {
+        planned.arm.hardware: [node.id for node in planned.hardware.nodes]
+        for planned in laid.possible
+    }
+
+
+@pytest.mark.parametrize(
+    ("hardware", "arms"),
+    [
+        ("[{class: cpu, labels: {market-type: spot}}]", {"CPU A, 8 CPUs": ["n0"]}),
+        (
+            "[{class: cpu, labels: {market-type: '!spot'}}]",
+            {"CPU A, 8 CPUs": ["n1"], "CPU B, 8 CPUs": ["n3"]},
+        ),
+        (
+            "[{class: gpu, labels: {ray.io/accelerator-type: 'in(T4, A100)'}}]",
+            {"NVIDIA T4 (CPU A, 8 CPUs)": ["n2"]},
+        ),
+        (
+            "[{labels: {market-type: spot}}]",
+            {"CPU A, 8 CPUs": ["n0"], "NVIDIA T4 (CPU A, 8 CPUs)": ["n2"]},
+        ),
+        (
+            "[{class: cpu, labels: {market-type: spot}},"
+            " {class: cpu, labels: {market-type: on-demand}}]",
+            {"CPU A, 8 CPUs": ["n0", "n1"]},
+        ),
+    ],
+)
+def test_labels_choose_nodes(hardware: str, arms: dict[str, list[str]]) -> None:
+    assert standing(hardware) == arms
+
+
+@pytest.mark.parametrize(
+    ("hardware", "reason"),
+    [
+        ("{labels: {zone: eu}}", "no node has the labels zone=eu; present: market-type=on-demand,"),
+        ("{class: gpu, labels: {market-type: on-demand}}", "no NVIDIA GPU found on 1 node"),
+        (
+            "{class: '*L4*', labels: {market-type: spot}}",
+            "no node of this class has the labels market-type=spot",
+        ),
+        ("{class: '*L4*', cpus: 9}", "cpus: 9 for a trial, but a node of NVIDIA L4 (CPU B, 8 C"),
+        (
+            "{class: 'CPU A*', threads: 9}",
+            "threads: 9 for a trial, but a node of CPU A, 8 CPUs has 8",
+        ),
+        ("{class: 'CPU A*', cpus: 2}", "cpus: a CPU arm takes its whole node; threads says"),
+    ],
+)
+def test_hardware_that_cannot_be_used_as_asked_is_told(hardware: str, reason: str) -> None:
+    wanted = spec(implementations="[tensorflow/portable]", hardware=f"[{hardware}]")
+    told = reasons(make_plan(wanted, cluster(*LABELLED)))
+    assert all(each.startswith(reason) for each in told.values()), told
+
+
+def test_what_holds_for_one_class_only_is_told_of_that_class() -> None:
+    small = NodeProfile("small", "CPU B", 2, 8_000, (), None, "Linux", "3.11")
+    hardware = classify([*cluster({})[0].nodes, Node("n1", small, 2)])
+    wanted = spec(implementations="[tensorflow/portable]", hardware="[{class: cpu, threads: 4}]")
+    laid = make_plan(wanted, hardware)
+    assert [str(arm) for arm in laid.arms] == ["tensorflow/portable on CPU A, 8 CPUs [4 threads]"]
+    assert reasons(laid) == {
+        "tensorflow/portable on CPU B, 2 CPUs [4 threads]": "threads: 4 for a trial, but a node of "
+        "CPU B, 2 CPUs has 2 CPUs"
+    }
+
+
+def test_another_use_of_a_class_is_another_arm() -> None:
+    wanted = spec(
+        implementations="[tensorflow/portable]",
+        hardware="[cpu, {class: cpu, threads: 2}, {class: cpu, settings: {epochs: 1}}]",
+    )
+    laid = make_plan(wanted, cluster({}))
+    assert [arm.hardware for arm in laid.arms] == [
+        "CPU A, 8 CPUs",
+        "CPU A, 8 CPUs [2 threads]",
+        "CPU A, 8 CPUs [epochs 1]",
+    ]
+    ((lane,),) = (group.lanes for group in make_lanes(laid))
+    assert [lane.cpus_used(arm) for arm in laid.arms] == [None, 2, None]
+    assert lane.bundle == {"CPU": 8}
+    assert "runs   tensorflow/portable on CPU A, 8 CPUs [2 threads]" in describe_plan(laid, "p")
+
+
+@pytest.mark.parametrize(
+    ("use", "bundle", "slots", "used"),
+    [
+        ("", {"CPU": 2, "GPU": 1}, 4, 2),
+        (", cpus: 4", {"CPU": 4, "GPU": 1}, 2, 4),
+        (", cpus: 1", {"CPU": 1, "GPU": 1}, 4, 1),
+        (", cpus: 8", {"CPU": 8, "GPU": 1}, 1, None),
+        (", threads: 1", {"CPU": 2, "GPU": 1}, 4, 1),
+        (", cpus: 4, threads: 3", {"CPU": 4, "GPU": 1}, 2, 3),
+    ],
+)
+def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
+    use: str, bundle: dict[str, int], slots: int, used: int | None
+) -> None:
+    hardware = f"[{{class: gpu{use}}}]"
+    wanted = spec(implementations="[tensorflow/portable]", hardware=hardware)
+    laid = make_plan(wanted, cluster({"gpu": "NVIDIA T4", "gpus": 4}))
+    ((lane,),) = (group.lanes for group in make_lanes(laid))
+    assert (lane.bundle, lane.slots, lane.cpus_used(laid.arms[0])) == (bundle, slots, used)
+
+
+def test_a_node_of_several_groups_has_one_lane() -> None:
+    wanted = spec(implementations="[tensorflow/portable]", hardware="[cpu, '*T4*', '*L4*']")
+    laid = make_plan(wanted, cluster({"gpu": "NVIDIA T4"}, {"gpu": "NVIDIA L4"}))
+    groups = make_lanes(laid)
+    assert [sorted(lane.node.id for lane in group.lanes) for group in groups] == [
+        ["n0", "n1"],
+        ["n0"],
+        ["n1"],
+    ]
+    assert len(lanes_of(groups)) == 2
+    assert all(lane.bundle == {"CPU": 8, "GPU": 1} for lane in lanes_of(groups))

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.objectives import arms_read
-from orchestrator.selector import device_of, gpu_of, names_arm, selects
+from orchestrator.selector import (
+    Usage,
+    class_of,
+    device_of,
+    gpu_of,
+    names_arm,
+    selects,
+    usage_of,
+    used,
+    work_of,
+)
 from orchestrator.spec import Objective
 from orchestrator.trial import Arm
 
@@ -72,3 +82,64 @@ def test_an_objective_reads_the_arms_that_it_names(text: str, arms: tuple[Arm, .
     objective = Objective(direction="minimize", over=text)
     assert arms_read(objective, (ON_CPU, ON_GPU, OTHER)) == arms
     assert all(names_arm(text, arm) for arm in arms)
+
+
+@pytest.mark.parametrize("hardware", [EPYC, XEON, H200, T4])
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (Usage(), ""),
+        (Usage(threads=1), " [1 thread]"),
+        (Usage(cpus=8, threads=4), " [8 CPUs, 4 threads]"),
+        (Usage(settings={"epochs": 1, "timed_steps": 10}), " [epochs 1, timed_steps 10]"),
+        (
+            Usage(threads=2, settings={"share": 0.5, "tiny": 1e-7}),
+            " [2 threads, share 0.5, tiny 1e-07]",
+        ),
+    ],
+)
+def test_the_name_of_used_hardware_tells_all_of_it(hardware: str, usage: Usage, text: str) -> None:
+    name = used(hardware, usage)
+    assert name == hardware + text
+    assert (class_of(name), usage_of(name)) == (hardware, usage)
+    assert (device_of(name), gpu_of(name)) == (device_of(hardware), gpu_of(hardware))
+
+
+def test_settings_keep_their_kind() -> None:
+    settings = usage_of("CPU A, 4 CPUs [epochs 1, share 1.0]").settings
+    assert [type(value) for value in settings.values()] == [int, float]
+
+
+FOUR, SHORT = f"{EPYC} [4 threads]", f"{EPYC} [epochs 1]"
+
+
+@pytest.mark.parametrize(
+    ("selector", "meant"),
+    [
+        ("cpu", {EPYC, FOUR, SHORT}),
+        ("AMD*", {EPYC, FOUR, SHORT}),
+        (EPYC, {EPYC}),
+        (FOUR, {FOUR}),
+        ("*[4 threads]", {FOUR}),
+        ("*thread*", {FOUR}),
+        ("NVIDIA H200", {H200, f"{H200} [8 CPUs]"}),
+        (H200, {H200}),
+    ],
+)
+def test_a_whole_name_means_one_use_and_a_pattern_any(selector: str, meant: set[str]) -> None:
+    names = (EPYC, FOUR, SHORT, H200, f"{H200} [8 CPUs]")
+    assert {name for name in names if selects(selector, name)} == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "arms"),
+    [("* on gpu", (ON_GPU, OTHER)), ("* on *H200*", (ON_GPU, OTHER)), ("* on cpu", (ON_CPU,))],
+)
+def test_an_objective_reads_all_arms_on_some_hardware(text: str, arms: tuple[Arm, ...]) -> None:
+    objective = Objective(direction="minimize", over=text)
+    assert arms_read(objective, (ON_CPU, ON_GPU, OTHER)) == arms
+
+
+def test_an_arms_own_work_is_part_of_its_name() -> None:
+    assert work_of(Arm("tensorflow/portable", SHORT)) == "epochs 1"
+    assert work_of(Arm("tensorflow/portable", FOUR)) == work_of(ON_CPU) == ""

@@ -12,6 +12,7 @@ import sys
 import pydantic
 import pytest
 
+from orchestrator.selector import Usage
 from orchestrator.spec import Choices, Objective, Problem, Range, SpecError, SweepSpec, load, parse
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_the_good_spec_is_read() -> None:
     assert spec.search.space["units"] == Range(low=16, high=128, log=True)
     assert spec.search.space["batch_size"] == Choices(choices=(32, 64))
     assert spec.search.objectives["step_ms"] == Objective(direction="minimize", over="mean")
-    assert spec.arms.hardware == ("cpu", "gpu")
+    assert [entry.selector for entry in spec.arms.hardware] == ["cpu", "gpu"]
     assert (spec.repeats, spec.seed, spec.baseline) == (2, 0, None)
     assert (spec.limits.trial_s, spec.limits.idle_s, spec.limits.attempts) == (86_400, 300, 3)
 
@@ -230,7 +231,58 @@ def test_arms_have_one_spelling() -> None:
 
 def test_wrong_hardware_is_not_taken_for_a_class() -> None:
     text = written({21: "  hardware: [cpu, {gpu: 1}]", 23: "baseline: tensorflow/cudnn on cpu"})
-    assert [problem.key for problem in refused(text)] == ["arms.hardware[1]"]
+    assert [problem.key for problem in refused(text)] == ["arms.hardware[1].gpu"]
+
+
+OWN_USE = """  hardware:
+    - cpu
+    - {class: cpu, threads: 4, settings: {epochs: 1}}
+    - {class: "*H200*", cpus: 8}
+    - labels: {ray.io/accelerator-type: T4, market-type: "!in(spot, on-demand)"}
+      wait_s: 900"""
+
+
+def test_hardware_says_how_it_is_used() -> None:
+    spec = parse(written({21: OWN_USE}), source="x.yaml")
+    _, slow, many, late = spec.arms.hardware
+    assert (slow.usage, str(slow)) == (
+        Usage(threads=4, settings={"epochs": 1}),
+        "cpu [4 threads, epochs 1]",
+    )
+    assert (many.usage, str(many)) == (Usage(cpus=8), "*H200* [8 CPUs]")
+    assert (late.selector, late.wait_s) == (None, 900)
+    assert str(late) == ("nodes with ray.io/accelerator-type=T4, market-type=!in(spot, on-demand)")
+
+
+def test_a_spec_is_written_back_as_it_was_read() -> None:
+    spec = parse(written({21: OWN_USE}), source="x.yaml")
+    dumped = spec.model_dump(mode="json")
+    assert dumped["arms"]["hardware"][0] == "cpu"
+    assert dumped["arms"]["hardware"][2]["class"] == "*H200*"
+    assert SweepSpec.model_validate(dumped) == spec
+    short = spec.model_dump(mode="json", exclude_unset=True)["arms"]["hardware"]
+    assert short[2] == {"class": "*H200*", "cpus": 8}
+
+
+@pytest.mark.parametrize(
+    ("over", "kept"),
+    [("gpu", "* on gpu"), ("* on  *H200*", "* on *H200*"), ("min", "min")],
+)
+def test_an_objective_may_read_hardware(over: str, kept: str) -> None:
+    line = f'    step_ms: {{direction: minimize, over: "{over}"}}'
+    spec = parse(written({16: line}), source="x.yaml")
+    assert spec.search.objectives["step_ms"].over == kept
+
+
+def test_a_users_own_workload_may_do_less_of_what_its_settings_say() -> None:
+    lines = {2: "workload: my.module:run", 3: "settings:", 4: "  rounds: 9", 5: "", 6: ""}
+    use = "  hardware: [{{class: cpu, settings: {{{}: 2}}}}]"
+    parse(written(lines | {21: use.format("rounds")}), source="x.yaml")
+    (problem,) = refused(written(lines | {21: use.format("round")}))
+    assert (problem.key, problem.hint) == (
+        "arms.hardware[0].settings.round",
+        "did you mean 'rounds'?",
+    )
 
 
 def test_an_exact_hardware_class_may_be_named_where_probes_decide() -> None:

@@ -1,0 +1,47 @@
+"""Ray's label selectors, read as Ray reads them: which nodes a spec's `labels` mean.
+
+A selector has a condition for each key: `value`, `!value`, `in(a, b)` or `!in(a, b)`. As in Ray, a
+node without the key meets the conditions that say what the label is not, and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+# ray/_private/label_utils.py, Ray 2.60: LABEL_REGEX, LABEL_PREFIX_REGEX, LABEL_SELECTOR_REGEX.
+_WORD = r"[a-zA-Z0-9](?:[a-zA-Z0-9_.-]{0,61}[a-zA-Z0-9])?"
+_KEY = re.compile(rf"(?:(?=[^/]{{1,253}}/){_WORD}(?:\.{_WORD})*/)?{_WORD}")
+_LIST = rf"{_WORD}(?:, ?{_WORD})*"
+_CONDITION = re.compile(rf"(?P<no>!?)(?:in\((?P<several>{_LIST})\)|(?P<one>{_WORD}))")
+
+KEY_SHAPE = "a label's key, such as ray.io/accelerator-type or market-type"
+CONDITION_SHAPE = "a label selector: value, !value, in(one, other) or !in(one, other)"
+
+
+def is_key(text: str) -> bool:
+    """Whether Ray takes this as a label's key."""
+    return _KEY.fullmatch(text) is not None
+
+
+def is_condition(text: str) -> bool:
+    """Whether Ray takes this as a condition on a label."""
+    return _CONDITION.fullmatch(text) is not None
+
+
+def carries(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
+    """Whether a node with these labels meets every condition of the selector."""
+    return all(_meets(labels.get(key), condition) for key, condition in selector.items())
+
+
+def _meets(value: str | None, condition: str) -> bool:
+    found = _CONDITION.fullmatch(condition)
+    if found is None:
+        raise ValueError(f"expected {CONDITION_SHAPE}; received {condition!r}")
+    named = found["several"].split(",") if found["several"] else [found["one"]]
+    return (value in {each.strip() for each in named}) is not bool(found["no"])
+
+
+def shown(selector: Mapping[str, str]) -> str:
+    """`market-type=spot, ray.io/accelerator-type=in(T4, L4)`."""
+    return ", ".join(f"{key}={condition}" for key, condition in selector.items())

@@ -1,0 +1,128 @@
+"""One entry of `arms.hardware`: which nodes or devices an arm stands on, and how it uses them.
+
+A text is short for `{class: text}`. As a mapping:
+
+    hardware:
+      - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
+      - {class: "*H200*", cpus: 8}                # eight CPUs beside each GPU, not its share
+      - {class: cpu, settings: {epochs: 1}}       # less work on slow hardware, and recorded as such
+      - labels: {ray.io/accelerator-type: T4, market-type: "in(spot, on-demand)"}
+        wait_s: 900                               # for nodes that an autoscaler may still start
+
+Another number of threads or CPUs, or another amount of work, is another arm: its hardware is named
+`AMD EPYC, 16 CPUs [4 threads]`. Labels and waiting only choose the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
+
+from orchestrator import labels
+from orchestrator.selector import Usage
+from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal
+from orchestrator.spec.problems import shown
+
+
+def _key(text: str) -> str:
+    if not labels.is_key(text):
+        raise refusal(labels.KEY_SHAPE)
+    return text
+
+
+def _condition(value: Any) -> Any:
+    if not isinstance(value, str) or not labels.is_condition(value):
+        hint = "" if isinstance(value, str) else "labels are text: put it in quotes"
+        raise refusal(labels.CONDITION_SHAPE, shown(value), hint=hint)
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refusal("a number (how much of the work to do)", shown(value))
+    return value
+
+
+Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
+LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
+Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
+WorkNumber: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+
+
+class HardwareEntry(Strict):
+    """Which hardware classes, on which of their nodes, and how a trial uses them.
+
+    `class` is `cpu`, `gpu`, a class's or a GPU's name, or a pattern; without it, it is the GPUs of
+    the nodes with these `labels`, and the CPU of those that have none. `cpus` go with a GPU;
+    `threads` are CPUs that the trainer may use of those reserved. `settings` replace the sweep's
+    own where they say how much work a trial is. `wait_s`: how long a start of the sweep waits for a
+    first node of this kind.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    selector: Text | None = Field(None, alias="class")
+    labels: Mapping[LabelKey, Condition] = Field(default_factory=dict)
+    cpus: Count | None = None
+    threads: Count | None = None
+    settings: Mapping[ParameterName, WorkNumber] = Field(default_factory=dict)
+    wait_s: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            return {"class": data}
+        if not isinstance(data, dict | HardwareEntry):
+            raise refusal("text (cpu, gpu, a class or pattern), or {class: …, threads: …}")
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> HardwareEntry:
+        if self.selector is None and not self.labels:
+            raise refusal("class, labels or both", "neither")
+        if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
+            raise refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
+        if self.cpus is not None and (self.selector or "").lower() == "cpu":
+            hint = "a CPU arm takes its whole node: threads says how much of it the trainer uses"
+            raise refusal("no cpus beside class: cpu", str(self.cpus), key="cpus", hint=hint)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+        """A class alone is dumped as its text, which older versions wrote and read."""
+        short = self.selector is not None and self == HardwareEntry(selector=self.selector)
+        return self.selector if short else handler(self)
+
+    @property
+    def usage(self) -> Usage:
+        """How a trial uses the hardware, where not in the usual way."""
+        return Usage(self.cpus, self.threads, dict(sorted(self.settings.items())))
+
+    def __str__(self) -> str:
+        """The entry in a message, before it is known which class it means."""
+        chosen = [self.selector] if self.selector is not None else []
+        chosen += [f"nodes with {labels.shown(self.labels)}"] if self.labels else []
+        usage = f" [{self.usage}]" if str(self.usage) else ""
+        return f"{' on '.join(chosen)}{usage}"
+
+
+HARDWARE_KEYS = tuple(field.alias or name for name, field in HardwareEntry.model_fields.items())
+
+HardwareEntries: TypeAlias = Annotated[
+    tuple[HardwareEntry, ...], BeforeValidator(as_tuple), Field(min_length=1)
+]
+USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
+"""What a spec that names no hardware compares."""
