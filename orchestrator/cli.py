@@ -15,11 +15,13 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
-from orchestrator import __version__
+from orchestrator import __version__, cli_jobs
+from orchestrator.cli_jobs import dashboard_option
+from orchestrator.cli_options import set_option, spec_argument
 from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, width
 from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
@@ -27,14 +29,6 @@ from orchestrator.refusal import Refusal
 _Format = Literal["text", "markdown", "json", "csv"]
 _SUFFIXES: dict[str, _Format] = {".md": "markdown", ".json": "json", ".csv": "csv"}
 
-_spec_argument = click.argument("spec", type=click.Path(path_type=Path))
-_set_option = click.option(
-    "--set",
-    "overrides",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="Override a key of the spec, such as settings.epochs=2; may be repeated.",
-)
 _address_option = click.option(
     "--address",
     metavar="ADDR",
@@ -49,30 +43,24 @@ def main() -> None:
 
 
 @main.command()
-@_spec_argument
-@_set_option
+@spec_argument
+@set_option
 @_address_option
 @click.option("--fresh", is_flag=True, help="Start anew, beside the trials that are there.")
 @click.option("--retry-failed", is_flag=True, help="Do failed trials again.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before a large sweep.")
+@click.option("--again", hidden=True, help="The command that goes on with it, to be told.")
 @refusing
-def run(
-    spec: Path,
-    overrides: tuple[str, ...],
-    address: str | None,
-    fresh: bool,
-    retry_failed: bool,
-    yes: bool,
-) -> int:
+def run(spec: Path, overrides: tuple[str, ...], **choices: Any) -> int:
     """Run, or finish, the sweep of a SPEC file; report."""
-    from orchestrator.starting import start
+    from orchestrator.starting import Choices, start
 
-    return start(spec, overrides, address=address, fresh=fresh, retry_failed=retry_failed, yes=yes)
+    return start(spec, overrides, Choices(**choices))
 
 
 @main.command()
-@_spec_argument
-@_set_option
+@spec_argument
+@set_option
 @_address_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @refusing
@@ -113,12 +101,21 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
 
 @main.command()
 @click.argument("sweep", required=False)
+@dashboard_option
 @refusing
-def status(sweep: str | None) -> None:
-    """Say how far the sweeps of this home, or one, are."""
+def status(sweep: str | None, address: str | None) -> None:
+    """Say how far the sweeps of this home or of a cluster, or one, are."""
+    from orchestrator import submitting
     from orchestrator.status import describe_sweeps
 
-    click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
+    if address is not None:
+        click.echo(submitting.status(address, sweep), nl=False)
+    else:
+        click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
+
+
+for _each in (cli_jobs.submit, cli_jobs.logs, cli_jobs.stop):
+    main.add_command(_each)
 
 
 @main.command()

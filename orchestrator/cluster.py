@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator import hardware
+from orchestrator import hardware, shipment
 from orchestrator.hardware import Node, NodeProfile
 from orchestrator.stopping import Stopped
 
@@ -39,21 +40,24 @@ def this_machine() -> tuple[Node, ...]:
 
 
 @contextlib.contextmanager
-def connect(address: str | None) -> Iterator[tuple[Node, ...]]:
+def connect(address: str | None, workload: str | None = None) -> Iterator[tuple[Node, ...]]:
     """Join the cluster at `address`, or start one on this machine; its nodes, probed.
 
+    Our code goes with us to a cluster's nodes, and with it the code of a user's own `workload`.
+
     Raises:
-        ClusterError: no cluster answers there.
+        ClusterError: no cluster answers there, or it cannot run our code.
+        Refusal: the user's own code cannot travel.
         Stopped: SIGTERM came while Ray started.
     """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     if address is not None:
         _expect_answer(address)
-        _use_token()  # before Ray is imported: it reads its configuration then
+        use_token()  # before Ray is imported: it reads its configuration then
     import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
     try:
-        yield _join(address)
+        yield _join(address, workload)
     finally:
         ray.shutdown()
 
@@ -72,7 +76,7 @@ def expect_alive(nodes: Iterable[Node]) -> None:
         raise Stopped(f"the Ray cluster has lost {', '.join(gone)}")
 
 
-def _join(address: str | None) -> tuple[Node, ...]:
+def _join(address: str | None, workload: str | None) -> tuple[Node, ...]:
     import ray  # noqa: PLC0415
 
     try:
@@ -81,13 +85,19 @@ def _join(address: str | None) -> tuple[Node, ...]:
             _start(profile)
             (ray_node,) = (node for node in ray.nodes() if node["Alive"])
             return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
-        ray.init(address=address, log_to_driver=False, logging_level="warning")
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
+            env = _runtime_env(Path(folder), workload)
+            ray.init(address=address, runtime_env=env, log_to_driver=False, logging_level="warning")
         return _probe_all()
     except ClusterError:
         raise
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
         raise Stopped from error
+    except ray.exceptions.RayError as error:
+        raise _cannot_run(error) from error
     except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        if "ersion mismatch" in str(error):
+            raise _other_versions(address, error) from error
         raise _no_answer(address or "this machine", error) from error
 
 
@@ -133,7 +143,34 @@ def _no_answer(where: str, error: Exception) -> ClusterError:
     )
 
 
-def _use_token() -> None:
+def _other_versions(address: str | None, error: Exception) -> ClusterError:
+    """Ray's nodes exchange pickles, so that versions must agree to the patch level."""
+    found = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return ClusterError(
+        f"the Ray cluster at {address} expects the same versions of Ray and Python everywhere, "
+        f"received others here: {found}. rnnsweep submit runs the sweep with the head's own"
+    )
+
+
+def _cannot_run(error: Exception) -> ClusterError:
+    """Our code came to a node and could not run there: what is missing is its dependencies."""
+    reason = [line for line in str(error).splitlines() if line.strip()][-1].strip()
+    return ClusterError(
+        f"a node of the Ray cluster cannot run rnnsweep's code: {reason}. Its code travels; its "
+        "dependencies must be installed on every node, in the Python that Ray runs in "
+        "(pip install -r requirements.lock)"
+    )
+
+
+def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
+    """What Ray brings to the nodes; None within a Ray job, where everything has come already."""
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+        return None
+    shipment.pack(folder, workload)
+    return {"working_dir": str(folder), "env_vars": shipment.environ()}
+
+
+def use_token() -> None:
     """Show the cluster this machine's token, where it has one.
 
     Ray 2.60 switches token authentication on by itself when it starts a cluster, and not when

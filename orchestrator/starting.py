@@ -8,6 +8,7 @@ import contextlib
 import os
 import shlex
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,15 +35,18 @@ _LARGE = 500
 """Trials beyond which a person at a terminal is asked before a sweep starts."""
 
 
-def start(
-    spec: Path,
-    overrides: tuple[str, ...],
-    *,
-    address: str | None,
-    fresh: bool,
-    retry_failed: bool,
-    yes: bool,
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How `run` was called; `again` is the command that goes on, if it is another one."""
+
+    address: str | None = None
+    fresh: bool = False
+    retry_failed: bool = False
+    yes: bool = False
+    again: str | None = None
+
+
+def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
     """Run the sweep of a spec file, or what is missing of it, and print its report.
 
     Returns:
@@ -58,16 +62,17 @@ def start(
 
     loaded = load(spec, overrides)
     home = sweep_home()
-    options = RunOptions(home, tracking_uri(home, os.environ), address, fresh, retry_failed)
+    options = RunOptions(
+        home,
+        tracking_uri(home, os.environ),
+        choices.address,
+        choices.fresh,
+        choices.retry_failed,
+    )
     folder = SweepFolder(home, loaded.name)
     folder.make()
     log = folder.log
-    again = shlex.join(
-        ["rnnsweep", "run", str(spec)]
-        + [word for each in overrides for word in ("--set", each)]
-        + (["--address", address] if address else [])
-        + (["--retry-failed"] if retry_failed else [])
-    )
+    again = choices.again or _again(spec, overrides, choices)
     begun = False
     try:
         with quiet(log) as console:
@@ -77,7 +82,7 @@ def start(
 
             def confirm(plan: Plan, missing: int) -> None:
                 console.print(_announcement(plan, missing, loaded.name, options.tracking_uri, log))
-                if missing > _LARGE and not yes and console.is_terminal:
+                if missing > _LARGE and not choices.yes and console.is_terminal:
                     with stop.at_once():
                         _expect_yes(console, missing)
 
@@ -94,6 +99,16 @@ def start(
         return STOPPED
     except Exception as error:  # noqa: BLE001  (Python's exit code for it has a meaning here)
         return _explain(error, log, again if begun else None)
+
+
+def _again(spec: Path, overrides: tuple[str, ...], choices: Choices) -> str:
+    """The command that goes on with the sweep."""
+    return shlex.join(
+        ["rnnsweep", "run", str(spec)]
+        + [word for each in overrides for word in ("--set", each)]
+        + (["--address", choices.address] if choices.address else [])
+        + (["--retry-failed"] if choices.retry_failed else [])
+    )
 
 
 def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: Path) -> str:

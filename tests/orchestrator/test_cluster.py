@@ -59,7 +59,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
     monkeypatch.setattr(hardware, "probe", probe)
     for name in cluster._QUIET:  # which `connect` sets for good
         monkeypatch.setenv(name, cluster._QUIET[name])
-    monkeypatch.setattr(cluster, "_use_token", lambda: None)
+    monkeypatch.setattr(cluster, "use_token", lambda: None)
     yield install
 
 

@@ -1,0 +1,322 @@
+"""`rnnsweep submit`, and `status`, `logs` and `stop` at a distance, as their user sees them."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.exits import COMPLETE, REFUSED, STOPPED, WITH_FAILURES, show
+from orchestrator.progress import duration
+from orchestrator.refusal import Refusal
+from orchestrator.tracking.place import is_database, shown, sqlite_path
+
+if TYPE_CHECKING:
+    from orchestrator.spec import SweepSpec
+    from orchestrator.submission import Cluster, Order, Submitted
+
+HOME = "~/rnnsweep-data"
+"""Where a submitted sweep lies on the head: Ray's own folders go with the cluster."""
+
+_STORE = ("MLFLOW_TRACKING_URI",)
+_CREDENTIALS = (
+    "MLFLOW_TRACKING_USERNAME",
+    "MLFLOW_TRACKING_PASSWORD",
+    "MLFLOW_TRACKING_TOKEN",
+    "MLFLOW_TRACKING_INSECURE_TLS",
+)
+_LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+_LARGE = 500
+"""Trials beyond which a person at a terminal is asked, as before `run`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a sweep is to be run there, as opposed to what it is."""
+
+    home: str = HOME
+    fresh: bool = False
+    retry_failed: bool = False
+    yes: bool = False
+    detach: bool = False
+
+
+def submit(spec: Path, overrides: tuple[str, ...], address: str, options: Options) -> int:
+    """Send a sweep to a cluster and follow it to its end.
+
+    Returns:
+        The sweep's own exit code; 0 for one that is left to itself (`detach`).
+    """
+    from orchestrator.spec import load
+    from orchestrator.submission import Cluster
+
+    loaded = load(spec, overrides)
+    home = _expect_home(options.home)
+    environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
+    _expect_yes(loaded, options)
+    cluster = Cluster(address)
+    again = _again(spec, overrides, address, options)
+    digest = hashlib.sha256(loaded.model_dump_json().encode()).hexdigest()
+    running = cluster.latest(loaded.name)
+    if running is not None and running.active:
+        _expect_same(running, digest, options, address)
+        show(f"{loaded.name} is running there already, as {running.id}\n", err=True)
+        submitted = running
+    else:
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
+            order = _order(loaded, digest, (spec, overrides), Path(scratch), options, again)
+            submitted = cluster.submit(_with(order, environ))
+        store = environ.get("MLFLOW_TRACKING_URI")
+        show(
+            f"{submitted.id} is on its way to {cluster.address}; it keeps the sweep in {home} of "
+            f"the head. {_where(store, home)}\n",
+            err=True,
+        )
+    if options.detach:
+        show(_come_back(loaded.name, address), err=True)
+        return COMPLETE
+    return _follow(cluster, submitted, again)
+
+
+def logs(address: str, sweep: str, *, follow: bool) -> int:
+    """Write the log of a sweep's latest start, to its end if asked to."""
+    from orchestrator.submission import Cluster
+
+    cluster = Cluster(address)
+    latest = _expect_start(cluster, sweep)
+    if follow and latest.active:
+        return _follow(cluster, latest, None)
+    show(cluster.log(latest.id))
+    return COMPLETE
+
+
+def stop(address: str, sweep: str) -> int:
+    """Stop a sweep, so that it can go on later."""
+    from orchestrator.submission import Cluster
+
+    cluster = Cluster(address)
+    latest = _expect_start(cluster, sweep)
+    if not latest.active:
+        raise Refusal(f"{sweep} is not running at {address}: {_ended(latest)}")
+    show(f"Stopping {latest.id}: it records what is done\n", err=True)
+    ended = cluster.stop(latest.id)
+    show(f"{sweep}: {_ended(ended)}. Submitting it again goes on\n", err=True)
+    return COMPLETE
+
+
+def status(address: str, sweep: str | None) -> str:
+    """A paragraph for each sweep that the cluster has had, or for one."""
+    from orchestrator.submission import Cluster
+
+    cluster = Cluster(address)
+    if sweep is not None:
+        latest = [_expect_start(cluster, sweep)]
+    else:
+        latest = list({each.sweep: each for each in cluster.starts()}.values())
+    if not latest:
+        return f"no sweeps at {cluster.address}\n"
+    return "".join(_describe(cluster, each) for each in latest)
+
+
+def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What the sweep has to know of the tracking store, of all that is set here.
+
+    Raises:
+        Refusal: the store that is set here cannot be reached from the cluster.
+    """
+    kept = {name: environ[name] for name in (*_STORE, *_CREDENTIALS) if environ.get(name)}
+    uri = kept.get("MLFLOW_TRACKING_URI", "").strip()
+    if not uri:
+        return {}
+    parts = urllib.parse.urlsplit(uri)
+    instead = (
+        "Expected a server that the head can reach (http://…), or nothing: then the head's own "
+        "MLFLOW_TRACKING_URI counts, or a SQLite store in the sweep's home on the head"
+    )
+    if sqlite_path(uri) is not None or parts.scheme in ("", "file"):
+        raise Refusal(f"MLFLOW_TRACKING_URI: {uri} is a file of this machine. {instead}")
+    over_network = parts.scheme in ("http", "https") or is_database(uri)
+    if over_network and _is_local(parts.hostname) and not _is_local(_host(address)):
+        raise Refusal(
+            f"MLFLOW_TRACKING_URI: {shown(uri)} means this machine here and the head there. "
+            f"{instead}"
+        )
+    return kept
+
+
+def _host(address: str) -> str | None:
+    return urllib.parse.urlsplit(address).hostname
+
+
+def _is_local(host: str | None) -> bool:
+    return host is None or host in _LOCAL
+
+
+def _where(store: str | None, home: str) -> str:
+    if store:
+        return f"Trials go to {shown(store)}"
+    return (
+        "MLFLOW_TRACKING_URI is not set here: trials go to the head's own, and if it has none, to "
+        f"{home}/mlflow.db there"
+    )
+
+
+def _expect_home(home: str) -> str:
+    """A folder of the head; it is not looked at from here."""
+    if not home.startswith(("/", "~/")):
+        raise Refusal(f"--home: expected an absolute path on the head or ~/…, received {home!r}")
+    return str(PurePosixPath(home))
+
+
+def _expect_yes(spec: SweepSpec, options: Options) -> None:
+    """Ask before a large sweep: how many classes of hardware there are is only known there."""
+    trials = spec.search.count() * len(spec.arms.implementations) * spec.repeats
+    if trials <= _LARGE or options.yes or not sys.stdin.isatty():
+        return
+    if not click.confirm(f"Run {trials} trials for each class of hardware?", err=True):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")
+
+
+def _expect_same(running: Submitted, digest: str, options: Options, address: str) -> None:
+    """Follow what runs only where it is what was asked for.
+
+    Raises:
+        Refusal: it is another sweep of that name.
+    """
+    if running.digest == digest and not (options.fresh or options.retry_failed):
+        return
+    differs = "with another spec" if running.digest != digest else "already"
+    raise Refusal(
+        f"{running.sweep} is running there {differs}, as {running.id}: follow it with "
+        f"rnnsweep logs {running.sweep} --follow --address {address}, or end it first with "
+        f"rnnsweep stop {running.sweep} --address {address}"
+    )
+
+
+def _order(
+    spec: SweepSpec,
+    digest: str,
+    source: tuple[Path, tuple[str, ...]],
+    folder: Path,
+    options: Options,
+    again: str,
+) -> Order:
+    from orchestrator import shipment
+    from orchestrator.submission import Order
+
+    shipment.pack(folder, spec.workload)
+    file, overrides = source
+    shutil.copyfile(file, folder / "sweep.yaml")
+    words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
+    words += [word for each in overrides for word in ("--set", each)]
+    words += [*(["--fresh"] if options.fresh else []), *_retry(options), "--again", again]
+    return Order(spec.name, digest, f"exec {shlex.join(words)}", folder, shipment.environ())
+
+
+def _with(order: Order, environ: Mapping[str, str]) -> Order:
+    import dataclasses
+
+    return dataclasses.replace(order, environ={**order.environ, **environ})
+
+
+def _again(spec: Path, overrides: tuple[str, ...], address: str, options: Options) -> str:
+    """The command that goes on with the sweep."""
+    words = ["rnnsweep", "submit", str(spec), "--address", address]
+    words += [word for each in overrides for word in ("--set", each)]
+    words += ["--home", options.home] if options.home != HOME else []
+    return shlex.join([*words, *_retry(options)])
+
+
+def _retry(options: Options) -> list[str]:
+    return ["--retry-failed"] if options.retry_failed else []
+
+
+def _follow(cluster: Cluster, submitted: Submitted, again: str | None) -> int:
+    from orchestrator.submission import OutOfReach
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        ended = cluster.follow(submitted.id, show)
+    except KeyboardInterrupt:
+        come_back = _come_back(submitted.sweep, cluster.address)
+        show(f"\n{submitted.sweep} goes on without this terminal.\n{come_back}", err=True)
+        return STOPPED
+    except OutOfReach as error:
+        show(f"{error}\n{_come_back(submitted.sweep, cluster.address)}", err=True)
+        return STOPPED
+    code = _exit_code(ended)
+    if code != ended.exit_code:  # it had no last word of its own
+        show(f"{submitted.sweep}: {_ended(ended)}\n", err=True)
+        if again is not None and code == STOPPED:
+            show(f"To go on: {again}\n", err=True)
+    return code
+
+
+def _exit_code(ended: Submitted) -> int:
+    if ended.exit_code in (COMPLETE, WITH_FAILURES, REFUSED, STOPPED):
+        return ended.exit_code
+    return STOPPED if ended.began else REFUSED
+
+
+def _ended(latest: Submitted) -> str:
+    """How a start ended, in a few words."""
+    told = {
+        COMPLETE: "complete",
+        WITH_FAILURES: "complete, with failed trials",
+        REFUSED: "refused, nothing was run",
+        STOPPED: "stopped, and can go on",
+    }
+    if latest.exit_code in told:
+        return told[latest.exit_code]
+    if latest.state == "stopped":
+        return told[STOPPED]
+    reason = " ".join(latest.message.split())[-500:] or "no reason is known"
+    return f"{'ended by force' if latest.began else 'could not be started'}: {reason}"
+
+
+def _expect_start(cluster: Cluster, sweep: str) -> Submitted:
+    latest = cluster.latest(sweep)
+    if latest is not None:
+        return latest
+    names = sorted({each.sweep for each in cluster.starts()})
+    known = f"; it has had {', '.join(names)}" if names else "; it has had none"
+    raise Refusal(f"no sweep {sweep!r} was submitted to {cluster.address}{known}")
+
+
+def _describe(cluster: Cluster, latest: Submitted) -> str:
+    since = time.time() - latest.started_s if latest.started_s else 0.0
+    ago = time.time() - latest.ended_s if latest.ended_s else 0.0
+    if latest.active:
+        said = f"{latest.state} ({latest.id}), for {duration(since)}"
+    else:
+        said = f"{_ended(latest)} ({latest.id}), {duration(ago)} ago"
+    lines = [f"{latest.sweep}: {said}"]
+    if latest.active:
+        with contextlib.suppress(Refusal):
+            written = [line for line in cluster.log(latest.id).splitlines() if line.strip()]
+            lines += [f"  {written[-1]}"] if written else []
+    return "\n".join(lines) + "\n"
+
+
+def _come_back(sweep: str, address: str) -> str:
+    return (
+        "From any machine:\n"
+        f"  rnnsweep status {sweep} --address {address}\n"
+        f"  rnnsweep logs {sweep} --follow --address {address}\n"
+        f"  rnnsweep stop {sweep} --address {address}\n"
+    )
