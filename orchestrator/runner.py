@@ -12,12 +12,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import psutil
 from pydantic import TypeAdapter
 from ray import tune
 
+from orchestrator.cpu_sets import CpuClaims, CpusTaken, shown
 from orchestrator.surroundings import surroundings
 from orchestrator.trainer import Trainer, TrainerGone
 from orchestrator.trial import (
@@ -63,7 +64,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own."""
+    """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own.
+
+    `cpus`: how many of the node's its trainer may use, and nobody else's; None for all.
+    """
 
     request: protocol.TrialRequest
     attempt: int
@@ -71,7 +75,11 @@ class Job:
     limits: Limits
     python_path: tuple[str, ...] = ()
     fresh: bool = False
+    cpus: int | None = None
 
+
+TrainerKey: TypeAlias = tuple[str, protocol.Device, int | None]
+"""What a warm trainer is for: backend, device, and how many CPUs it may use."""
 
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
@@ -90,7 +98,8 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first trial."""
         self._watched: Watched | None = None
-        self._trainers: dict[tuple[str, protocol.Device], Trainer] = {}
+        self._trainers: dict[TrainerKey, Trainer] = {}
+        self._claims = CpuClaims()
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -111,6 +120,7 @@ class TrialActor(tune.Trainable):
         for trainer in self._trainers.values():
             trainer.close()
         self._trainers.clear()
+        self._claims.release()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Keep nothing: the journal is what a stopped sweep is continued from."""
@@ -123,7 +133,7 @@ class TrialActor(tune.Trainable):
             self.cleanup()  # Tune took the trial away while its trainer was at work
         job = job_adapter.validate_json(config["job"])
         self._watched = Watched(job)
-        self._run = run_trial(job, self._watched, self._trainers)
+        self._run = run_trial(job, self._watched, self._trainers, self._claims)
 
 
 @dataclass(slots=True)
@@ -142,6 +152,7 @@ class Watched:
     metrics: Mapping[str, float] = field(default_factory=dict)
     failure: FailureRecord | None = None
     ended: bool = False
+    cpus: tuple[int, ...] | None = None
 
     def take(self, event: protocol.Event) -> None:
         """Note an event of the trainer.
@@ -191,11 +202,14 @@ class Watched:
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment={**surroundings(), **self.environment},
+            environment={**surroundings(), **self._confinement(), **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
         )
+
+    def _confinement(self) -> Mapping[str, str]:
+        return {} if self.cpus is None else {"trainer_cpus": shown(self.cpus)}
 
     def _status(self) -> OutcomeStatus:
         if self.failure is not None:
@@ -206,19 +220,24 @@ class Watched:
 
 
 def run_trial(
-    job: Job, watched: Watched, trainers: dict[tuple[str, protocol.Device], Trainer]
+    job: Job,
+    watched: Watched,
+    trainers: dict[TrainerKey, Trainer],
+    claims: CpuClaims | None = None,
 ) -> Iterator[protocol.Epoch]:
     """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.
 
     A trainer that failed in a way that leaves its state in doubt is ended; one that reported
     its failure itself goes on.
     """
-    key = parse(job.request.implementation, known_only=False).backend, job.request.device
+    backend = parse(job.request.implementation, known_only=False).backend
+    key = backend, job.request.device, job.cpus
     oom_kills = _oom_kills()
     reason: FailureReason
     try:
-        trainer = _trainer(job, trainers, key)
+        trainer = _trainer(job, trainers, key, claims or CpuClaims())
         watched.trainer_trials = trainer.trials
+        watched.cpus = trainer.cpus
         watched.setup_s = time.time() - watched.started_s
         trainer.trials += 1
         trainer.request(job.request)
@@ -235,7 +254,7 @@ def run_trial(
         reason, message = "protocol", f"a line that is no event of the protocol: {error}"
     except TrainerGone as gone:
         reason, message = _ended(gone, oom_kills)
-    except OSError as error:
+    except (OSError, CpusTaken) as error:
         reason, message = "crash", f"the trainer process could not be started: {error}"
     dead = trainers.pop(key, None)
     watched.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
@@ -246,17 +265,20 @@ def run_trial(
 
 def _trainer(
     job: Job,
-    trainers: dict[tuple[str, protocol.Device], Trainer],
-    key: tuple[str, protocol.Device],
+    trainers: dict[TrainerKey, Trainer],
+    key: TrainerKey,
+    claims: CpuClaims,
 ) -> Trainer:
+    cpus = claims.take(job.cpus) if job.cpus is not None else None
     held = trainers.get(key)
-    if held is not None and not job.fresh and held.alive and _is_small(held, job.limits):
+    is_usable = held is not None and held.alive and held.cpus == cpus
+    if held is not None and is_usable and not job.fresh and _is_small(held, job.limits):
         return held
     for other in list(trainers):  # one resident trainer on a GPU: memory is not shared
         if job.fresh or other == key or other[1] == key[1] == "gpu":
             trainers.pop(other).close()
     implementation = Implementation(key[0], "")
-    trainers[key] = Trainer(implementation, key[1], python_path=job.python_path)
+    trainers[key] = Trainer(implementation, key[1], cpus=cpus, python_path=job.python_path)
     return trainers[key]
 
 

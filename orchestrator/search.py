@@ -57,6 +57,7 @@ class BlockSearch(Searcher):
             limits=Limits(limits.trial_s, limits.idle_s, limits.memory_mib),
             python_path=self._python_path,
             fresh=bool(self._session.spec.why_fresh),
+            cpus=issue.lane.cpus_used(issue.trial.arm),
         )
         return {
             "job": job_adapter.dump_json(job).decode(),

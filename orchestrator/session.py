@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
 from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, Record, TrialFinished
+from orchestrator.selector import usage_of
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
@@ -101,7 +102,11 @@ class Session:
 
     def request(self, trial: Trial, device: Device) -> TrialRequest:
         """What the trainer is asked for."""
-        settings: Mapping[str, Any] = {**self.spec.written_settings(), **trial.config}
+        settings: Mapping[str, Any] = {
+            **self.spec.written_settings(),
+            **trial.config,
+            **usage_of(trial.arm.hardware).settings,
+        }
         return TrialRequest(
             self.spec.workload,
             trial.arm.implementation,

@@ -21,6 +21,7 @@ from types import TracebackType
 
 import psutil
 
+from orchestrator.cpu_sets import confined
 from workloads.backend import environment_for
 from workloads.implementations import Implementation
 from workloads.protocol import (
@@ -45,29 +46,35 @@ class TrainerGone(RuntimeError):
 
 
 class Trainer:
-    """One trainer process, kept warm between trials of one backend and device."""
+    """One trainer process, kept warm between trials of one backend and device.
+
+    `cpus` are the only ones that it may use; None for all that this process may.
+    """
 
     def __init__(
         self,
         implementation: Implementation,
         device: Device,
         *,
+        cpus: tuple[int, ...] | None = None,
         python_path: Sequence[str] = (),
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.trials = 0
+        self.cpus = cpus
         self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._output,
-            env=_environment(implementation, device, python_path, environ),
-            start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        with confined(cpus):
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._output,
+                env=_environment(implementation, device, python_path, environ),
+                start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
         self._handle = psutil.Process(self._process.pid)
         self._events: queue.SimpleQueue[Event | ProtocolError | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True, name="trainer-reader")

@@ -8,22 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from orchestrator.runner import Job, Limits, Watched, memory_share, run_trial
+from orchestrator.cpu_sets import CpuClaims
+from orchestrator.runner import Job, Limits, TrainerKey, Watched, memory_share, run_trial
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureReason, Outcome, outcome_adapter, to_json
 from workloads.implementations import parse
-from workloads.protocol import Device, TrialRequest
+from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "tests.workloads.examples.hostile"
-Trainers = dict[tuple[str, Device], Trainer]
+Trainers = dict[TrainerKey, Trainer]
 
 
 @pytest.fixture
@@ -34,6 +35,20 @@ def trainers() -> Iterator[Trainers]:
         trainer.close()
 
 
+@pytest.fixture
+def free_claims() -> Iterator[Callable[[], CpuClaims]]:
+    """Claims on this machine's CPUs that know nothing of other tests and sweeps."""
+    made: list[CpuClaims] = []
+
+    def make() -> CpuClaims:
+        made.append(CpuClaims(prefix=f"rnnsweep-test-{os.getpid()}", patience_s=0.0))
+        return made[-1]
+
+    yield make
+    for claims in made:
+        claims.release()
+
+
 def run(
     trainers: Trainers,
     name: str,
@@ -42,11 +57,13 @@ def run(
     implementation: str = "python/noop",
     limits: Limits | None = None,
     fresh: bool = False,
+    cpus: int | None = None,
+    claims: CpuClaims | None = None,
 ) -> Outcome:
     request = TrialRequest(f"{HOSTILE}:{name}", implementation, settings or {})
-    job = Job(request, 1, time.time(), limits or Limits(60, 30), (str(ROOT),), fresh)
+    job = Job(request, 1, time.time(), limits or Limits(60, 30), (str(ROOT),), fresh, cpus)
     watched = Watched(job)
-    list(run_trial(job, watched, trainers))
+    list(run_trial(job, watched, trainers, claims))
     return watched.outcome()
 
 
@@ -65,17 +82,51 @@ def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
     run(trainers, "noop", implementation="one/noop")
     run(trainers, "noop", implementation="two/noop")
     run(trainers, "noop", implementation="one/other+option")
-    assert set(trainers) == {("one", "cpu"), ("two", "cpu")}
-    assert trainers["one", "cpu"].trials == 2
+    assert set(trainers) == {("one", "cpu", None), ("two", "cpu", None)}
+    assert trainers["one", "cpu", None].trials == 2
 
 
 def test_a_fresh_trainer_is_the_only_one(trainers: Trainers) -> None:
     run(trainers, "noop", implementation="one/noop")
-    held = trainers["one", "cpu"].pid
+    held = trainers["one", "cpu", None].pid
     outcomes = [run(trainers, "noop", implementation="two/noop", fresh=True) for _ in range(2)]
     assert [outcome.trainer_trials for outcome in outcomes] == [0, 0]
-    assert set(trainers) == {("two", "cpu")}
+    assert set(trainers) == {("two", "cpu", None)}
     assert not psutil.pid_exists(held)
+
+
+@pytest.fixture
+def two_cpus() -> Iterator[list[int]]:
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("needs two CPUs")
+    yield sorted(before)[:2]
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
+    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+) -> None:
+    mine, other = free_claims(), free_claims()
+    taken = other.take(1)
+    outcomes = [run(trainers, "usable_cpus", cpus=1, claims=mine) for _ in range(2)]
+    assert [each.metrics["usable_cpus"] for each in outcomes] == [1.0, 1.0]
+    assert [each.trainer_trials for each in outcomes] == [0, 1]
+    assert {each.environment["trainer_cpus"] for each in outcomes} != {str(taken[0])}
+    whole = run(trainers, "usable_cpus", claims=mine)
+    assert whole.metrics["usable_cpus"] >= 2
+    assert "trainer_cpus" not in whole.environment
+    assert len(trainers) == 2, "the confined trainer stays warm beside the other"
+
+
+def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
+    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+) -> None:
+    other = free_claims()
+    other.take(len(os.sched_getaffinity(0)))
+    outcome = run(trainers, "usable_cpus", cpus=1, claims=free_claims())
+    assert outcome.failure is not None
+    assert "needs 1 CPU of its own" in outcome.failure.message
 
 
 def test_epochs_come_as_they_happen(trainers: Trainers) -> None:

@@ -25,6 +25,11 @@ def noop(trial: Context) -> dict[str, float]:
     return {"loss": 0.0, "step_ms": 1.0, "val_accuracy": 0.5}
 
 
+def usable_cpus(trial: Context) -> dict[str, float]:
+    """Tells how many CPUs its process may use."""
+    return {"usable_cpus": float(len(os.sched_getaffinity(0)))}
+
+
 def scores(trial: Context) -> dict[str, float]:
     """Metrics from the settings: `settings: {metrics: {val_accuracy: 0.9}, sleep_s: 0.1}`."""
     time.sleep(float(trial.settings.get("sleep_s", 0.0)))
