@@ -8,7 +8,7 @@ pending trials in arbitrary order, and a node must never wait for another node's
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -92,17 +92,37 @@ class Blocks:
         self._source = source
         self._open_limit = open_limit
         self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
-        self._queues = [
-            _Queue(tuple(group for group in groups if lane in group.lanes), lane)
-            for lane in lanes_of(groups)
-        ]
-        self._groups = tuple(groups)
+        self._groups: tuple[LaneGroup, ...] = ()
+        self._queues: list[_Queue] = []
+        self._out: dict[str, Issue] = {}
         self._blocks: dict[int, tuple[Trial, ...]] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._attempts: dict[str, int] = {}
         self._untold: set[int] = set()
         self._used_up = False
+        self.move(groups)
+
+    def move(self, groups: Sequence[LaneGroup]) -> None:
+        """Go on with other lanes: nodes have left, or joined.
+
+        What is out on a lane that is gone stays out until it is finished or given back; what
+        waited there goes to the other lanes of its hardware, or waits until there is one.
+        """
+        before = {queue.lane.node.id: queue for queue in self._queues}
+        self._groups = tuple(groups)
+        self._queues = []
+        for lane in lanes_of(groups):
+            queue = _Queue(tuple(group for group in groups if lane in group.lanes), lane)
+            if (old := before.get(lane.node.id)) is not None:
+                fitting = (each for each in old.waiting if self._group_of(each) in queue.groups)
+                queue.waiting, queue.out = deque(fitting), old.out
+            self._queues.append(queue)
+        held = {trial.key for queue in self._queues for trial in queue.waiting}
+        for index, trials in self._blocks.items():
+            self._units[index] = self._split(
+                trial for trial in trials if trial.key not in held | self._out.keys()
+            )
 
     def restore(self, past: Iterable[Block | FinishedTrial]) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
@@ -131,37 +151,67 @@ class Blocks:
                 trial = queue.waiting.popleft()
                 queue.out += 1
                 attempt = self._attempts[trial.key] = self._attempts.get(trial.key, 0) + 1
-                return Issue(trial, queue.lane, self._devices[trial.arm], attempt), new
+                issue = Issue(trial, queue.lane, self._devices[trial.arm], attempt)
+                self._out[trial.key] = issue
+                return issue, new
         return None
 
     def finish(self, issue: Issue, outcome: Outcome) -> None:
         """Take a trial's outcome; the sampler is told as soon as its objectives can be read."""
-        self._queue_of(issue).out -= 1
+        self._take_back(issue)
         self._outcomes[issue.trial.key] = outcome
         self._tell_if_known(issue.trial.block)
 
     def give_back(self, issue: Issue, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
-        It is the next one on its lane.
+        It is the next one on its lane; where that is gone, the next one of its hardware.
         """
         if not charged:
             self._attempts[issue.trial.key] -= 1
-        queue = self._queue_of(issue)
-        queue.out -= 1
-        queue.waiting.appendleft(issue.trial)
+        queue = self._take_back(issue)
+        if queue is not None:
+            queue.waiting.appendleft(issue.trial)
+        else:
+            units = self._units.setdefault(issue.trial.block, {})
+            units.setdefault(self._group_of(issue.trial), deque()).appendleft(issue.trial)
 
     @property
     def done(self) -> bool:
         """Whether every trial of the sweep has an outcome."""
         return (
-            not any(queue.out or queue.waiting for queue in self._queues)
+            not self._out
+            and not any(queue.waiting for queue in self._queues)
             and not any(units for units in self._units.values())
             and self._next_index() is None
         )
 
-    def _queue_of(self, issue: Issue) -> _Queue:
-        return next(queue for queue in self._queues if queue.lane is issue.lane)
+    @property
+    def out(self) -> int:
+        """How many trials are handed out and not yet back."""
+        return len(self._out)
+
+    @property
+    def stranded(self) -> dict[str, int]:
+        """How many trials of begun blocks wait for hardware that has no lane, by its name."""
+        waiting: Counter[str] = Counter()
+        for units in self._units.values():
+            for group, trials in units.items():
+                if not group.lanes:
+                    waiting.update(trial.arm.hardware for trial in trials)
+        return dict(waiting)
+
+    def _take_back(self, issue: Issue) -> _Queue | None:
+        """The queue of its lane, if that is still there, with room for another one."""
+        del self._out[issue.trial.key]
+        node = issue.lane.node.id
+        queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)
+        if queue is not None:
+            queue.out -= 1
+        return queue
+
+    def _group_of(self, trial: Trial) -> LaneGroup:
+        return next(group for group in self._groups if trial.arm.hardware in group.hardware)
 
     def _refill(self, queue: _Queue) -> Block | None:
         """Give an idle lane the oldest block that its hardware has not run, or a new one."""
@@ -204,13 +254,12 @@ class Blocks:
         self._units[block.index] = self._split(self._blocks[block.index])
         self._tell_if_known(block.index)
 
-    def _split(self, trials: Sequence[Trial]) -> dict[LaneGroup, deque[Trial]]:
+    def _split(self, trials: Iterable[Trial]) -> dict[LaneGroup, deque[Trial]]:
         """A block's trials without an outcome, by the group of lanes that runs them."""
         units: dict[LaneGroup, deque[Trial]] = {}
         for trial in trials:
             if trial.key not in self._outcomes:
-                group = next(g for g in self._groups if trial.arm.hardware in g.hardware)
-                units.setdefault(group, deque()).append(trial)
+                units.setdefault(self._group_of(trial), deque()).append(trial)
         return units
 
     def _trials(self, block: Block) -> tuple[Trial, ...]:

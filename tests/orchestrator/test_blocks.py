@@ -316,3 +316,65 @@ def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     assert not set(rest) & set(outcomes)
     assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
     assert set(source.told) == set(range(3))
+
+
+def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
+    both, one = classify([node("a"), node("b")]), classify([node("b")])
+    blocks = blocks_of(plan(both, implementations=2, blocks=4))
+    out = [found[0] for found in iter(blocks.next, None)]
+    on_a = [issue for issue in out if issue.lane.node.id == "a"]
+    assert len(on_a) == 2
+    blocks.move(make_lanes(plan(one, implementations=2, blocks=4)))
+    for issue in on_a:
+        blocks.give_back(issue)
+    ran = {}
+    while (found := blocks.next()) is not None or blocks.out:
+        if found is not None:
+            out.append(found[0])
+        issue = next(each for each in out if each not in on_a and each.trial.key not in ran)
+        assert issue.lane.node.id == "b"
+        ran[issue.trial.key] = issue
+        blocks.finish(issue, complete())
+    assert len(ran) == 8
+    assert {ran[issue.trial.key].attempt for issue in on_a} == {2}
+    assert blocks.done
+
+
+def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
+    here = classify([node("a"), node("b", cpu_model="CPU B")])
+    laid = plan(here, implementations=1, blocks=2)
+    blocks = blocks_of(laid)
+    gone = replace(
+        laid,
+        possible=tuple(
+            replace(each, hardware=replace(each.hardware, nodes=each.hardware.nodes[:1]))
+            if each.hardware.name.startswith("CPU A")
+            else replace(each, hardware=replace(each.hardware, nodes=()))
+            for each in laid.possible
+        ),
+    )
+    blocks.move(make_lanes(gone))
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], complete())
+    assert not blocks.done
+    assert blocks.stranded == {"CPU B, 2 CPUs": 2}
+    blocks.move(make_lanes(laid))
+    assert blocks.stranded == {}
+    while (found := blocks.next()) is not None:
+        assert found[0].lane.node.id == "b"
+        blocks.finish(found[0], complete())
+    assert blocks.done
+
+
+def test_a_node_that_joins_takes_its_share() -> None:
+    laid = plan(classify([node("a")]), implementations=1, blocks=6)
+    blocks = blocks_of(laid)
+    first = [blocks.next(), blocks.next()]
+    assert blocks.next() is None
+    more = classify([node("a"), node("b")])
+    blocks.move(make_lanes(plan(more, implementations=1, blocks=6)))
+    joined = [blocks.next(), blocks.next()]
+    assert blocks.next() is None
+    assert all(found is not None for found in (*first, *joined))
+    assert {found[0].lane.node.id for found in joined if found} == {"b"}
+    assert {found[0].trial.block for found in (*first, *joined) if found} == {0, 1, 2, 3}
