@@ -17,7 +17,7 @@ FORMAT, VERSION = "rnnsweep-hardware", 2
 
 def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
     """Hardware classes, their nodes and their measured peaks."""
-    return {
+    body = {
         "format": FORMAT,
         "version": VERSION,
         "classes": [
@@ -32,6 +32,7 @@ def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) 
             for each in classes
         ],
     }
+    return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
 
 
 def schema() -> dict[str, Any]:

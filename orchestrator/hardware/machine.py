@@ -50,11 +50,13 @@ def read_machine(root: Path, info: CpuInfo) -> Machine:
 def _product(root: Path) -> str | None:
     names = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
     told = [name for name in names if name and name.lower() not in _NO_PRODUCT]
-    return " ".join(dict.fromkeys(told)) or None
+    if len(told) == 2 and told[1].startswith(told[0]):  # "Google", "Google Compute Engine"
+        told = told[1:]
+    return " ".join(told) or None
 
 
 def _hypervisor(root: Path, product: str | None) -> str | None:
-    if product and product.lower().endswith("metal"):  # a cloud's machine without a hypervisor
+    if product and ".metal" in product.lower():  # a cloud's machine without a hypervisor
         return None
     if kind := text_of(root / "sys/hypervisor/type"):
         return kind.capitalize()

@@ -49,8 +49,7 @@ def _class(
         yield from _wrapped(", ".join(_name(node) for node in alike), width, "  ")
         for label, text in rows:
             yield from _row(label, text, width, "    ")
-    for label, text in _peaks(peaks):
-        yield from _row(label, text, width, "  ")
+    yield from _peaks(peaks, width)
     for difference in hardware.unlike:
         yield from _wrapped(f"! its nodes are not alike in {difference}", width, "  ")
 
@@ -196,12 +195,19 @@ def _software(profile: NodeProfile) -> str:
     return ", ".join([*frameworks, f"Python {profile.python}", profile.system])
 
 
-def _peaks(peaks: Sequence[Peak]) -> Iterator[tuple[str, str]]:
+def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
+    """A heading for each time and place of measuring, and a row for each backend and precision."""
+    groups: dict[str, list[Peak]] = {}
     for peak in peaks:
-        text = f"{peak.precision} product {_rate(peak.flops_per_s, 'FLOP/s')}"
-        if peak.bytes_per_s:
-            text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
-        yield f"{peak.backend}", f"{text}; on {peak.node}, {peak.at[:10]}"
+        groups.setdefault(f"on {peak.node} on {peak.at[:10]}", []).append(peak)
+    for where, members in groups.items():
+        heading = f"peaks, measured {where}: the median of rounds (the slowest–the fastest)"
+        yield from _wrapped(heading, width, "  ")
+        for peak in members:
+            text = f"{peak.precision:<8} product {_rate(peak.flops_per_s, 'FLOP/s')}"
+            if peak.bytes_per_s:
+                text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
+            yield from _row(peak.backend, text, width, "    ")
 
 
 def _rate(rate: Rate, unit: str) -> str:
@@ -233,12 +239,12 @@ def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]
 
 
 def _size(kib: float) -> str:
-    """`48 KiB`, `1.5 MiB`, `23.5 GiB`."""
-    if kib < 1024:
-        return f"{kib:.0f} KiB"
-    if kib < 1024**2:
-        return f"{kib / 1024:.3g} MiB"
-    return f"{kib / 1024**2:.{0 if kib >= 100 * 1024**2 else 1}f} GiB"
+    """`48 KiB`, `1.5 MiB`, `23.5 GiB`, `140 GiB`."""
+    size, unit = kib, "KiB"
+    for larger in ("MiB", "GiB"):
+        if size >= 1024:
+            size, unit = size / 1024, larger
+    return f"{round(size, 1):g} {unit}" if size < 100 else f"{size:.0f} {unit}"
 
 
 def _row(label: str, text: str, width: int, indent: str) -> list[str]:

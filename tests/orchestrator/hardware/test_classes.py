@@ -1,16 +1,16 @@
-"""Probing and classing nodes, without a GPU and with doubles of NVML at its boundary."""
+"""Which nodes and GPUs form hardware classes, and how those of one class may still differ."""
 
 from __future__ import annotations
 
-import os
-from types import SimpleNamespace
+import dataclasses
 
-import pynvml
 import pytest
 
 from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware, probing
 from orchestrator.hardware.gpus import GpuProbe
+from orchestrator.hardware.profile import Cpu
+from workloads.cgroups import Limits
 
 
 def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:
@@ -19,22 +19,6 @@ def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) ->
 
 def gpu(index: int = 0, name: str = "NVIDIA H200") -> Gpu:
     return Gpu(index, name, f"GPU-{index}", 140_000)
-
-
-def test_this_machine_is_probed() -> None:
-    found = hardware.probe()
-    assert found.hostname
-    assert found.cpu_model
-    assert 1 <= found.cpus <= (os.cpu_count() or 1)
-    assert found.memory_mib > 100
-
-
-def test_a_machine_without_nvml_has_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_library() -> None:
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", no_library)
-    assert (hardware.probe().gpus, hardware.probe().driver) == ((), None)
 
 
 TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
@@ -70,32 +54,6 @@ def test_only_visible_gpus_are_probed(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert [gpu.index for gpu in hardware.probe().gpus] == left
     assert [gpu.index for gpu in hardware.probe(every_gpu=True).gpus] == [0, 1]
-
-
-def test_a_gpu_that_fell_off_the_bus_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def handle(index: int) -> int:
-        if index == 1:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
-        return index
-
-    doubles = {
-        "nvmlInit": lambda: None,
-        "nvmlShutdown": lambda: None,
-        "nvmlSystemGetDriverVersion": lambda: "580.1",
-        "nvmlDeviceGetCount": lambda: 3,
-        "nvmlDeviceGetHandleByIndex": handle,
-        "nvmlDeviceGetName": lambda handle: "NVIDIA T4",
-        "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle}",
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=16 << 30, used=0),
-    }
-    for name, double in doubles.items():
-        monkeypatch.setattr(pynvml, name, double)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    found = hardware.probe()
-    assert [each.index for each in found.gpus] == [0, 2]
-    assert found.gpus[0] == Gpu(0, "NVIDIA T4", "GPU-0", 16_384)
-    assert found.driver == "580.1"
-    assert found.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
 
 
 def test_equal_nodes_form_one_class_with_a_readable_name_and_a_stable_slug() -> None:
@@ -146,3 +104,36 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     assert [node.id for node in accelerated.nodes] == ["b"]
     text = " ".join(describe_hardware([cpu]).split())
     assert "no GPU class: host has unlike GPUs (NVIDIA H200, NVIDIA T4)" in text
+
+
+def test_nodes_of_a_class_that_are_not_alike_are_told_of() -> None:
+    plain = profile()
+    nodes = [
+        Node("a", dataclasses.replace(plain, hostname="a", memory_mib=64_000), 8),
+        Node("b", dataclasses.replace(plain, hostname="b", memory_mib=66_000), 8),
+    ]
+    assert classify(nodes)[0].unlike == ()  # by less than a tenth
+    small = Limits(memory_mib=16_384, version=2)
+    older = Cpu(signature="GenuineIntel 6/79/1", vectors=("AVX2",))
+    nodes.append(Node("c", dataclasses.replace(plain, hostname="c", limits=small, cpu=older), 8))
+    (only,) = classify(nodes)
+    assert set(only.unlike) >= {
+        "memory: 16 GiB on c; 62 GiB on a; 64 GiB on b",
+        "CPU: GenuineIntel 6/79/1 on c; untold on a, b",
+        "vector extensions: AVX2 on c; none on a, b",
+    }
+
+
+def test_a_power_limit_of_one_gpu_node_is_told_of() -> None:
+    def node(host: str, power_w: float) -> Node:
+        limited = dataclasses.replace(gpu(), power_limit_w=power_w)
+        return Node(host, dataclasses.replace(profile(gpus=(limited,)), hostname=host), 8)
+
+    cpu, accelerated = classify([node("a", 700.0), node("b", 500.0)])
+    assert accelerated.unlike == ("power limit: 500.0 W on b; 700.0 W on a",)
+    assert cpu.unlike == ()
+
+
+def test_a_node_hashes_whatever_its_labels_and_packages() -> None:
+    node = Node("a", dataclasses.replace(profile(), packages={"jax": "1"}), 8, labels={"zone": "b"})
+    assert len({node, node}) == 1

@@ -1,0 +1,178 @@
+"""GPUs as NVML tells of them, and refuses to: each call in turn, by a stand-in for its library."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from orchestrator import hardware
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware
+from tests.nvml.pretended import (
+    DRIVER_NOT_LOADED,
+    GPU_CALLS,
+    GPU_IS_LOST,
+    LIB_RM_VERSION_MISMATCH,
+    NO_PERMISSION,
+    NODE_CALLS,
+    NOT_SUPPORTED,
+    UNKNOWN,
+    Pretended,
+    PretendedGpu,
+)
+
+Probe: TypeAlias = Callable[[Pretended], NodeProfile]
+
+H200 = PretendedGpu(
+    name="NVIDIA H200",
+    uuid="GPU-aaaa",
+    memory_mib=143_771,
+    power_limit_w=700,
+    max_sm_clock_mhz=1_980,
+    max_memory_clock_mhz=3_201,
+    compute_capability=(9, 0),
+    pcie_generation=5,
+    mig=False,
+)
+ASKED = (  # what a probe asks of a GPU, and the field that has it
+    ("nvmlDeviceGetCudaComputeCapability", "compute_capability"),
+    ("nvmlDeviceGetEnforcedPowerLimit", "power_limit_w"),
+    ("nvmlDeviceGetMaxClockInfo", "max_sm_clock_mhz"),
+    ("nvmlDeviceGetMaxClockInfo", "max_memory_clock_mhz"),
+    ("nvmlDeviceGetEccMode", "ecc"),
+    ("nvmlDeviceGetMigMode", "mig"),
+    ("nvmlDeviceGetMaxPcieLinkGeneration", "pcie_generation"),
+    ("nvmlDeviceGetMaxPcieLinkWidth", "pcie_lanes"),
+    ("nvmlDeviceGetCurrPcieLinkWidth", "pcie_lanes_now"),
+)
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Probe:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    def of(pretended: Pretended) -> NodeProfile:
+        pretended.in_this_process(monkeypatch, tmp_path)
+        return hardware.probe()
+
+    return of
+
+
+def failing(gpu: PretendedGpu, errors: Mapping[str, int]) -> PretendedGpu:
+    return dataclasses.replace(gpu, errors=errors)
+
+
+def test_a_gpu_tells_what_it_is(probe: Probe) -> None:
+    found = probe(Pretended([H200], driver="580.95.05", cuda=13_000))
+    assert found.gpus == (
+        Gpu(
+            index=0,
+            name="NVIDIA H200",
+            uuid="GPU-aaaa",
+            memory_mib=143_771,
+            compute_capability="9.0",
+            power_limit_w=700.0,
+            max_sm_clock_mhz=1_980.0,
+            max_memory_clock_mhz=3_201.0,
+            ecc=True,
+            mig=False,
+            pcie_generation=5,
+            pcie_lanes=16,
+            pcie_lanes_now=16,
+        ),
+    )
+    assert (found.driver, found.cuda) == ("580.95.05", "13.0")
+    assert (found.gpu_faults, found.no_nvml) == ((), None)
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, UNKNOWN])
+@pytest.mark.parametrize(("call", "field"), ASKED)
+def test_what_a_gpu_does_not_tell_is_none(probe: Probe, call: str, field: str, code: int) -> None:
+    (gpu,) = probe(Pretended([failing(H200, {call: code})])).gpus
+    assert getattr(gpu, field) is None
+    untold = {name for asked, name in ASKED if asked == call}
+    whole = dataclasses.asdict(probe(Pretended([H200])).gpus[0])
+    left = {name: value for name, value in dataclasses.asdict(gpu).items() if name not in untold}
+    assert left.items() <= whole.items()  # and the rest is told all the same
+
+
+def test_memory_that_is_not_told_is_none(probe: Probe) -> None:
+    errors = {"nvmlDeviceGetMemoryInfo": NOT_SUPPORTED, "nvmlDeviceGetMemoryInfo_v2": NOT_SUPPORTED}
+    found = probe(Pretended([failing(H200, errors)]))
+    assert found.gpus[0].memory_mib is None
+    text = describe_hardware(classify([Node("", found, 2)]))
+    assert "NVIDIA H200, compute capability 9.0" in text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("code", [GPU_IS_LOST, NOT_SUPPORTED, NO_PERMISSION, UNKNOWN])
+@pytest.mark.parametrize(
+    "call", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"]
+)
+def test_a_gpu_that_does_not_say_what_it_is_is_a_fault(probe: Probe, call: str, code: int) -> None:
+    t4 = PretendedGpu(uuid="GPU-bbbb")
+    found = probe(Pretended([failing(H200, {call: code}), t4]))
+    assert [(gpu.index, gpu.name) for gpu in found.gpus] == [(1, "NVIDIA T4")]
+    (fault,) = found.gpu_faults
+    assert fault.startswith("GPU 0 does not answer: ")
+
+
+@pytest.mark.parametrize("call", [each for each in GPU_CALLS if "ByUUID" not in each])
+@pytest.mark.parametrize("code", [GPU_IS_LOST, NO_PERMISSION, UNKNOWN])
+def test_no_call_of_a_gpu_ends_a_probe(probe: Probe, call: str, code: int) -> None:
+    found = probe(Pretended([failing(H200, {call: code}), PretendedGpu(uuid="GPU-bbbb")]))
+    assert found.gpus[-1].name == "NVIDIA T4"
+
+
+@pytest.mark.parametrize("call", ["*", *NODE_CALLS])
+@pytest.mark.parametrize("code", [DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, UNKNOWN])
+def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> None:
+    found = probe(Pretended([H200], errors={call: code}))
+    assert bool(found.gpus) != bool(found.gpu_faults)
+    assert "! GPU" in describe_hardware(classify([Node("", found, 2)])) or found.gpus
+
+
+def test_a_lost_gpu_is_told_with_the_reason(probe: Probe) -> None:
+    lost = failing(H200, {"nvmlDeviceGetEnforcedPowerLimit": GPU_IS_LOST})
+    found = probe(Pretended([PretendedGpu(uuid="GPU-bbbb"), lost]))
+    assert found.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
+    (cpu, gpu) = classify([Node("", found, 2)])
+    assert gpu.name.startswith("NVIDIA T4 (")
+    assert "GPU 1 does not answer: GPU is lost" in describe_hardware([cpu, gpu])
+
+
+def test_a_driver_of_another_version_is_told(probe: Probe) -> None:
+    found = probe(Pretended([H200], errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH}))
+    assert found.gpu_faults == (
+        "NVML does not answer: RM has detected an NVML/RM version mismatch.",
+    )
+    text = describe_hardware(classify([Node("", found, 2)]))
+    assert "version mismatch" in text
+    assert "no GPU:" not in text  # there is one, for all that is known
+
+
+def test_a_driver_without_gpus(probe: Probe) -> None:
+    text = describe_hardware(classify([Node("", probe(Pretended()), 2)]))
+    assert "no GPU: NVML answers, and has none for this process" in text
+
+
+def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
+    cut = dataclasses.replace(H200, mig=True)
+    (cpu,) = classify([Node("", probe(Pretended([cut])), 2)])
+    assert cpu.device == "cpu"
+    text = " ".join(describe_hardware([cpu]).split())
+    assert "is in MIG mode, and a trial could be given a part of it" in text
+    assert "nvidia-smi -i 0 -mig 0" in text
+    assert "MIG on" in text
+
+
+def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
+    lost = failing(H200, {"*": GPU_IS_LOST})
+    found = probe(Pretended([H200, lost, dataclasses.replace(H200, uuid="GPU-cccc")]))
+    (cpu,) = classify([Node("a", found, 2, gpu_limit=3)])
+    text = " ".join(describe_hardware([cpu]).split())
+    assert "start its Ray node again with CUDA_VISIBLE_DEVICES=0,2" in text
+    assert [each.device for each in classify([Node("a", found, 2, gpu_limit=2)])] == ["cpu", "gpu"]
