@@ -11,7 +11,11 @@ from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.measures import TIMES
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import Estimate, geometric_mean, t_interval
+from orchestrator.selector import work_of
 from orchestrator.trial import Arm
+
+_WHATEVER_WORK = ("step_ms",)
+"""Of the times that speed is told by, those that do not grow with the amount of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +52,13 @@ def measured(
     Returns:
         The pairs of times; the geometric mean of their ratios, the baseline's time over the
         arm's; the mean difference in val_accuracy, the arm's minus the baseline's. Means are
-        None for fewer than two blocks.
+        None for fewer than two blocks. Between arms that did unlike amounts of work only times per
+    step are compared.
     """
-    times = _pairs(matched, arm, base, metric, _positive) if metric else ()
-    accuracies = _pairs(matched, arm, base, "val_accuracy", _finite)
+    alike = work_of(arm) == work_of(base)
+    comparable = metric if alike or metric in _WHATEVER_WORK else None
+    times = _pairs(matched, arm, base, comparable, _positive) if comparable else ()
+    accuracies = _pairs(matched, arm, base, "val_accuracy", _finite) if alike else ()
     return (
         times,
         geometric_mean([pair.baseline / pair.arm for pair in times]),

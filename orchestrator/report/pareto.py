@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.records import Direction, SweepRecord, TrialRecord
-from orchestrator.selector import mathematics_of
+from orchestrator.selector import mathematics_of, work_of
 from orchestrator.trial import Arm, Config
 
 
@@ -30,7 +30,8 @@ class Front:
 
     A config on an arm is no point where a repeat failed or ran another kernel, where none is
     complete, or where an objective is missing or not finite. No config is one on the arms `apart`,
-    which compute something else than the others: to beat them, or be beaten, would mean nothing.
+    which compute something else than the others, or do another amount of work: to beat them, or be
+    beaten, would mean nothing.
     """
 
     objectives: Mapping[str, Direction]
@@ -40,17 +41,18 @@ class Front:
     apart: tuple[Arm, ...] = ()
 
 
-def pareto_front(record: SweepRecord, mathematics: str = "") -> Front:
+def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> Front:
     """The Pareto-best configs over all arms that compute alike, in the first objective's order.
 
     Args:
         record: the sweep.
         mathematics: what these arms' differs in from the settings, as the baseline's does.
+        work: these arms' own amount of work, which is the baseline's.
     """
     groups: dict[tuple[int, Arm], list[TrialRecord]] = defaultdict(list)
     apart: dict[Arm, None] = {}
     for trial in record.trials:
-        if mathematics_of(trial.arm) == mathematics:
+        if (mathematics_of(trial.arm), work_of(trial.arm)) == (mathematics, work):
             groups[trial.block, trial.arm].append(trial)
         else:
             apart[trial.arm] = None

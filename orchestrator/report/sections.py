@@ -23,6 +23,7 @@ from orchestrator.report.wording import (
     scope_notes,
     verdict_sentence,
 )
+from orchestrator.selector import work_of
 from orchestrator.trial import Config, DatasetRecord
 
 FRONT_ROWS = 20
@@ -118,6 +119,11 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
         notes.append(f"Over all their own complete trials, not matched: {', '.join(own)}.")
     if other := {name(arm.arm): arm.mathematics for arm in summary.arms if arm.mathematics}:
         notes.append(f"Different mathematics, so no like for like: {mathematics_text(other)}.")
+    if less := [name(arm.arm) for arm in summary.arms if work_of(arm.arm)]:
+        notes.append(
+            "Measured with an amount of work of their own, as their names say, so that only times "
+            f"per step and sample stand beside the others': {', '.join(less)}."
+        )
     notes += _trainer_notes(summary)
     return Section("Arms", tables=(table,), paragraphs=tuple(notes))
 
@@ -169,7 +175,9 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if found.left_out:
         notes.append(f"{found.left_out} left out: a repeat failed, or an objective is missing.")
     if found.apart:
-        notes.append(f"Apart, for their mathematics: {', '.join(map(name, found.apart))}.")
+        unlike = any(work_of(arm) for arm in (*found.apart, *(p.arm for p in found.points)))
+        why = "mathematics or amount of work" if unlike else "mathematics"
+        notes.append(f"Apart, for their {why}: {', '.join(map(name, found.apart))}.")
     if len(found.points) > FRONT_ROWS:
         notes.append(f"{len(found.points) - FRONT_ROWS} more are in the JSON format.")
     title = "Best config" if len(found.objectives) == 1 else "Pareto-best configs"

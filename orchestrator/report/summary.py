@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from orchestrator.report.measures import Measure, measures_of
 from orchestrator.report.pairs import time_metric
 from orchestrator.report.pareto import Front, pareto_front
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.selector import mathematics_of
+from orchestrator.selector import mathematics_of, work_of
 from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm
 
 
@@ -95,7 +95,7 @@ def summarise(record: SweepRecord, baseline: str | None = None) -> ReportSummary
         comparisons=compare(record, matched, over) if over else (),
         measures=measures,
         arms=tuple(summarise_arm(record, matched, arm, trials, measures) for arm in arms),
-        front=pareto_front(record, _mathematics(over)),
+        front=pareto_front(record, _of_baseline(mathematics_of, over), _of_baseline(work_of, over)),
         left_out=tuple(row for arm in arms for row in left_out(arm, trials)),
         impossible=record.impossible,
         trials=tuple(trials),
@@ -103,9 +103,9 @@ def summarise(record: SweepRecord, baseline: str | None = None) -> ReportSummary
     )
 
 
-def _mathematics(baseline: Baseline | None) -> str:
-    """How what the baseline computes differs from the settings; all that it names are alike."""
-    return mathematics_of(next(iter(baseline.of.values()))) if baseline else ""
+def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
+    """How what the baseline does differs from the settings; all that it names are alike."""
+    return ask(next(iter(baseline.of.values()))) if baseline else ""
 
 
 def _head(record: SweepRecord) -> SweepHead:

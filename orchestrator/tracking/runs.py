@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from orchestrator.selector import known_implementation, mathematics_of
+from orchestrator.selector import known_implementation, mathematics_of, usage_of
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.trial import (
     Arm,
@@ -208,7 +208,11 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "repeat": str(trial.repeat),
         "seed": str(trial.seed),
     }
-    for key, value in all_settings(identity, trial.config).items():
+    usage = usage_of(trial.arm.hardware)
+    for name, number in (("cpus", usage.cpus), ("threads", usage.threads)):
+        if number is not None:
+            params[name] = str(number)
+    for key, value in all_settings(identity, {**trial.config, **usage.settings}).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
         params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)

@@ -143,3 +143,12 @@ def test_an_objective_reads_all_arms_on_some_hardware(text: str, arms: tuple[Arm
 def test_an_arms_own_work_is_part_of_its_name() -> None:
     assert work_of(Arm("tensorflow/portable", SHORT)) == "epochs 1"
     assert work_of(Arm("tensorflow/portable", FOUR)) == work_of(ON_CPU) == ""
+
+
+def test_an_average_leaves_out_arms_that_did_less() -> None:
+    short = Arm("tensorflow/portable", SHORT)
+    mean = Objective(direction="maximize")
+    assert arms_read(mean, (ON_GPU, short, OTHER)) == (ON_GPU, OTHER)
+    assert arms_read(mean, (short,)) == (short,)
+    named = Objective(direction="maximize", over="cpu")
+    assert arms_read(named, (ON_GPU, short)) == (short,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from orchestrator.progress import PlainLines
 from orchestrator.session import Session
 from orchestrator.spec import parse
 from orchestrator.stopping import Stopped
-from orchestrator.trial import FinishedTrial, Outcome
+from orchestrator.trial import Arm, FinishedTrial, Outcome
 from tests.orchestrator.test_blocks import blocks_of, identity, node, plan
 
 SPEC = """
@@ -68,6 +69,14 @@ def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
     request = held.request(issue.trial, "cpu")
     assert request.settings == {"epochs": 2, "units": issue.trial.config["units"]}
     assert (request.seed, request.data_digest) == (issue.trial.seed, "digest")
+
+
+def test_an_arm_with_less_work_is_asked_for_less(journal: Journal) -> None:
+    held, _ = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    less = replace(issue.trial, arm=Arm("python/a", f"{issue.trial.arm.hardware} [epochs 1]"))
+    assert held.request(less, "cpu").settings == {"epochs": 1, "units": less.config["units"]}
 
 
 def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> None:

@@ -80,6 +80,16 @@ def test_names_in_mlflow(home: Path) -> None:
     assert (data.name, data.digest) == ("digits", ("ab" * 32)[:36])
 
 
+def test_an_arms_use_of_its_hardware_is_among_the_params() -> None:
+    own = Arm("tensorflow/portable", "AMD EPYC, 8 CPUs [4 threads, epochs 1]")
+    content = run_content(IDENTITY, finished(1, own))
+    assert content.params["threads"] == "4"
+    assert (content.params["epochs"], content.params["cell"]) == ("1", "lstm")
+    assert content.tags["hardware"] == own.hardware
+    usual = run_content(IDENTITY, finished(1, XLA)).params
+    assert (usual["epochs"], "threads" in usual) == ("3", False)
+
+
 def test_curves_end_in_the_final_value(home: Path) -> None:
     record(home, finished())
     (run,) = children(home)
