@@ -88,7 +88,12 @@ def _answer(desk: _Desk, request: Request) -> Any:
 
 
 def _die_with(parent_pid: int) -> None:
-    """Let the kernel kill this process when the driver's recorder thread ends, however it ends."""
+    """Let the kernel kill this process when the driver's recorder thread ends, however it ends.
+
+    What stops a sweep may signal all of its processes (Ray's job server does): the driver still
+    has something to record then, and ends this process itself.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:

@@ -1,0 +1,118 @@
+"""A double of Ray's job server, at its HTTP boundary: what it was sent, and jobs that end as told.
+
+It has no web socket for logs, so that following one falls back to asking again and again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "a" * 64
+
+
+class JobServer:
+    """Jobs by id; `ends` says how each one is after it has been looked at so many times."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.logs: dict[str, str] = {}
+        self.packages: dict[str, bytes] = {}
+        self.token: str | None = None
+        self.next: list[dict[str, Any]] = []
+        """What the next looks at a job change in it."""
+        self.address = ""
+
+    def add(self, sweep: str, number: int = 1, **details: Any) -> str:
+        """A job of a sweep that is there already."""
+        id = f"rnnsweep-{sweep}-{number}"
+        metadata = {"rnnsweep_sweep": sweep, "rnnsweep_digest": details.pop("digest", "other")}
+        self.jobs[id] = {**_job(id, metadata), "driver_node_id": "n", **details}
+        return id
+
+    def files(self) -> list[str]:
+        """The names of the files in the only package that was sent."""
+        (package,) = self.packages.values()
+        with zipfile.ZipFile(io.BytesIO(package)) as archive:
+            return archive.namelist()
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        """The answer to a request: status and body."""
+        words = [word for word in path.split("/") if word][1:]
+        if words == ["version"]:
+            return 200, {"version": "4", "ray_version": "2.60.0"}
+        if words[0] == "packages":
+            if method == "PUT":
+                self.packages[words[-1]] = body
+            return (200 if words[-1] in self.packages else 404), {}
+        if words == ["jobs"] and method == "POST":
+            return self._submitted(json.loads(body))
+        if words == ["jobs"]:
+            return 200, list(self.jobs.values())
+        job = self.jobs[words[1]]
+        if words[2:] == ["stop"]:
+            self.next = [{"status": "STOPPED"}]
+            return 200, {"stopped": True}
+        if words[2:] == ["logs"]:
+            return 200, {"logs": self.logs.get(words[1], "")}
+        if words[2:]:
+            return 404, {}
+        job.update(self.next.pop(0) if self.next else {})
+        return 200, job
+
+    def _submitted(self, order: dict[str, Any]) -> tuple[int, Any]:
+        id = order["submission_id"]
+        if id in self.jobs:
+            return 500, f"Traceback\nValueError: Job with submission_id {id} already exists."
+        self.jobs[id] = {**_job(id, order["metadata"]), **order, "driver_node_id": "n"}
+        return 200, {"job_id": id, "submission_id": id}
+
+
+def _job(id: str, metadata: dict[str, str]) -> dict[str, Any]:
+    return {
+        "type": "SUBMISSION",
+        "submission_id": id,
+        "status": "RUNNING",
+        "entrypoint": "",
+        "start_time": 1_700_000_000_000,
+        "metadata": metadata,
+    }
+
+
+@contextmanager
+def serving() -> Iterator[JobServer]:
+    """A server that answers while the context lasts."""
+    server = JobServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            given = self.headers.get("Authorization")
+            if server.token is not None and given != f"Bearer {server.token}":
+                status, answer = (403, "Invalid token") if given else (401, "Missing token")
+            else:
+                status, answer = server.answer(self.command, self.path, body)
+            payload = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        do_GET = do_POST = do_PUT = _answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.address = f"http://127.0.0.1:{httpd.server_address[1]}"
+    threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
