@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from orchestrator.trial import Arm, Config, FinishedTrial, SweepIdentity
 
-VERSION = 2
+VERSION = 3
 """The records' version. It is raised when an older rnnsweep could not read what is written."""
 
 

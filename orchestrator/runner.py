@@ -6,10 +6,11 @@ Tune the actor, and with it every warm trainer.
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ import psutil
 from pydantic import TypeAdapter
 from ray import tune
 
+from orchestrator import telemetry
 from orchestrator.cpu_sets import CpuClaims, CpusTaken, shown
 from orchestrator.surroundings import surroundings
 from orchestrator.trainer import Trainer, TrainerGone
@@ -95,11 +97,14 @@ class TrialFailed(Exception):
 class TrialActor(tune.Trainable):
     """Runs the trials that Tune sends it, keeping one warm trainer per backend and device."""
 
+    _run: Generator[protocol.Epoch, None, None]
+
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first trial."""
         self._watched: Watched | None = None
         self._trainers: dict[TrainerKey, Trainer] = {}
         self._claims = CpuClaims()
+        self._instruments = telemetry.Instruments()
         self._begin(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -130,9 +135,12 @@ class TrialActor(tune.Trainable):
 
     def _begin(self, config: Mapping[str, Any]) -> None:
         if self._watched is not None and not self._watched.ended:
+            self._run.close()
             self.cleanup()  # Tune took the trial away while its trainer was at work
+        if self._watched is not None and self._watched.sampler_hangs:
+            self._instruments = telemetry.Instruments()
         job = job_adapter.validate_json(config["job"])
-        self._watched = Watched(job)
+        self._watched = Watched(job, instruments=self._instruments)
         self._run = run_trial(job, self._watched, self._trainers, self._claims)
 
 
@@ -153,6 +161,27 @@ class Watched:
     failure: FailureRecord | None = None
     ended: bool = False
     cpus: tuple[int, ...] | None = None
+    instruments: telemetry.Instruments = field(default_factory=telemetry.Instruments)
+    _sampler: telemetry.Sampler | None = None
+    _recording: telemetry.Recording | None = None
+
+    def watch(self, trainer: Trainer) -> None:
+        """Begin to sample what the trainer draws and shares."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._sampler = telemetry.Sampler(
+            self.job.request.device, trainer.pid, visible, self.instruments
+        )
+        self._sampler.start()
+
+    def end_watch(self) -> None:
+        """End the sampling; the outcome then has what was seen."""
+        if self._sampler is not None:
+            self._recording = self._sampler.stop()
+
+    @property
+    def sampler_hangs(self) -> bool:
+        """Whether the sampling has not ended by itself: its instruments are not free."""
+        return self._sampler is not None and self._sampler.hangs
 
     def take(self, event: protocol.Event) -> None:
         """Note an event of the trainer.
@@ -160,6 +189,8 @@ class Watched:
         Raises:
             ProtocolError: it is a text that no trial may keep.
         """
+        if self._sampler is not None:
+            self._sampler.take(event)
         match event:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
@@ -192,13 +223,17 @@ class Watched:
             "queue_s": max(0.0, self.started_s - self.job.issued_s),
             "setup_s": self.setup_s,
         }
+        ended_s = time.time()
+        seen, told = dict[str, float](), None
+        if self._recording is not None and self._recording.samples:
+            seen, told = telemetry.record(self._recording, self.started_s, self.metrics)
         return Outcome(
             status=self._status(),
             started_s=self.started_s,
-            ended_s=time.time(),
+            ended_s=ended_s,
             attempt=self.job.attempt,
             node=platform.node(),
-            metrics={**self.metrics, **outside},
+            metrics={**seen, **self.metrics, **outside},
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
@@ -206,6 +241,7 @@ class Watched:
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
+            telemetry=told,
         )
 
     def _confinement(self) -> Mapping[str, str]:
@@ -224,7 +260,7 @@ def run_trial(
     watched: Watched,
     trainers: dict[TrainerKey, Trainer],
     claims: CpuClaims | None = None,
-) -> Iterator[protocol.Epoch]:
+) -> Generator[protocol.Epoch, None, None]:
     """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.
 
     A trainer that failed in a way that leaves its state in doubt is ended; one that reported
@@ -241,6 +277,7 @@ def run_trial(
         watched.setup_s = time.time() - watched.started_s
         trainer.trials += 1
         trainer.request(job.request)
+        watched.watch(trainer)
         for event in _watch(trainer, job.limits):
             watched.take(event)
             if isinstance(event, protocol.Epoch):
@@ -256,6 +293,8 @@ def run_trial(
         reason, message = _ended(gone, oom_kills)
     except (OSError, CpusTaken) as error:
         reason, message = "crash", f"the trainer process could not be started: {error}"
+    finally:
+        watched.end_watch()
     dead = trainers.pop(key, None)
     watched.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
     watched.ended = True

@@ -111,6 +111,24 @@ class FailureRecord:
     output_tail: str = ""
 
 
+NOTES = ("energy_method", "energy_scope", "energy_absent", "throttle_reasons", "neighbours")
+"""The names that a trial's notes may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What was seen of a trial from outside, beside its metrics.
+
+    `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
+    slowed the GPU down; who else was at work. `curves` have a value, or None, for each of `at_s`,
+    in seconds after the trial's start.
+    """
+
+    notes: Mapping[str, str] = field(default_factory=dict)
+    at_s: tuple[float, ...] = ()
+    curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a trial ended. Times are seconds since the epoch (UTC); metrics as named in MLflow.
@@ -133,6 +151,7 @@ class Outcome:
     failure: FailureRecord | None = None
     trainer_trials: int = 0
     artifacts: Mapping[str, str] = field(default_factory=dict)
+    telemetry: Telemetry | None = None
 
 
 @dataclass(frozen=True, slots=True)

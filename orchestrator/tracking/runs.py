@@ -19,12 +19,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from orchestrator.selector import known_implementation, mathematics_of, usage_of
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.trial import (
+    NOTES,
     Arm,
     Config,
     DatasetRecord,
     FinishedTrial,
     Outcome,
     SweepIdentity,
+    Telemetry,
     Trial,
     canonical,
     digest,
@@ -48,9 +50,9 @@ _TAG_LIMIT = 8000
 _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
-_RECORD_VERSION = 2
+_RECORD_VERSION = 3
 
-OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence")
+OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *NOTES)
 """Tags that not every outcome has: a trial done again must not keep an earlier one's."""
 
 
@@ -86,7 +88,7 @@ class _Record:
     )
 
     trial: Trial
-    outcome: Outcome  # without its environment, which many trials share, and its artifacts
+    outcome: Outcome  # without its environment (many trials share it), artifacts and curves
     environment: str
     version: int = _RECORD_VERSION
 
@@ -124,8 +126,9 @@ def finished_trial(
 ) -> FinishedTrial:
     """The trial in a `record` tag (or in the artifact that stands for it).
 
-    Epochs are absent where they did not fit into the tag: MLflow has their curves. So are the texts
-    that the workload kept: they are artifacts of the run, and nothing else asks for them.
+    Epochs are absent where they did not fit into the tag: MLflow has their curves. So are the
+    curves of telemetry, and the texts that the workload kept: the run has them, and nothing else
+    asks for them.
 
     Args:
         text: the tag's value.
@@ -189,7 +192,12 @@ def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
     """The `record` tag, and the artifact that holds it where it is too long for a tag."""
     whole = _Record(
         finished.trial,
-        replace(finished.outcome, environment={}, artifacts={}),
+        replace(
+            finished.outcome,
+            environment={},
+            artifacts={},
+            telemetry=_without_curves(finished.outcome.telemetry),
+        ),
         environment_digest(finished),
     )
     without_epochs = replace(whole, outcome=replace(whole.outcome, epochs=()))
@@ -198,6 +206,10 @@ def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
         if len(text) <= _TAG_LIMIT:  # bytes, as some databases count
             return text.decode(), {}
     return RECORD_FILE, {RECORD_FILE: to_json(_record, whole).decode()}
+
+
+def _without_curves(telemetry: Telemetry | None) -> Telemetry | None:
+    return telemetry and Telemetry(telemetry.notes)
 
 
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
@@ -270,6 +282,10 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     if outcome.failure is not None:
         failure = f"{outcome.failure.reason}: {outcome.failure.message}"
         tags["failure"] = _cut(failure, _READABLE_LIMIT)
+    if outcome.telemetry is not None:
+        tags |= {
+            name: _cut(text, _READABLE_LIMIT) for name, text in outcome.telemetry.notes.items()
+        }
     return tags
 
 
@@ -293,6 +309,16 @@ def _points(outcome: Outcome) -> Iterator[Point]:
         if latest.get(name) != value:
             step = last_step if name in latest else 0
             yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
+    if outcome.telemetry is not None:
+        yield from _curves(outcome.telemetry, outcome.started_s)
+
+
+def _curves(telemetry: Telemetry, started_s: float) -> Iterator[Point]:
+    """Telemetry over time: MLflow's UI shows names under `system/` as system metrics."""
+    for name, values in telemetry.curves.items():
+        for step, (at_s, value) in enumerate(zip(telemetry.at_s, values, strict=True)):
+            if value is not None:
+                yield Point(entity_name(name), value, _ms(started_s + at_s), step)
 
 
 def _ms(seconds: float) -> int:

@@ -167,20 +167,28 @@ def test_a_newer_journal_is_told_apart_from_a_damaged_one(
     tmp_path: Path, line: int, extra: dict[str, int]
 ) -> None:
     lines = write(tmp_path).splitlines()
-    newer = json.loads(lines[line]) | {"journal_version": 3} | extra
+    newer = json.loads(lines[line]) | {"journal_version": 4} | extra
     lines[line] = json.dumps(newer).encode()
     (tmp_path / journal.FILE_NAME).write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(JournalTooNew, match=r"version 2 or older, received version 3.*upgrade"):
+    with pytest.raises(JournalTooNew, match=r"version 3 or older, received version 4.*upgrade"):
         journal.read(tmp_path)
 
 
-def test_a_journal_from_before_texts_were_kept_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "later"),
+    [(2, (b',"telemetry":null',)), (1, (b',"telemetry":null', b',"artifacts":{}'))],
+)
+def test_a_journal_from_before_telemetry_or_texts_is_read(
+    tmp_path: Path, version: int, later: tuple[bytes, ...]
+) -> None:
     write(tmp_path)
     path = tmp_path / journal.FILE_NAME
     before = journal.read(tmp_path)
-    older = path.read_bytes().replace(b',"artifacts":{}', b"")
-    path.write_bytes(older.replace(b'"journal_version":2', b'"journal_version":1'))
-    assert b"artifacts" not in path.read_bytes()
+    older = path.read_bytes().replace(b'"journal_version":3', b'"journal_version":%d' % version)
+    for field in later:
+        assert field in older
+        older = older.replace(field, b"")
+    path.write_bytes(older)
     assert [type(each) for each in journal.read(tmp_path)] == [type(each) for each in before]
     assert journal.read(tmp_path)[2:] == before[2:]
 

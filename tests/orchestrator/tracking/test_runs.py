@@ -20,6 +20,7 @@ from orchestrator.trial import (
     FinishedTrial,
     Kernel,
     Outcome,
+    Telemetry,
     Trial,
     digest,
 )
@@ -109,6 +110,35 @@ def test_curves_end_in_the_final_value(home: Path) -> None:
         (2, 1_700_000_001_875, 1 / 3),
         (2, 1_700_000_005_500, 0.25),
     ]
+
+
+def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
+    notes = {"energy_method": "nvml_counter", "energy_scope": "gpu", "neighbours": "none"}
+    curve = "system/gpu_0_power_usage_watts"
+    seen = Telemetry(notes, (1.0, 2.0, 3.25), {curve: (70.0, None, 65.5)})
+    trial = finished(metrics={"energy_j": 1234.5}, telemetry=seen)
+    record(home, trial)
+    (run,) = children(home)
+    assert notes.items() <= run.data.tags.items()
+    assert run.data.metrics[curve] == 65.5
+    history = MlflowClient(tracking_uri=address(home)).get_metric_history(run.info.run_id, curve)
+    points = sorted((point.step, point.timestamp, point.value) for point in history)
+    assert points == [(0, 1_700_000_001_000, 70.0), (2, 1_700_000_003_250, 65.5)]
+    # The curves are in the store and in the journal; what is read back has the notes.
+    without_curves = replace(trial.outcome, telemetry=Telemetry(notes))
+    assert record(home) == [replace(trial, outcome=without_curves)]
+    again = finished(started_s=trial.outcome.started_s + 1, telemetry=Telemetry({}))
+    record(home, again)  # a trial that is done again keeps no note of an earlier attempt
+    (run,) = children(home)
+    assert not notes.keys() & run.data.tags.keys()
+
+
+def test_a_record_from_before_telemetry_is_read() -> None:
+    text = run_content(IDENTITY, finished()).tags["record"]
+    older = text.replace(',"telemetry":null', "").replace('"version":3', '"version":2')
+    assert len(older) == len(text) - len(',"telemetry":null')
+    environment = finished().outcome.environment
+    assert finished_trial(older, {digest(environment): environment}) == finished()
 
 
 def test_a_failed_trial_tells_why_and_keeps_the_output(home: Path) -> None:

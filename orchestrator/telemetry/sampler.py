@@ -1,0 +1,192 @@
+"""Watches one trial from outside of its trainer: a thread that samples the node and its GPUs.
+
+It takes under 1 % of a core by construction: after each sample it rests for at least a hundred
+times the CPU time that the sample took.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from orchestrator.telemetry.gpus import GpuGauge, KeptNvml
+from orchestrator.telemetry.node import Neighbours, NodeGauge
+from orchestrator.telemetry.rapl import POWERCAP, Rapl
+from orchestrator.telemetry.recording import Recording
+from orchestrator.telemetry.samples import Sample, Window, merged
+from orchestrator.telemetry.store import Samples
+from workloads import protocol
+
+_TRAINING = "train"
+"""The phase of the timed epochs."""
+
+_SETTLE_S = 0.05
+"""A trial that is over before this is not looked at: there is nothing to be told of it."""
+
+_COUNTER_S = 0.2
+"""How often energy is counted: NVML's counters move about every 0.1 s, and edges are read off
+between two samples."""
+
+_POWER_S = 0.1
+"""How often power is read where it has to be integrated."""
+
+_WHOLE_S = 1.0
+"""How often everything else is read."""
+
+_REST = 120.0
+"""Seconds of rest for each second of CPU time: at most 0.83 % of a core."""
+
+_LONGEST_REST_S = 5.0
+
+_FAREWELL_S = 0.5
+"""How long the end of a trial waits for the last sample: a driver that hangs holds nothing up."""
+
+
+@dataclass(slots=True)
+class Instruments:
+    """What stays from one trial to the next: opening NVML or looking at every process takes long.
+
+    One sampler uses them at a time. `rapl` is made by the first.
+    """
+
+    nvml: KeptNvml = field(default_factory=KeptNvml)
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    powercap: Path = POWERCAP
+    rapl: Rapl | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    """What the thread and its owner share; each field is written by one of them."""
+
+    samples: Samples = field(default_factory=Samples)
+    gpu_problems: tuple[str, ...] = ()
+    why_no_package: str = ""
+    cost_s: float = 0.0
+    watched_s: float = 0.0
+
+
+class Sampler:
+    """Samples from `start` to `stop`; is told the trainer's events meanwhile. For one trial."""
+
+    def __init__(
+        self,
+        device: protocol.Device,
+        pid: int,
+        visible: str | None,
+        instruments: Instruments | None = None,
+    ) -> None:
+        """Watch a trainer.
+
+        Args:
+            device: the trial's device; a CPU's trial has no GPU.
+            pid: the trainer's process.
+            visible: the trainer's `CUDA_VISIBLE_DEVICES`.
+            instruments: from the trial before, which must have been stopped.
+        """
+        self._device, self._pid, self._visible = device, pid, visible
+        self._instruments = instruments or Instruments()
+        self._state = _State()
+        self._guard = threading.Lock()
+        self._windows: list[Window] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it was stopped and still waits for its GPU: its instruments are not free."""
+        return self._ending.is_set() and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def take(self, event: protocol.Event) -> None:
+        """Note where the training of a timed epoch begins and ends."""
+        match event:
+            case protocol.PhaseBegan(phase, at_s) if phase == _TRAINING:
+                with self._guard:
+                    self._state.samples.edge(at_s)
+            case protocol.PhaseEnded(phase, at_s, seconds) if phase == _TRAINING:
+                self._windows.append(Window(at_s - seconds, at_s))
+                with self._guard:
+                    self._state.samples.edge(at_s)
+
+    def stop(self) -> Recording:
+        """End the watching; everything that was seen."""
+        self._ending.set()
+        self._thread.join(timeout=_FAREWELL_S)
+        state = self._state
+        with self._guard:
+            samples = state.samples.all()
+        problems = state.gpu_problems
+        if self._thread.is_alive() and self._device == "gpu":
+            problems = (*problems, f"NVML did not answer within {_FAREWELL_S:g} s")
+        return Recording(
+            self._device,
+            samples,
+            merged(self._windows),
+            problems,
+            state.why_no_package,
+            100 * state.cost_s / state.watched_s if state.watched_s > _WHOLE_S else None,
+        )
+
+    # The rest runs in the thread.
+
+    def _run(self) -> None:
+        if self._ending.wait(_SETTLE_S):
+            return
+        began_s, began_cpu_s = time.monotonic(), time.thread_time()
+        gpus = None
+        try:
+            node = NodeGauge(self._pid, self._instruments.neighbours)
+            if self._instruments.rapl is None:
+                self._instruments.rapl = Rapl(self._instruments.powercap)
+            if self._device == "gpu":
+                gpus = GpuGauge(self._instruments.nvml, self._visible)
+            self._watch(gpus, node, self._instruments.rapl)
+        except psutil.Error:
+            pass  # the trainer has ended; what was sampled so far stays
+        finally:
+            self._state.cost_s = time.thread_time() - began_cpu_s
+            self._state.watched_s = time.monotonic() - began_s
+            if gpus is not None:
+                gpus.close()
+
+    def _watch(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
+        whole_at_s = 0.0
+        every_s = _COUNTER_S
+        if gpus is not None and not gpus.counts_energy:
+            every_s = _POWER_S
+        counts = gpus is not None or rapl.read_j() is not None
+        while True:
+            last = self._ending.is_set()
+            began_cpu_s = time.thread_time()
+            whole = last or time.monotonic() >= whole_at_s
+            if whole:
+                whole_at_s = time.monotonic() + _WHOLE_S
+            if whole or counts:
+                self._sample(gpus, node, rapl, whole=whole)
+            if last:
+                return
+            spent_s = time.thread_time() - began_cpu_s
+            rest_s = min(_LONGEST_REST_S, max(every_s if counts else _WHOLE_S, _REST * spent_s))
+            if not self._ending.wait(rest_s):
+                node.look()  # takes its own rest
+
+    def _sample(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl, *, whole: bool) -> None:
+        at_s = time.monotonic()
+        package_j = rapl.read_j()
+        readings = gpus.read(family=node.family if whole else None) if gpus is not None else ()
+        sample = Sample(at_s, readings, node.read() if whole else None, package_j)
+        with self._guard:
+            self._state.samples.add(sample)
+        if gpus is not None:
+            why = (gpus.why_not,) if gpus.why_not else ()
+            self._state.gpu_problems = (*why, *gpus.untold())
+        if package_j is None:
+            self._state.why_no_package = rapl.why_not

@@ -1,0 +1,141 @@
+"""A trial's telemetry in a few numbers: metrics named as in MLflow, and notes in words.
+
+Everything but the peak of memory is of the timed epochs alone: what runs between them (validation)
+and around them (loading, compiling) is not in it. What was not told is absent.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from orchestrator.nvml import THROTTLING
+from orchestrator.telemetry.energy import energy_of
+from orchestrator.telemetry.recording import Recording
+from orchestrator.telemetry.samples import GpuReading, NodeReading, Sample, throttled_pct
+from orchestrator.telemetry.tracks import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Metrics by name, units in the name; notes by name, of `trial.NOTES`."""
+
+    metrics: dict[str, float]
+    notes: dict[str, str]
+
+
+def summarise(recording: Recording) -> Summary:
+    """The summary of a trial."""
+    metrics = dict(_metrics(recording))
+    energy = energy_of(recording)
+    notes = {"neighbours": _neighbours(recording.samples)}
+    if energy.joules is None:
+        notes["energy_absent"] = energy.why_not
+    else:
+        seconds = sum(window.seconds for window in recording.windows)
+        metrics |= {"energy_j": energy.joules, "mean_power_w": energy.joules / seconds}
+        notes |= {"energy_method": energy.method, "energy_scope": energy.scope}
+    if len(energy.parts) > 1 or energy.joules is None:
+        names = {"gpu": "energy_gpu_j", "cpu_package": "energy_cpu_package_j"}
+        metrics |= {names[part]: joules for part, joules in energy.parts.items()}
+    inside = _inside(recording)
+    if (reasons := _throttle_reasons(inside)) is not None:
+        notes["throttle_reasons"] = reasons
+    return Summary(metrics, {name: text for name, text in notes.items() if text})
+
+
+def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
+    """Those that need no energy."""
+    inside = _inside(recording)
+    gpu = recording.device == "gpu"
+    gauges: tuple[tuple[str, Callable[[GpuReading], float | None], Callable[..., float]], ...] = (
+        ("mean_gpu_utilization_pct", lambda each: each.utilization_pct, fmean),
+        ("sm_clock_mhz", lambda each: each.sm_clock_mhz, fmean),
+        ("throttled_pct", throttled_pct, fmean),
+        ("max_temperature_c", lambda each: each.temperature_c, max),
+    )
+    for name, tell, fold in gauges:
+        told = [value for each in inside for one in each.gpus if (value := tell(one)) is not None]
+        if told:
+            yield name, fold(told)
+    if not gpu:
+        heat = [each.node.temperature_c for each in inside if each.node]
+        if told := [each for each in heat if each is not None]:
+            yield "max_temperature_c", max(told)
+    if peak := max((_memory(each) for each in recording.samples), default=0.0):
+        yield "peak_gpu_used_mib", peak
+    yield from _shares(recording)
+    if recording.cost_pct is not None:
+        yield "telemetry_cpu_pct", recording.cost_pct
+
+
+def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
+    """Whose the node's CPU time was, in percent of the CPUs that the trainer may use."""
+
+    def over(tell: Callable[[NodeReading], float | None]) -> float | None:
+        nodes = [(each.at_s, each.node) for each in recording.samples if each.node]
+        return counted((at_s, tell(node)) for at_s, node in nodes).over(recording.windows)
+
+    total_s = over(lambda node: node.total_s)
+    if not total_s:
+        return
+    busy_s, steal_s = over(lambda node: node.busy_s), over(lambda node: node.steal_s)
+    trainer_s = over(lambda node: node.trainer_s)
+    if trainer_s is not None:
+        yield "trainer_cpu_pct", min(100.0, 100 * trainer_s / total_s)
+        if busy_s is not None:
+            yield "others_cpu_pct", max(0.0, 100 * (busy_s - trainer_s) / total_s)
+    if steal_s is not None:
+        yield "steal_pct", 100 * steal_s / total_s
+
+
+def _inside(recording: Recording) -> list[Sample]:
+    """The samples that were taken in the timed epochs."""
+    begins = [window.began_s for window in recording.windows]
+
+    def holds(sample: Sample) -> bool:
+        at = bisect.bisect_right(begins, sample.at_s) - 1
+        return at >= 0 and sample.at_s <= recording.windows[at].ended_s
+
+    return [each for each in recording.samples if holds(each)]
+
+
+def _memory(sample: Sample) -> float:
+    return sum(each.memory_used_mib or 0.0 for each in sample.gpus)
+
+
+def _throttle_reasons(inside: Sequence[Sample]) -> str | None:
+    """`sw_power_cap 80 %, sync_boost 2 %`: the share of the samples that each was seen in."""
+    told = [
+        one.clock_reasons for each in inside for one in each.gpus if one.clock_reasons is not None
+    ]
+    if not told:
+        return None
+    seen = Counter(reason for reasons in told for reason in THROTTLING.intersection(reasons))
+    shares = (f"{reason} {100 * count / len(told):.0f} %" for reason, count in seen.most_common())
+    return ", ".join(shares) or "none"
+
+
+def _neighbours(samples: Sequence[Sample]) -> str:
+    """Who else was at work on the node and its GPUs: the most that was seen at once."""
+    trainers = [each.node.other_trainers for each in samples if each.node]
+    processes = [one.other_processes for each in samples for one in each.gpus]
+    found = [
+        (
+            _most(trainers),
+            "other trainer at work on the node",
+            "other trainers at work on the node",
+        ),
+        (_most(processes), "other process on the GPU", "other processes on the GPU"),
+    ]
+    if all(count is None for count, _, _ in found):
+        return ""
+    told = [f"{count} {one if count == 1 else more}" for count, one, more in found if count]
+    return ", ".join(told) or "none"
+
+
+def _most(counts: Sequence[int | None]) -> int | None:
+    return max((count for count in counts if count is not None), default=None)
