@@ -160,22 +160,39 @@ def report(
 
 @main.command()
 @_address_option
+@click.option("--measure", is_flag=True, help="Measure each class's peaks that are not kept yet.")
+@click.option("--fresh", is_flag=True, help="With --measure: measure all of them anew.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @refusing
-def hardware(address: str | None, form: str) -> None:
-    """Say what the cluster, or this machine, is made of."""
-    from orchestrator import cluster
+def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
+    """Say what the cluster, or this machine, is made of.
+
+    With --measure each installed backend is timed on one node of each class, in a trainer process:
+    a matrix product and a copy, in float32, bfloat16 and, on a GPU, TF32. That takes a minute or
+    so, and is kept by class and versions. Exit code 1 if a class could not be measured.
+    """
+    from orchestrator import cluster, peaks
     from orchestrator.hardware import classify, describe_hardware, hardware_json
 
+    if fresh and not measure:
+        raise Refusal("--fresh: expected together with --measure; received it alone")
     with contextlib.ExitStack() as stack:
         nodes = cluster.this_machine()
         if address is not None:
             nodes = stack.enter_context(cluster.connect(address))
         classes = classify(nodes)
+        if measure:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # trainers go, as on Ctrl-C
+            found = peaks.measure(
+                classes, sweep_home(), lambda line: show(f"{line}\n", err=True), fresh=fresh
+            )
+        else:
+            found = peaks.Measured(peaks.kept(sweep_home(), classes), ())
     if form == "json":
-        click.echo(json.dumps(hardware_json(classes), indent=2))
+        click.echo(json.dumps(hardware_json(classes, found.peaks), indent=2))
     else:
-        click.echo(describe_hardware(classes))
+        click.echo(describe_hardware(classes, found.peaks, width()))
+    return WITH_FAILURES if found.failures else COMPLETE
 
 
 @main.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
@@ -33,12 +32,6 @@ def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) 
         ],
     }
     return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down
-
-
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the object."""
-    text = Path(__file__).with_name("schema.json").read_text(encoding="utf-8")
-    return dict(json.loads(text))
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -203,11 +203,28 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
     for where, members in groups.items():
         heading = f"peaks, measured {where}: the median of rounds (the slowest–the fastest)"
         yield from _wrapped(heading, width, "  ")
+        told: set[str] = set()
         for peak in members:
+            if peak.backend not in told:
+                told.add(peak.backend)
+                yield from _row(peak.backend, _versions(peak), width, "    ")
             text = f"{peak.precision:<8} product {_rate(peak.flops_per_s, 'FLOP/s')}"
             if peak.bytes_per_s:
                 text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
-            yield from _row(peak.backend, text, width, "    ")
+            yield from _row("", text, width, "    ")
+
+
+def _versions(peak: Peak) -> str:
+    """`2.13.0, keras 3.15.1, cuda 12.8`: the backend's own first."""
+    rest = [
+        f"{name} {version}"
+        for name, version in peak.versions.items()
+        if name not in (peak.backend, "method", "devices")
+    ]
+    seen = peak.versions.get("devices")
+    return ", ".join([peak.versions.get(peak.backend, "?"), *rest]) + (
+        f"; on {seen}" if seen else ""
+    )
 
 
 def _rate(rate: Rate, unit: str) -> str:
