@@ -53,11 +53,21 @@ def why_absent(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
         return why
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
-        return f"no NVIDIA GPU found on {where} (asked through NVML)"
+        return f"no NVIDIA GPU found on {where} (asked through NVML){_unanswered(labelled)}"
     present = ", ".join(repr(each.name) for each in hardware)
     if entry.labels and any(each.matches(selector) for each in hardware):
         return f"no node of this class has the labels {shown(entry.labels)}"
-    return f"no node is of this class; present: {present}"
+    return f"no node is of this class; present: {present}{_unanswered(labelled)}"
+
+
+def _unanswered(nodes: Iterable[Node]) -> str:
+    """GPUs that do not answer, of which one may be meant; nothing where all do."""
+    faults = [
+        f"; on {node.profile.hostname}, {fault}"
+        for node in nodes
+        for fault in node.profile.gpu_faults
+    ]
+    return "".join(faults)
 
 
 def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[str], bool]) -> str | None:

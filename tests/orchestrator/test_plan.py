@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,17 @@ def test_unlike_gpus_of_a_node_are_not_possible(selector: str) -> None:
     assert laid.arms == ()
     assert all(
         reason.startswith("host has unlike GPUs (NVIDIA L4, NVIDIA T4)")
+        for reason in reasons(laid).values()
+    )
+
+
+@pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4"])
+def test_a_gpu_that_does_not_answer_is_told_where_none_is_found(selector: str) -> None:
+    profile = NodeProfile("host", "CPU A", 4, 8_000, (), None, "Linux", "3.11")
+    lost = replace(profile, gpu_faults=("GPU 0 does not answer: GPU is lost",))
+    laid = make_plan(spec(hardware=f'["{selector}"]'), classify([Node("id", lost, 4)]))
+    assert all(
+        reason.endswith("; on host, GPU 0 does not answer: GPU is lost")
         for reason in reasons(laid).values()
     )
 
