@@ -1,0 +1,1 @@
+"""Sweeps on a real cluster, whose hosts are namespaces of this machine: needs root."""

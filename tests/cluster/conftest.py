@@ -1,0 +1,41 @@
+"""One cluster for all of these tests, where there can be one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import hosts
+from tests.cluster.lab import Lab, postgresql
+
+
+def why_not() -> str | None:
+    """Why there can be no cluster here; None where there can."""
+    if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
+        return "a cluster on one machine takes minutes: make test-cluster"
+    if (reason := hosts.why_not()) is not None:
+        return reason
+    if len(os.sched_getaffinity(0)) < 2:
+        return "two classes of CPU need two CPUs"
+    if postgresql() is None:
+        return "PostgreSQL is not installed (Debian: postgresql)"
+    if all(shutil.which(each) is None for each in ("cc", "gcc", "clang")):
+        return "no C compiler for the stand-in for NVML (Debian: gcc)"
+    return None
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """The cluster. Where it is asked for (`RNNSWEEP_TEST_ALL=1`), its absence is a failure."""
+    if (reason := why_not()) is not None:
+        if os.environ.get("RNNSWEEP_TEST_ALL") == os.environ.get("RNNSWEEP_TEST_CLUSTER") == "1":
+            pytest.fail(f"no cluster here: {reason}")
+        pytest.skip(reason)
+    lab = Lab()
+    try:
+        yield lab.open()
+    finally:
+        lab.close()

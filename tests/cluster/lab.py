@@ -1,0 +1,223 @@
+"""A real cluster on one machine: a Ray head, workers of unlike hardware, MLflow on PostgreSQL.
+
+Three classes of hardware: a host with one CPU, a host with two CPUs, and the GPU that the latter
+pretends to have (a stand-in for NVML): placement is tested on it, and nothing is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.cluster.hosts import ROOT, Done, Host, Running, Switch
+from tests.nvml.pretended import Pretended, PretendedGpu, library
+
+PARENT = "mlflow.parentRunId"
+HOME = "/root/rnnsweep-data"
+PROJECT = "/root/project"
+_NVML = "/root/nvml"
+_STORE_BYTES = 80_000_000
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+Value = TypeVar("Value")
+
+
+def postgresql() -> Path | None:
+    """The folder of PostgreSQL's programs; Debian keeps them off the path."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    return next((each.parent for each in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
+
+
+class Lab:
+    """Hosts, and what runs on them; everything ends with `close`, or with this process."""
+
+    def __init__(self) -> None:
+        self.switch = Switch()
+        self._token = secrets.token_hex(32)
+        self.store = f"http://{Host.address_of('mlflow')}:5000"
+        self.dashboard = f"http://{Host.address_of('head')}:8265"
+
+    def open(self) -> Lab:
+        """Start the hosts and, on them, the cluster and the store."""
+        self.mlflow = self.switch.plug("mlflow", with_code=True)
+        self.head = self._ray_host("head")
+        self.laptop = self._laptop()
+        steady, gpu = self._ray_host("steady", cpus=[0]), self._ray_host("gpu", cpus=[0, 1])
+        with ThreadPoolExecutor() as pool:
+            serving = pool.submit(self._serve_runs)
+            self._start_head()
+            self.join(steady)
+            self.join(gpu, gpus=1)
+            serving.result()
+        return self
+
+    def close(self) -> None:
+        """End everything."""
+        self.switch.close()
+
+    def worker(self, name: str, cpus: list[int]) -> Host:
+        """A new host, as a worker of the cluster."""
+        host = self._ray_host(name, cpus=cpus)
+        self.join(host)
+        return host
+
+    def join(self, host: Host, gpus: int = 0) -> None:
+        """Start a worker of the cluster on a host."""
+        cpus = host.run("nproc").expect().out.strip()
+        self._ray(
+            host,
+            f"--address={Host.address_of('head')}:6379",
+            f"--num-cpus={cpus}",
+            f"--num-gpus={gpus}",
+            environ=self._pretended_gpu(host) if gpus else {},
+        )
+
+    def nodes(self) -> dict[str, bool]:
+        """The hosts that the cluster knows, and whether it believes that they live."""
+        script = (
+            "import json, ray; ray.init('auto', log_to_driver=False, logging_level='error');"
+            "print(json.dumps({n['NodeManagerHostname']: n['Alive'] for n in ray.nodes()}))"
+        )
+        out = self.head.run("python", "-c", script, environ={"RAY_AUTH_MODE": "token"}).expect().out
+        return dict(json.loads(out.splitlines()[-1]))
+
+    def spec(self, name: str, **changes: Any) -> str:
+        """Write a spec file into the project on the laptop; its name."""
+        body = {
+            "name": name,
+            "workload": "steady:train",
+            "settings": {"epochs": 4, "rest_s": 0.1},
+            "search": {
+                "sampler": "random",
+                "configs": 4,
+                "space": {"units": {"low": 50, "high": 300}},
+                "objectives": {"val_accuracy": "maximize"},
+            },
+            "arms": {"implementations": ["numpy/loop"], "hardware": ["cpu"]},
+            **changes,
+        }
+        self.laptop.write(f"{PROJECT}/{name}.yaml", yaml.safe_dump(body, sort_keys=False))
+        return f"{name}.yaml"
+
+    def submit(self, spec: str, *options: str) -> Running:
+        """`rnnsweep submit` on the laptop, in the project's folder."""
+        arguments = ["rnnsweep", "submit", spec, "--address", self.dashboard, *options]
+        return self.laptop.start(*arguments, cwd=PROJECT, environ=self._store_named())
+
+    def rnnsweep(self, *arguments: str, host: Host | None = None) -> Done:
+        """A command on the laptop, or wherever the code is."""
+        where = host or self.laptop
+        return where.run("rnnsweep", *arguments, cwd="/root", environ=self._store_named())
+
+    def finished(self, sweep: str) -> list[dict[str, Any]]:
+        """The trials that have ended, from the journal on the head."""
+        journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
+        lines = self.head.run("cat", journal).out.split("\n")[:-1]
+        records = [json.loads(line) for line in lines]
+        return [each["finished"] for each in records if each["record"] == "trial_finished"]
+
+    def children(self, sweep: str) -> list[dict[str, Any]]:
+        """The sweep's child runs in MLflow."""
+        done = self.mlflow.run("python", "-m", "tests.cluster.runs", self.store, sweep).expect()
+        found: list[dict[str, Any]] = json.loads(done.out)
+        parents = [run for run in found if PARENT not in run["tags"]]
+        assert [run["status"] for run in parents] == ["FINISHED"], parents
+        return [run for run in found if PARENT in run["tags"]]
+
+    def expect_exactly_once(self, sweep: str, trials: int) -> list[dict[str, Any]]:
+        """Every trial is in MLflow once, complete; and in the journal, the same ones."""
+        children = self.children(sweep)
+        keys = [run["tags"]["trial_key"] for run in children]
+        assert len(keys) == len(set(keys)) == trials
+        assert {run["status"] for run in children} == {"FINISHED"}
+        assert {run["tags"]["outcome"] for run in children} == {"complete"}
+        finished = [each["trial"]["key"] for each in self.finished(sweep)]
+        assert sorted(finished) == sorted(keys)
+        return children
+
+    def wait_until_ended(self, sweep: str, timeout_s: float) -> str:
+        """Wait for a sweep that nobody follows; what its last start wrote."""
+        command = ["logs", sweep, "--follow", "--address", self.dashboard]
+        running = self.mlflow.start("rnnsweep", *command)
+        assert running.wait(timeout_s) == 0, running.output
+        return running.output
+
+    def _store_named(self) -> dict[str, str]:
+        return {"MLFLOW_TRACKING_URI": self.store}
+
+    def _laptop(self) -> Host:
+        host = self.switch.plug("laptop", with_code=True)
+        host.write("/root/.ray/auth_token", self._token)
+        host.write(f"{PROJECT}/steady.py", (ROOT / "tests/cluster/steady.py").read_text())
+        return host
+
+    def _ray_host(self, name: str, cpus: list[int] | None = None) -> Host:
+        host = self.switch.plug(name, cpus=cpus or ())
+        host.write("/root/.ray/auth_token", self._token)
+        return host
+
+    def _start_head(self) -> None:
+        self._ray(
+            self.head,
+            *("--head", "--port=6379", "--num-cpus=0", "--num-gpus=0"),
+            *("--dashboard-host=0.0.0.0", "--dashboard-port=8265"),
+        )
+
+    def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = _NONE) -> None:
+        host.run(
+            *("ray", "start", f"--node-ip-address={host.address}", "--disable-usage-stats"),
+            *(f"--object-store-memory={_STORE_BYTES}", *options),
+            environ=environ,
+        ).expect()
+
+    def _pretended_gpu(self, host: Host) -> dict[str, str]:
+        """Put the stand-in for NVML on a host; the variables that show its GPU."""
+        host.write(f"{_NVML}/{library().name}", library().read_bytes())
+        environ = {"LD_LIBRARY_PATH": _NVML}
+        with tempfile.TemporaryDirectory() as folder:
+            shown = Pretended([PretendedGpu()]).environment(Path(folder), {})
+            for name, path in shown.items():
+                if Path(path).is_file():
+                    environ[name] = f"{_NVML}/{Path(path).name}"
+                    host.write(environ[name], Path(path).read_bytes())
+        return environ
+
+    def _serve_runs(self) -> None:
+        """MLflow on PostgreSQL, each as its own process; both keep what they have in /tmp."""
+        programs, host = postgresql(), self.mlflow
+        user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+        initdb = f"{programs}/initdb"
+        host.run(*user, initdb, "-D", "/tmp/data", "-U", "mlflow", "-A", "trust", "-N").expect()
+        options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp -c fsync=off"
+        self._postgres = host.start(
+            *user, f"{programs}/postgres", "-D", "/tmp/data", *options.split()
+        )
+        self._postgres.until("ready to accept connections", 30)
+        self._server = host.start(
+            *("mlflow", "server", "--host", "0.0.0.0", "--port", "5000", "--workers", "1"),
+            *("--backend-store-uri", "postgresql://mlflow@127.0.0.1/postgres"),
+            *("--artifacts-destination", "/tmp/artifacts"),
+            *("--allowed-hosts", f"{host.address}:5000"),
+            environ={"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
+        )
+        self._server.until("startup complete", 90)
+
+
+def wait_for(look: Callable[[], Value], timeout_s: float, what: str) -> Value:
+    """Look again and again until there is something to see; that."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (seen := look()):
+        assert time.monotonic() < deadline_s, f"no {what} after {timeout_s} s"
+        time.sleep(0.3)
+    return seen

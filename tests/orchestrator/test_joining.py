@@ -1,0 +1,84 @@
+"""What goes with us to a cluster's nodes, and what is said where they cannot run it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator import cluster
+
+Join = Callable[..., dict[str, Any]]
+
+
+class RayError(Exception):
+    """As `ray.exceptions` has it."""
+
+
+@pytest.fixture
+def join(monkeypatch: pytest.MonkeyPatch) -> Join:
+    """Join a cluster whose Ray fails like this, at `init` or at the first task; what it was told."""
+
+    def join(at_init: Exception | None = None, at_task: Exception | None = None) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+
+        def init(**options: Any) -> None:
+            env = options["runtime_env"] or {}
+            folder = Path(env.get("working_dir", "."))
+            told.update(options, files=sorted(each.name for each in folder.iterdir()))
+            if at_init is not None:
+                raise at_init
+
+        def nodes() -> list[dict[str, Any]]:
+            if at_task is not None:
+                raise at_task
+            return []
+
+        ray = SimpleNamespace(
+            init=init, nodes=nodes, shutdown=lambda: None, exceptions=SimpleNamespace()
+        )
+        ray.exceptions.RayError = RayError
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        with pytest.raises(cluster.ClusterError) as refused, cluster.connect("auto"):
+            pass
+        return {**told, "error": str(refused.value)}
+
+    for name in cluster._QUIET:  # which `connect` sets for good
+        monkeypatch.setenv(name, cluster._QUIET[name])
+    monkeypatch.setattr(cluster, "use_token", lambda: None)
+    return join
+
+
+def test_our_code_goes_to_the_nodes(join: Join) -> None:
+    told = join()
+    assert told["files"] == ["orchestrator", "workloads"]
+    assert not Path(told["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
+
+
+def test_within_a_job_everything_has_come_already(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    assert join()["runtime_env"] is None
+
+
+def test_other_versions_are_no_missing_cluster(join: Join) -> None:
+    error = join(
+        RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.4\n"
+            "This process on node 10.0.0.9 was started with:\n    Ray: 2.60.0\n    Python: 3.11.7\n"
+        )
+    )["error"]
+    assert "Python: 3.12.4" in error and "Python: 3.11.7" in error
+    assert "no Ray cluster answers" not in error
+
+
+def test_a_node_without_our_dependencies_is_told(join: Join) -> None:
+    trace = "ray::probe()\n  Traceback\nModuleNotFoundError: No module named 'pynvml'"
+    error = join(at_task=RayError(trace))["error"]
+    assert "No module named 'pynvml'" in error and "Traceback" not in error
+    assert "requirements.lock" in error
