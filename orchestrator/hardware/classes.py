@@ -108,6 +108,9 @@ def _unlike(hardware: HardwareClass) -> Iterator[str]:
     for name, trait in {**_TRAITS, **(_GPU_TRAITS if hardware.device == "gpu" else {})}.items():
         if len({trait(node.profile) for node in hardware.nodes}) > 1:
             yield _told(name, hardware.nodes, trait)
+    for name in sorted({name for node in hardware.nodes for name in node.profile.packages}):
+        if len({node.profile.packages.get(name) for node in hardware.nodes}) > 1:
+            yield _told(name, hardware.nodes, _version(name))
 
 
 def _told(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str]) -> str:
@@ -117,6 +120,10 @@ def _told(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str])
         hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
     parts = (f"{value} on {', '.join(names)}" for value, names in sorted(hosts.items()))
     return f"{name}: {'; '.join(parts)}"
+
+
+def _version(package: str) -> Callable[[NodeProfile], str]:
+    return lambda profile: profile.packages.get(package, "none")
 
 
 def _threads(profile: NodeProfile) -> str:
@@ -147,7 +154,6 @@ _TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
         profile.machine.virtual
     ],
     "Python": lambda profile: profile.python,
-    "packages": lambda profile: ", ".join(f"{k} {v}" for k, v in profile.packages.items()),
 }
 _GPU_TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
     "GPUs": lambda profile: str(len(profile.gpus)),

@@ -115,12 +115,14 @@ def test_nodes_of_a_class_that_are_not_alike_are_told_of() -> None:
     assert classify(nodes)[0].unlike == ()  # by less than a tenth
     small = Limits(memory_mib=16_384, version=2)
     older = Cpu(signature="GenuineIntel 6/79/1", vectors=("AVX2",))
-    nodes.append(Node("c", dataclasses.replace(plain, hostname="c", limits=small, cpu=older), 8))
+    other = dataclasses.replace(plain, hostname="c", limits=small, cpu=older)
+    nodes.append(Node("c", dataclasses.replace(other, packages={"torch": "2.14.0"}), 8))
     (only,) = classify(nodes)
     assert set(only.unlike) >= {
         "memory: 16 GiB on c; 62 GiB on a; 64 GiB on b",
         "CPU: GenuineIntel 6/79/1 on c; untold on a, b",
         "vector extensions: AVX2 on c; none on a, b",
+        "torch: 2.14.0 on c; none on a, b",
     }
 
 
