@@ -21,7 +21,7 @@ class RayError(Exception):
 
 @pytest.fixture
 def join(monkeypatch: pytest.MonkeyPatch) -> Join:
-    """Join a cluster whose Ray fails like this, at `init` or at the first task; what it was told."""
+    """Join a cluster whose Ray fails at `init` or at its first task so; what it was told."""
 
     def join(at_init: Exception | None = None, at_task: Exception | None = None) -> dict[str, Any]:
         told: dict[str, Any] = {}
