@@ -70,6 +70,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.forecast import forecast
     from orchestrator.hardware import classify
     from orchestrator.home import SweepFolder
+    from orchestrator.open_blocks import describe_opening, open_limit
+    from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan, make_plan
     from orchestrator.progress import duration
     from orchestrator.spec import load
@@ -83,10 +85,13 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         laid = make_plan(loaded, classify(nodes))
     ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
     if form == "json":
-        body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json()}
+        opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}
+        body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json(), **opening}
         click.echo(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
     else:
         click.echo(describe_plan(laid, loaded.name))
+        if told := describe_opening(loaded, laid, make_lanes(laid), ahead.trial_s):
+            click.echo(told)
     expect_runnable(loaded, laid)
     if form == "json":
         return

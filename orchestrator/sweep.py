@@ -21,6 +21,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
 from orchestrator.journal import Journal, SessionEnded, SessionStarted
 from orchestrator.objectives import arms_read
+from orchestrator.open_blocks import open_limit
 from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import Plan, make_plan
 from orchestrator.progress import PlainLines
@@ -36,9 +37,6 @@ from orchestrator.tracking.errors import LeaseHeld
 from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
-
-_LEARNING = ("tpe", "nsga2", "gp")
-"""Samplers that suggest better the more they have been told."""
 
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
@@ -223,7 +221,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         groups,
         objectives=start.spec.search.objectives,
         source=Suggester(start.spec.search, start.spec.seed),
-        open_limit=_open_blocks(start.spec, len(lanes)),
+        open_limit=open_limit(start.spec, start.plan, groups),
     )
     blocks.restore(start.past)
     for each in start.past:
@@ -250,17 +248,6 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     except Stopped as stopped:
         return stopped
     return None
-
-
-def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
-    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
-
-    One block more than there are lanes keeps every node busy while the last arms of a block
-    run; samplers that do not learn have nothing to wait for.
-    """
-    if spec.search.open_blocks is not None:
-        return spec.search.open_blocks
-    return lanes + 1 if spec.search.sampler in _LEARNING else None
 
 
 def _opening(

@@ -8,6 +8,7 @@ from orchestrator.trial import FinishedTrial, Outcome
 from tests.orchestrator.test_blocks import blocks_of, drain, node, plan
 
 SECONDS = {"tensorflow/kernel0": 10.0, "tensorflow/kernel1": 40.0}
+BY_ARM = {f"{implementation} on CPU A, 2 CPUs": s for implementation, s in SECONDS.items()}
 
 
 def finished(number: int, nodes: int = 1) -> tuple[list[FinishedTrial], Forecast]:
@@ -22,11 +23,13 @@ def finished(number: int, nodes: int = 1) -> tuple[list[FinishedTrial], Forecast
 
 def test_nothing_is_foretold_before_each_arm_has_run() -> None:
     assert finished(0)[1] == Forecast(0, 40, None)
-    assert finished(1)[1] == Forecast(1, 39, None)
+    (first,), ahead = finished(1)
+    seconds = SECONDS[first.trial.arm.implementation]
+    assert ahead == Forecast(1, 39, None, {str(first.trial.arm): seconds})
 
 
 def test_each_arm_is_judged_by_its_own_trials() -> None:
-    assert finished(4)[1] == Forecast(4, 36, 18 * 10.0 + 18 * 40.0)
+    assert finished(4)[1] == Forecast(4, 36, 18 * 10.0 + 18 * 40.0, BY_ARM)
 
 
 def test_nodes_share_the_work() -> None:
@@ -36,10 +39,19 @@ def test_nodes_share_the_work() -> None:
 
 
 def test_nothing_is_left_of_a_finished_sweep() -> None:
-    assert finished(40)[1] == Forecast(40, 0, 0.0)
+    assert finished(40)[1] == Forecast(40, 0, 0.0, BY_ARM)
 
 
 def test_trials_outside_the_plan_do_not_count() -> None:
     done, _ = finished(40)
     smaller = plan(classify([node("n0")]), blocks=3, repeats=1)
-    assert forecast_from(smaller, done) == Forecast(6, 0, 0.0)
+    assert forecast_from(smaller, done) == Forecast(6, 0, 0.0, BY_ARM)
+
+
+def test_classes_that_share_a_node_share_its_time() -> None:
+    hardware = classify([node("a", gpus=1), node("b", gpus=1)])
+    laid = plan(hardware, implementations=1, blocks=10)
+    trials = [issue.trial for issue in drain(blocks_of(laid))][:4]
+    done = [FinishedTrial(trial, Outcome("complete", 0.0, 6.0)) for trial in trials]
+    assert {trial.arm.hardware for trial in trials} == {each.name for each in hardware}
+    assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2

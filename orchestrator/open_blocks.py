@@ -1,0 +1,139 @@
+"""How many blocks are open at once (suggested, and not yet told), and what that costs.
+
+A sampler learns from the blocks that it was told of, and a block is told once every arm that an
+objective reads has run it. Few open blocks teach it most. Each class of hardware needs enough of
+them to keep all of its devices at work; where an objective reads slow arms, however, blocks end at
+their pace, and no number short of all of them keeps faster hardware busy to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from orchestrator.objectives import arms_read
+from orchestrator.placement import LaneGroup
+from orchestrator.plan import Plan
+from orchestrator.spec import SweepSpec
+from orchestrator.trial import Arm
+
+LEARNING = ("tpe", "nsga2", "gp")
+"""Samplers that suggest better the more they have been told."""
+
+
+def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
+    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
+
+    One block more than keeps every device at work that the objectives read, so that there is a
+    next one while the last arms of a block run. None, for no limit, where the sampler does not
+    learn: it has nothing to wait for.
+    """
+    if spec.search.open_blocks is not None:
+        return spec.search.open_blocks
+    if spec.search.sampler not in LEARNING:
+        return None
+    read = arms_that_speak(spec, plan.arms)
+    return 1 + max(
+        (
+            sum(math.ceil(lane.slots / trials) for lane in group.lanes)
+            for group in groups
+            if (trials := plan.repeats * sum(arm.hardware in group.hardware for arm in read))
+        ),
+        default=1,
+    )
+
+
+def arms_that_speak(spec: SweepSpec, arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """The arms whose trials a block waits for before it is told."""
+    objectives = spec.search.objectives.values()
+    read = {arm for objective in objectives for arm in arms_read(objective, arms)}
+    return tuple(arm for arm in arms if arm in read) or tuple(arms)
+
+
+def idle_shares(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> dict[str, float]:
+    """What share of its time, up to its last trial, each class waits for blocks to be told.
+
+    Args:
+        spec: the sweep.
+        plan: laid for it.
+        groups: the lanes of the plan.
+        trial_s: seconds of a trial, by the arm's text; each arm of the plan has some.
+
+    Returns:
+        By the names of a group's hardware, joined; groups without a lane are left out.
+    """
+    limit = open_limit(spec, plan, groups)
+    held = plan.blocks if limit is None else min(limit, plan.blocks)
+    block_s = {
+        " and ".join(sorted(group.hardware)): _block_s(plan, group, trial_s)
+        for group in groups
+        if group.lanes
+    }
+    spoken = {arm.hardware for arm in arms_that_speak(spec, plan.arms)}
+    paces = [
+        _block_s(plan, group, trial_s)
+        for group in groups
+        if group.lanes and not group.hardware.isdisjoint(spoken)
+    ]
+    slowest_s = max(paces, default=0.0)
+    shares = {}
+    for name, own_s in block_s.items():
+        work_s = plan.blocks * own_s
+        until_s = max(work_s, (plan.blocks - held) * slowest_s + own_s)
+        shares[name] = 1 - work_s / until_s if until_s else 0.0
+    return shares
+
+
+def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float]) -> float:
+    """Seconds in which a group gets through a block, on all of its devices."""
+    own = math.fsum(trial_s[str(arm)] for arm in plan.arms if arm.hardware in group.hardware)
+    return own * plan.repeats / sum(lane.slots for lane in group.lanes)
+
+
+def describe_opening(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> str:
+    """For a person: how many blocks are open at once, and what waits for that; empty if nothing.
+
+    Args:
+        spec: the sweep.
+        plan: laid for it.
+        groups: the lanes of the plan.
+        trial_s: seconds of a trial, by the arm's text, as far as they are known.
+    """
+    limit = open_limit(spec, plan, groups)
+    if limit is None or limit >= plan.blocks or spec.search.sampler not in LEARNING:
+        return ""
+    told = (
+        f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
+        f"{spec.search.sampler} learns from those that are told"
+    )
+    if len(groups) < 2:
+        return told
+    way_out = _ways_out(spec, plan)
+    if not all(str(arm) in trial_s for arm in plan.arms):
+        return f"{told}: hardware that is faster than what the objectives read may wait{way_out}"
+    idle = idle_shares(spec, plan, groups, trial_s)
+    waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _WORTH_TELLING]
+    if not waits:
+        return f"{told}: no hardware waits long for that"
+    return f"{told}: likely to idle meanwhile: {', '.join(waits)}{way_out}"
+
+
+_WORTH_TELLING = 0.05
+
+
+def _ways_out(spec: SweepSpec, plan: Plan) -> str:
+    """What to change in the spec so that fast hardware does not wait."""
+    ways = ["more open blocks (the sampler learns less)"]
+    if set(arms_that_speak(spec, plan.arms)) == set(plan.arms):
+        ways.insert(0, "objectives over the fast arms only (over: gpu)")
+        ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
+    return f"; the way out: {_either(ways)}"
+
+
+def _either(ways: Iterable[str]) -> str:
+    *most, last = ways
+    return f"{', '.join(most)} or {last}" if most else last
