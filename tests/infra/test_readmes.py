@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import main as rnnsweep
 from tests.infra.documents import INFRA, ROOT
 
 FOLDERS = sorted(path for path in INFRA.iterdir() if path.is_dir())
@@ -29,14 +25,6 @@ def files_named(readme: Path) -> set[str]:
     return spans | set(re.findall(r"(?<![\w/~])((?:infra|sweeps)/[\w/-]+(?:\.\w+)*)", text))
 
 
-@functools.cache
-def ray_commands() -> set[str]:
-    """What `ray --help` lists."""
-    program = Path(sys.executable).with_name("ray")
-    shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^  ([a-z][\w-]+)  ", shown, re.MULTILINE))
-
-
 @pytest.mark.parametrize("readme", READMES, ids=by_folder)
 class TestReadme:
     def test_is_at_most_a_page(self, readme: Path) -> None:
@@ -46,13 +34,6 @@ class TestReadme:
         for name in files_named(readme):
             places = (readme.parent / name, ROOT / name)
             assert any(place.exists() for place in places), name
-
-    def test_uses_commands_that_exist(self, readme: Path) -> None:
-        used = re.findall(
-            r"(?:^ +|`)(ray|rnnsweep) ([a-z][\w-]+)", readme.read_text(), re.MULTILINE
-        )
-        assert {command for program, command in used if program == "ray"} <= ray_commands()
-        assert {command for program, command in used if program != "ray"} <= set(rnnsweep.commands)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)

@@ -1,0 +1,112 @@
+"""Every command of Ray and rnnsweep that `infra/` gives exists, with the options that it uses."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from orchestrator.cli import main as rnnsweep
+from tests.infra.documents import INFRA, document
+
+FILES = sorted(
+    path
+    for pattern in ("*.yaml", "*.sbatch", "*.md", "*.Dockerfile")
+    for path in INFRA.rglob(pattern)
+)
+LIST_OPTIONS = """
+import json
+from ray.scripts.scripts import cli
+print("commands:", json.dumps({
+    name: [option for parameter in command.params for option in parameter.opts]
+    for name, command in cli.commands.items()
+}))
+"""
+
+Commands = dict[str, set[str]]
+
+
+@functools.cache
+def known() -> dict[str, Commands]:
+    """The commands of both programs, with the options of each."""
+    shown = subprocess.run(
+        [sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True
+    ).stdout
+    ray = json.loads(shown.partition("commands: ")[2])
+    ours: Commands = {}
+    for name, command in rnnsweep.commands.items():
+        assert isinstance(command, click.Command)
+        ours[name] = {option for parameter in command.params for option in parameter.opts}
+    return {"ray": {name: set(options) for name, options in ray.items()}, "rnnsweep": ours}
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every text of a YAML document."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from strings(child)
+
+
+def commands(path: Path) -> Iterator[str]:
+    """The texts of a file in which commands may stand, each on one line."""
+    text = path.read_text()
+    if path.suffix == ".yaml":
+        for each in yaml.safe_load_all(text):
+            yield from strings(each)
+        return
+    text = re.sub(r"\\\n\s*", " ", text)
+    if path.suffix == ".md":
+        yield from (line.strip() for line in text.splitlines() if line.startswith("    "))
+        yield from re.findall(r"`([^`]+)`", text)
+    else:
+        yield from (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+
+
+def uses() -> Iterator[tuple[Path, str, str, set[str]]]:
+    """File, program, command and options, of each use."""
+    for path in FILES:
+        for text in commands(path):
+            for use in re.split(r"[;&|]|(?= # )", text):
+                found = re.search(
+                    r"(?:^|[\s/])(?<!--namespace )(ray|rnnsweep) ([a-z][a-z-]*)(?=\s|$)(.*)", use
+                )
+                if found:
+                    yield path, found[1], found[2], set(re.findall(r"\s(--[\w-]+)", found[3]))
+
+
+def test_uses_are_found_in_every_kind_of_file() -> None:
+    found = {(path.name, command) for path, _, command, _ in uses()}
+    assert {
+        ("compose.yaml", "start"),
+        ("aws.yaml", "start"),
+        ("sweep.sbatch", "start"),
+        ("sweep.sbatch", "run"),
+        ("rayjob.yaml", "run"),
+        ("README.md", "submit"),
+    } <= found
+
+
+@pytest.mark.parametrize("program", ["ray", "rnnsweep"])
+def test_they_exist_with_their_options(program: str) -> None:
+    for path, used, command, options in uses():
+        if used == program:
+            assert command in known()[program], f"{path}: {program} {command}"
+            assert options <= known()[program][command], f"{path}: {program} {command}"
+
+
+def test_the_parameters_that_kuberay_starts_ray_with_are_options_of_it() -> None:
+    spec = document(INFRA / "kubernetes/cluster/raycluster.yaml")["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        options = {f"--{name}" for name in group["rayStartParams"]}
+        assert options <= known()["ray"]["start"]
