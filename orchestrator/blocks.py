@@ -191,6 +191,10 @@ class Blocks:
         """How many trials are handed out and not yet back."""
         return len(self._out)
 
+    def has_lane(self, node_id: str) -> bool:
+        """Whether trials may be handed out to a node."""
+        return any(queue.lane.node.id == node_id for queue in self._queues)
+
     @property
     def stranded(self) -> dict[str, int]:
         """How many trials of begun blocks wait for hardware that has no lane, by its name."""

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ _QUIET = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "86400",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `upkeep`
 }
 _ANSWER_S = 5.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
@@ -60,20 +61,6 @@ def connect(address: str | None, workload: str | None = None) -> Iterator[tuple[
         yield _join(address, workload)
     finally:
         ray.shutdown()
-
-
-def expect_alive(nodes: Iterable[Node]) -> None:
-    """Notice the loss of a node: Tune itself would wait for its return, for ever.
-
-    Raises:
-        Stopped: one of them has gone.
-    """
-    import ray  # noqa: PLC0415
-
-    alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    gone = sorted({node.profile.hostname for node in nodes if node.id not in alive})
-    if gone:
-        raise Stopped(f"the Ray cluster has lost {', '.join(gone)}")
 
 
 def _join(address: str | None, workload: str | None) -> tuple[Node, ...]:
@@ -192,22 +179,40 @@ def _probe_all() -> tuple[Node, ...]:
     import ray  # noqa: PLC0415
 
     alive = [node for node in ray.nodes() if node["Alive"]]
-    willing = [node for node in alive if _given(node, "CPU") > 0]
+    willing = [node for node in alive if given_cpus(node)]
     if not willing:
         raise ClusterError(
             f"no node of the Ray cluster has a CPU for trials ({len(alive)} alive): start a node"
             " with ray start --address HEAD:6379, without --num-cpus=0"
         )
-    probes = [
-        ray.remote(hardware.probe)
-        .options(num_cpus=0, label_selector={"ray.io/node-id": node["NodeID"]})
-        .remote(every_gpu=True)
-        for node in willing
-    ]
+    probes = [begin_probe(node) for node in willing]
     return tuple(
-        Node(node["NodeID"], profile, _given(node, "CPU"), _given(node, "GPU"), _labels(node))
-        for node, profile in zip(willing, ray.get(probes), strict=True)
+        as_node(node, profile) for node, profile in zip(willing, ray.get(probes), strict=True)
     )
+
+
+def begin_probe(ray_node: Mapping[str, Any]) -> Any:
+    """Have one of `ray.nodes()` probed, by a task pinned to it; Ray's reference to the profile."""
+    return pinned(hardware.probe, ray_node["NodeID"]).remote(every_gpu=True)
+
+
+def pinned(function: Callable[..., Any], node_id: str) -> Any:
+    """A task of Ray's that runs on that node only, whatever else runs there."""
+    import ray  # noqa: PLC0415
+
+    selector = {"ray.io/node-id": node_id}
+    return ray.remote(function).options(num_cpus=0, label_selector=selector)
+
+
+def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:
+    """A node as Ray and its own profile tell of it."""
+    cpus, gpus = _given(ray_node, "CPU"), _given(ray_node, "GPU")
+    return Node(ray_node["NodeID"], profile, cpus, gpus, _labels(ray_node))
+
+
+def given_cpus(ray_node: Mapping[str, Any]) -> int:
+    """How many CPUs a node has for trials: a head is often started with none."""
+    return _given(ray_node, "CPU")
 
 
 def _labels(node: Mapping[str, Any]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -14,6 +14,7 @@ from orchestrator.blocks import Issue
 from orchestrator.runner import Job, Limits, job_adapter
 from orchestrator.session import Session
 from orchestrator.trial import outcome_adapter
+from orchestrator.upkeep import Upkeep
 
 
 class BlockSearch(Searcher):
@@ -27,12 +28,12 @@ class BlockSearch(Searcher):
         self,
         session: Session,
         python_path: tuple[str, ...],
-        expect_nodes: Callable[[], None] = lambda: None,
+        upkeep: Upkeep,
     ) -> None:
         super().__init__()
         self._session = session
         self._python_path = python_path
-        self._expect_nodes = expect_nodes  # raises where a worker went with its node
+        self.upkeep = upkeep
         self._out: dict[str, Issue] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,16 +75,19 @@ class BlockSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial's outcome, or the loss of its worker."""
+        """A trial's outcome, the loss of its worker, or (without a result) its recall."""
         issue = self._out.pop(trial_id, None)
         if issue is None:
             return
         with _past_tune():
-            if error or result is None or "outcome" not in result:
-                self._expect_nodes()
-                self._session.lose(issue)
+            if not error and result is None:
+                self._session.give_back(issue)
+            elif error or result is None or "outcome" not in result:
+                self.upkeep.doubt(issue)
             else:
-                self._session.finish(issue, outcome_adapter.validate_json(result["outcome"]))
+                outcome = outcome_adapter.validate_json(result["outcome"])
+                self._session.finish(issue, outcome)
+                self.upkeep.ended(issue, outcome)
 
     @property
     def out(self) -> int:
@@ -96,14 +100,12 @@ class BlockSearch(Searcher):
         Only trials that can have been running are charged an attempt; the last one out is given
         back first, so that they go out again in the order in which they did.
         """
-        if self._out:
-            self._expect_nodes()
         issues = list(self._out.values())
         self._out.clear()
         running = _running(issues)
         for issue in reversed(issues):
             if issue in running:
-                self._session.lose(issue)
+                self.upkeep.doubt(issue)
             else:
                 self._session.give_back(issue)
 

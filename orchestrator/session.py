@@ -5,8 +5,9 @@ store and whoever watches. Everything that ends a trial passes through here once
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
@@ -48,6 +49,7 @@ class Session:
     watcher: Watcher
     data_digest: str | None
     _warned: bool = False
+    _preempted: Counter[str] = field(default_factory=Counter)
 
     def issue(self) -> Issue | None:
         """The next trial to start; None if no lane wants one now."""
@@ -89,14 +91,27 @@ class Session:
         """Take back a trial that had not started."""
         self.blocks.give_back(issue, charged=False)
 
-    def lose(self, issue: Issue) -> None:
-        """An attempt was lost with its worker: another one, within the spec's limit."""
-        if issue.attempt < self.spec.limits.attempts:
+    def lose(self, issue: Issue, *, preempted: bool = False) -> None:
+        """An attempt was lost with its worker: another one, within the spec's limits.
+
+        Args:
+            issue: the attempt.
+            preempted: the worker went with its node, which is not the trial's doing.
+        """
+        key, limits = issue.trial.key, self.spec.limits
+        self._preempted[key] += preempted
+        gone = self._preempted[key]
+        if issue.attempt - gone < limits.attempts and gone <= limits.preemptions:
             self.blocks.give_back(issue)
             self.watcher.lost(issue)
             return
         now = time.time()
         message = f"the worker was lost in each of {issue.attempt} attempts (limits.attempts)"
+        if gone:
+            message = (
+                f"the worker was lost in each of {issue.attempt} attempts, in {gone} of them with"
+                " its node (limits.attempts, limits.preemptions)"
+            )
         failure = FailureRecord("lost", message)
         self.finish(issue, Outcome("failed", now, now, attempt=issue.attempt, failure=failure))
 

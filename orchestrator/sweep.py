@@ -17,9 +17,11 @@ import yaml
 
 from orchestrator import __version__, cluster, resume
 from orchestrator.blocks import Blocks
+from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
 from orchestrator.journal import Journal, SessionEnded, SessionStarted
+from orchestrator.membership import Membership
 from orchestrator.objectives import arms_read
 from orchestrator.open_blocks import open_limit
 from orchestrator.placement import lanes_of, make_lanes
@@ -37,6 +39,10 @@ from orchestrator.tracking.errors import LeaseHeld
 from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
+from orchestrator.upkeep import Upkeep
+
+_LEARNING = ("tpe", "nsga2", "gp")
+"""Samplers that suggest better the more they have been told."""
 
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
@@ -134,7 +140,18 @@ def run_sweep(
             journal.append(_session_started(plan))
             with view(plan) as watcher:
                 path = _python_path(options.address)
-                start = _Start(spec, identity, plan, past, journal, recorder, watcher, path)
+                start = _Start(
+                    spec,
+                    identity,
+                    plan,
+                    nodes,
+                    past,
+                    journal,
+                    recorder,
+                    watcher,
+                    path,
+                    on_cluster=options.address is not None,
+                )
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
         return _conclude(recorder, spec, identity, stopped)
@@ -147,11 +164,13 @@ class _Start:
     spec: SweepSpec
     identity: SweepIdentity
     plan: Plan
+    nodes: tuple[Node, ...]
     past: Sequence[Block | FinishedTrial]
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
     python_path: tuple[str, ...]
+    on_cluster: bool
 
 
 def _connect(
@@ -241,13 +260,34 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         if isinstance(start.recorder.trouble, LeaseHeld):
             raise Stopped(str(start.recorder.trouble))
 
+    membership = Membership(start.nodes)
+    upkeep = Upkeep(
+        session,
+        Fleet(start.spec, start.plan, start.nodes, start.watcher.warn),
+        membership,
+        wait_s=start.spec.limits.node_wait_s if start.on_cluster else 0.0,
+    )
     try:
-        with tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch:
-            folder = Path(scratch)
-            run_trials(session, lanes, folder=folder, python_path=start.python_path, check=check)
+        with (
+            tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch,
+            membership.watching(),
+        ):
+            folder, python_path = Path(scratch), start.python_path
+            run_trials(session, upkeep, folder=folder, python_path=python_path, check=check)
     except Stopped as stopped:
         return stopped
     return None
+
+
+def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
+    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
+
+    One block more than there are lanes keeps every node busy while the last arms of a block
+    run; samplers that do not learn have nothing to wait for.
+    """
+    if spec.search.open_blocks is not None:
+        return spec.search.open_blocks
+    return lanes + 1 if spec.search.sampler in _LEARNING else None
 
 
 def _opening(

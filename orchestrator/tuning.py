@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
 
-from orchestrator.cluster import expect_alive
-from orchestrator.placement import Lane, placement_group
+from orchestrator.placement import placement_group
 from orchestrator.runner import TrialActor
 from orchestrator.search import BlockSearch, Broken
 from orchestrator.session import Session
+from orchestrator.upkeep import Upkeep
 
-_NODES_EVERY_S = 5.0
+_MANY = 10_000
+"""Above what lanes ever have pending, those of nodes that join included."""
 
 
 class _Check(tune.Callback):
     """Leaves Tune's loop where a check raises; Tune calls it about ten times a second."""
 
-    def __init__(self, check: Callable[[], None], expect_nodes: Callable[[], None]) -> None:
-        self._check, self._expect_nodes = check, expect_nodes
-        self._due_s = time.monotonic() + _NODES_EVERY_S
+    def __init__(self, check: Callable[[], None], settle: Callable[[], None]) -> None:
+        self._check, self._settle = check, settle
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self._check()  # raises no `Exception`: Tune would wait for the trials that run
-        if time.monotonic() >= self._due_s:
-            self._expect_nodes()
-            self._due_s = time.monotonic() + _NODES_EVERY_S
+        self._settle()
+
+
+class _Recall(FIFOScheduler):
+    """First in, first out; what still waits for a node that is not used any more is taken back.
+
+    A trial is pinned to its node for good: Tune would wait for the node's return, for ever.
+    """
+
+    def __init__(self, is_in_use: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._is_in_use = is_in_use
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # as in BlockSearch
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        for trial in list(tune_controller.get_live_trials()):
+            if trial.status == Trial.PENDING and not self._is_in_use(trial.config["node_id"]):
+                tune_controller.stop_trial(trial)
+        return super().choose_trial_to_run(tune_controller)
 
 
 def run_trials(
     session: Session,
-    lanes: Sequence[Lane],
+    upkeep: Upkeep,
     *,
     folder: Path,
     python_path: tuple[str, ...],
@@ -49,28 +67,25 @@ def run_trials(
 ) -> None:
     """Run everything that the session still has to hand out.
 
-    Ray's memory monitor, or the loss of a node, can end Tune's loop; what was out then is
-    handed out again, each trial within its limit of attempts.
+    Ray's memory monitor can end Tune's loop; what was out then is handed out again, each trial
+    within its limit of attempts.
 
     Args:
         session: what to run.
-        lanes: where it runs.
+        upkeep: on which nodes it runs.
         folder: for Tune's own files, of which nothing is needed later.
         python_path: where users' own workloads are found.
         check: called about ten times a second; what it raises ends the loop.
 
     Raises:
-        Stopped: the cluster has lost a node; that costs no trial an attempt.
+        Stopped: the cluster is lost, or what is left waits for hardware in vain.
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
-    supplied = sum(lane.slots + 1 for lane in lanes)
-    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(supplied + 1)
-    expect_nodes = functools.partial(expect_alive, [lane.node for lane in lanes])
-    callback = _Check(check, expect_nodes)
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
     while not session.blocks.done:
-        search = BlockSearch(session, python_path, expect_nodes)
+        search = BlockSearch(session, python_path, upkeep)
         try:
-            _tuner(search, folder, callback).fit()
+            _tuner(search, folder, upkeep, check).fit()
         except Broken as broken:
             raise broken.error from broken
         except (ray.exceptions.RayError, tune.TuneError):
@@ -79,7 +94,9 @@ def run_trials(
         search.lose_all()
 
 
-def _tuner(search: BlockSearch, folder: Path, callback: _Check) -> tune.Tuner:
+def _tuner(
+    search: BlockSearch, folder: Path, upkeep: Upkeep, check: Callable[[], None]
+) -> tune.Tuner:
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
         return placement_group(config["node_id"], config["bundle"])
 
@@ -87,6 +104,7 @@ def _tuner(search: BlockSearch, folder: Path, callback: _Check) -> tune.Tuner:
         tune.with_resources(TrialActor, resources),
         tune_config=tune.TuneConfig(
             search_alg=search,
+            scheduler=_Recall(upkeep.is_in_use),
             num_samples=-1,  # until the searcher says that it has finished
             reuse_actors=True,
             trial_name_creator=str,
@@ -95,7 +113,7 @@ def _tuner(search: BlockSearch, folder: Path, callback: _Check) -> tune.Tuner:
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(folder.resolve()),
-            callbacks=[callback],
+            callbacks=[_Check(check, upkeep.settle)],
             verbose=0,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=0),

@@ -37,12 +37,18 @@ class Arms(Strict):
 
 
 class Limits(Strict):
-    """When a trial is given up: seconds in all, seconds without a sign of life, memory, tries."""
+    """When a trial is given up: seconds in all, seconds without a sign of life, memory, tries.
+
+    An attempt that goes with its node counts as a preemption. `node_wait_s`: how long a sweep that
+    has nothing else to do waits for hardware whose last node has left.
+    """
 
     trial_s: Positive = 86_400.0
     idle_s: Positive = 300.0
     memory_mib: Annotated[int, Field(gt=0)] | None = None
     attempts: Annotated[int, Field(ge=1)] = 3
+    preemptions: Annotated[int, Field(ge=0)] = 10
+    node_wait_s: Annotated[float, Field(ge=0)] = 600.0
 
 
 class SweepSpec(Strict):

@@ -7,18 +7,32 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.fleet import Fleet
+from orchestrator.hardware import classify
 from orchestrator.journal import Journal, SweepOpened
 from orchestrator.runner import job_adapter
 from orchestrator.search import BlockSearch, Broken
+from orchestrator.session import Session
 from orchestrator.trial import FinishedTrial, Outcome, outcome_adapter
-from tests.orchestrator.test_blocks import identity
+from orchestrator.upkeep import Upkeep
+from tests.orchestrator.test_blocks import identity, node, plan
 from tests.orchestrator.test_session import SPEC, session
+from tests.orchestrator.test_upkeep import Present
 
 RESULT = {
     "outcome": outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode(),
     "done": True,
 }
 Held = tuple[BlockSearch, list[FinishedTrial]]
+HERE = node("a")
+
+
+def searching(held: Session) -> BlockSearch:
+    """A searcher whose only node is there, and answers at once."""
+    laid = plan(classify([HERE]), implementations=1, blocks=3)
+    present = Present((HERE,), answers=True)
+    fleet = Fleet(held.spec, laid, (HERE,), lambda _: None)
+    return BlockSearch(held, ("/path",), Upkeep(held, fleet, present, wait_s=0.0))
 
 
 @pytest.fixture
@@ -26,7 +40,7 @@ def held(tmp_path: Path) -> Iterator[Held]:
     with Journal.open(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         made, recorded = session(journal)
-        yield BlockSearch(made, ("/path",)), recorded
+        yield searching(made), recorded
 
 
 def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> None:
@@ -47,7 +61,7 @@ def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> 
     for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
         with Journal.open(tmp_path / name) as journal:
             journal.append(SweepOpened(identity(), {}))
-            handed = BlockSearch(session(journal, spec)[0], ("/path",)).suggest("a")
+            handed = searching(session(journal, spec)[0]).suggest("a")
         assert isinstance(handed, dict)
         assert job_adapter.validate_json(handed["job"]).fresh == (name == "fresh")
 
@@ -56,11 +70,26 @@ def test_a_lost_worker_costs_its_trial_an_attempt(held: Held) -> None:
     search, recorded = held
     search.suggest("a")
     search.on_trial_complete("a", None, error=True)
+    search.upkeep.settle()
     search.suggest("b")
     search.on_trial_complete("b", {"epoch": 1}, error=True)
+    search.upkeep.settle()
     (lost,) = recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
+
+
+def test_a_trial_that_tune_gives_back_costs_nothing(held: Held) -> None:
+    search, recorded = held
+    first = search.suggest("a")
+    for _ in range(3):
+        search.on_trial_complete("a")
+        again = search.suggest("a")
+        assert isinstance(first, dict)
+        assert isinstance(again, dict)
+        assert job_adapter.validate_json(again["job"]).attempt == 1
+        assert again["node_id"] == first["node_id"]
+    assert recorded == []
 
 
 def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None:
@@ -69,6 +98,7 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None
         search.suggest("running")
         search.suggest("waiting")
         search.lose_all()
+        search.upkeep.settle()
     assert [each.trial.block for each in recorded] == [0], "its two attempts are used up"
     search.suggest("next")
     search.on_trial_complete("next", RESULT)

@@ -1,0 +1,128 @@
+"""What becomes of trials whose worker or node is lost, and of nodes that come: a session's upkeep.
+
+A worker is lost before anybody knows why. Its trial stays in doubt until its node answers (then
+the worker died by itself, which counts as an attempt) or is known to be gone (then it was
+preempted, which does not).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orchestrator.blocks import Issue
+from orchestrator.fleet import Fleet
+from orchestrator.hardware import Node
+from orchestrator.session import Session
+from orchestrator.stopping import Stopped
+from orchestrator.trial import Outcome
+
+_SILENCE_S = 25.0
+"""So long the cluster's head may be silent. Ray itself ends the process some time later."""
+
+_DOUBT_S = 60.0
+"""A node that neither answers nor is known to be gone is taken as there."""
+
+
+class Presence(Protocol):
+    """Who is there (see `membership`)."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are there."""
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the head last answered."""
+
+    def ask(self, node_id: str) -> None:
+        """Have a node answer."""
+
+    def has_answered(self, node_id: str) -> bool:
+        """Whether it has."""
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """Keeps a session's lanes on the nodes that are there.
+
+    Args:
+        session: whose trials they are.
+        fleet: the nodes in use.
+        presence: the nodes that are there.
+        wait_s: how long the sweep waits, with nothing else to do, for hardware whose last node
+            has left.
+        clock: seconds, from anywhere.
+    """
+
+    session: Session
+    fleet: Fleet
+    presence: Presence
+    wait_s: float
+    clock: Callable[[], float] = time.monotonic
+    _doubts: list[tuple[Issue, float]] = field(default_factory=list)
+    _idle_since: float | None = None
+
+    def doubt(self, issue: Issue) -> None:
+        """A trial's worker was lost."""
+        self.presence.ask(issue.lane.node.id)
+        self._doubts.append((issue, self.clock()))
+
+    def ended(self, issue: Issue, outcome: Outcome) -> None:
+        """A trial ended on a node."""
+        self.fleet.ended(issue.lane.node, outcome)
+
+    def is_in_use(self, node_id: str) -> bool:
+        """Whether trials may be sent to a node."""
+        return self.session.blocks.has_lane(node_id)
+
+    def settle(self) -> None:
+        """Act on what is known by now.
+
+        Raises:
+            Stopped: the head is silent, or what is left waits in vain for its hardware.
+        """
+        self._expect_head()
+        self.fleet.take(self.presence.nodes)
+        self._settle_doubts()
+        lanes = self.fleet.news()
+        if lanes is not None:
+            self.session.blocks.move(lanes)
+        self._expect_progress()
+
+    def _expect_head(self) -> None:
+        if self.presence.silent_s > _SILENCE_S:
+            raise Stopped(
+                f"the head of the Ray cluster has not answered for {_SILENCE_S:.0f} seconds"
+            )
+
+    def _settle_doubts(self) -> None:
+        there = {node.id for node in self.presence.nodes}
+        left = []
+        for issue, since in self._doubts:
+            node = issue.lane.node
+            if node.id not in there:
+                self.session.lose(issue, preempted=True)
+            elif self.presence.has_answered(node.id) or self.clock() - since > _DOUBT_S:
+                self.session.lose(issue)
+                self.fleet.ended(node, None)
+            else:
+                left.append((issue, since))
+        self._doubts = left
+
+    def _expect_progress(self) -> None:
+        blocks = self.session.blocks
+        stranded = blocks.stranded
+        if blocks.out or not stranded:
+            self._idle_since = None
+            return
+        if self._idle_since is None:
+            self._idle_since = self.clock()
+        if self.clock() - self._idle_since >= self.wait_s:
+            waiting = ", ".join(f"{count} on {name}" for name, count in sorted(stranded.items()))
+            raise Stopped(
+                f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
+                f" (limits.node_wait_s); trials that wait: {waiting}"
+            )
