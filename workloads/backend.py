@@ -21,6 +21,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
     GPU, because a framework would otherwise use one that it can see.
     """
     variables = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # GPU 1 is NVML's; CUDA would put the fastest first
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

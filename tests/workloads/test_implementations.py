@@ -89,5 +89,6 @@ def test_a_process_is_prepared_for_its_backend_and_device() -> None:
     assert (cpu["KERAS_BACKEND"], cpu["CUDA_VISIBLE_DEVICES"]) == ("tensorflow", "-1")
     gpu = environment_for(parse("tensorflow/cudnn"), "gpu")
     assert "CUDA_VISIBLE_DEVICES" not in gpu
+    assert gpu["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as the probe counts them
     assert gpu["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert "KERAS_BACKEND" not in environment_for(parse("numpy/loop", known_only=False), "cpu")
