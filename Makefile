@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint backends lock benchmark-overhead benchmark-fit benchmark-steps gpu clean
+.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -14,6 +14,9 @@ demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its 
 
 test: $(VENV)/.dev lint ## install with the test tools; lint, types, import contract, all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-cluster: $(VENV)/.cluster ## sweeps on a real cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
+	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster
 
 lint: $(VENV)/.dev ## formatting, lint, types, import contract
 	$(BIN)/ruff format --check .
@@ -41,6 +44,8 @@ lock: $(VENV)/.dev ## pin the dependencies anew
 		pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --extra dev \
 		-c requirements.lock pyproject.toml -o requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --extra cluster \
+		-c requirements-dev.lock pyproject.toml -o requirements-cluster.lock
 
 clean: ## remove .venv, caches and this folder's sweeps
 	rm -rf $(VENV) rnnsweep-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -61,4 +66,8 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.backends: requirements-backends.txt | $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet -r requirements-backends.txt
+	touch $@
+
+$(VENV)/.cluster: requirements-cluster.lock | $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet -r requirements-cluster.lock
 	touch $@
