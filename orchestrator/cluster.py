@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import tempfile
@@ -89,18 +90,33 @@ def _join(address: str | None, workload: str | None) -> tuple[Node, ...]:
 
 
 def _start(profile: NodeProfile) -> None:
-    """Start Ray here. `address="local"`: never join a cluster that died badly on this machine."""
+    """Start Ray here. `address="local"`: never join a cluster that died badly on this machine.
+
+    Raises:
+        ClusterError: Ray's own look at NVML met a GPU that does not answer.
+    """
     import ray  # noqa: PLC0415
 
-    ray.init(
-        address="local",
-        num_cpus=profile.cpus,
-        num_gpus=len(profile.gpus),
-        object_store_memory=_OBJECT_STORE_BYTES,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="warning",
-    )
+    if profile.gpu_faults and profile.gpus:  # Ray would hand out GPUs that are lost, too
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in profile.gpus)
+    try:
+        ray.init(
+            address="local",
+            num_cpus=profile.cpus,
+            num_gpus=len(profile.gpus),
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="warning",
+        )
+    except Exception as error:
+        if not profile.gpu_faults:
+            raise
+        raise ClusterError(
+            f"Ray does not start here ({error}), where {profile.gpu_faults[0]}: reset that GPU"
+            " (nvidia-smi --gpu-reset, or a reboot), or run on the CPU alone with"
+            " CUDA_VISIBLE_DEVICES=-1"
+        ) from error
 
 
 def _expect_answer(address: str) -> None:
@@ -150,8 +166,9 @@ def _cannot_run(error: Exception) -> ClusterError:
 
 
 def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
-    """What Ray brings to the nodes; None within a Ray job, where everything has come already."""
-    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+    """What Ray brings to the nodes; None within a Ray job that has brought a folder already."""
+    job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")
+    if "working_dir" in (job.get("runtime_env") or {}):
         return None
     shipment.pack(folder, workload)
     return {"working_dir": str(folder), "env_vars": shipment.environ()}

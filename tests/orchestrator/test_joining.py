@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -62,8 +63,16 @@ def test_our_code_goes_to_the_nodes(join: Join) -> None:
 def test_within_a_job_everything_has_come_already(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    job = {"runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}, "metadata": {}}
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", json.dumps(job))
     assert join()["runtime_env"] is None
+
+
+def test_a_job_that_brought_nothing_is_brought_our_code(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {}}}')
+    assert join()["files"] == ["orchestrator", "workloads"]
 
 
 def test_other_versions_are_no_missing_cluster(join: Join) -> None:
