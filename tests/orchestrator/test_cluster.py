@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -99,3 +101,32 @@ def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str 
     (node,) = join(address)
     assert node.labels == {"ray.io/node-id": "node-0", "zone": "b"}
     assert hash(node) == hash(node)
+
+
+@pytest.fixture
+def beside_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine has four GPUs that answer, and one that does not."""
+    faults = ("GPU 4 does not answer: GPU is lost",)
+    profile = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
+    lost = dataclasses.replace(profile, gpu_faults=faults)
+    monkeypatch.setattr(hardware, "probe", lambda: lost)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+
+
+def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], beside_a_lost_gpu: None) -> None:
+    ray = use(Ray({"CPU": 8.0, "GPU": 4.0}))
+    (node,) = join(None)
+    assert (ray.started["num_gpus"], node.gpus) == (4, 4)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
+
+
+def test_ray_that_does_not_start_beside_a_lost_gpu_is_told(
+    use: Callable[[Ray], Ray], beside_a_lost_gpu: None
+) -> None:
+    class Unprepared(Ray):
+        def init(self, **options: Any) -> None:
+            raise OSError("GPU is lost")  # its own NVML's error is of no class that it documents
+
+    use(Unprepared({"CPU": 8.0}))
+    with pytest.raises(cluster.ClusterError, match="does not answer.* CUDA_VISIBLE_DEVICES=-1"):
+        join(None)
