@@ -57,7 +57,7 @@ def _paths(file: Path) -> dict[str, str]:
     """The process's group for each controller; that of version 2 has no name."""
     found: dict[str, str] = {}
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return found
     for line in lines:
@@ -92,7 +92,7 @@ def _groups(mount: Path, path: str) -> Iterator[Path]:
 
 def _words(file: Path) -> list[str]:
     try:
-        return file.read_text().split()
+        return file.read_text(errors="replace").split()
     except OSError:
         return []
 

@@ -73,7 +73,9 @@ def installed() -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+        if version:  # a damaged installation has none
+            found[name] = version
     return found

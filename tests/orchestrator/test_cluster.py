@@ -128,5 +128,5 @@ def test_ray_that_does_not_start_beside_a_lost_gpu_is_told(
             raise OSError("GPU is lost")  # its own NVML's error is of no class that it documents
 
     use(Unprepared({"CPU": 8.0}))
-    with pytest.raises(cluster.ClusterError, match="does not answer.* CUDA_VISIBLE_DEVICES=-1"):
+    with pytest.raises(cluster.ClusterError, match=r"does not answer.* CUDA_VISIBLE_DEVICES=-1"):
         join(None)

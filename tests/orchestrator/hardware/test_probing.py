@@ -118,3 +118,18 @@ def test_nothing_is_zero_for_want_of_an_answer(
     numbers = [found.cpu.sockets, found.cpu.cores, found.cpu.logical_cpus, found.limits.cpus]
     numbers += [each.kib for each in found.cpu.caches]
     assert 0 not in numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "?", "-1", "0", "9" * 40, "K", "a:b:c", "\udcff\x00", "\n\n:"]
+)
+@pytest.mark.parametrize("tree", trees.TREES.values(), ids=trees.TREES)
+def test_no_file_ends_a_probe(tmp_path: Path, tree: Callable[[Path], Path], text: str) -> None:
+    root = tree(tmp_path)
+    for file in filter(Path.is_file, list(root.rglob("*"))):
+        file.write_text(text, errors="surrogateescape")
+    found = hardware.probe(root=root)
+    assert found.cpus >= 1
+    assert found.cpu.sockets != 0
+    assert found.cpu.logical_cpus != 0
+    assert hardware.hardware_json(hardware.classify([hardware.Node("", found, 1)]))
