@@ -98,7 +98,7 @@ def _inside(recording: Recording) -> list[Sample]:
 
     def holds(sample: Sample) -> bool:
         at = bisect.bisect_right(begins, sample.at_s) - 1
-        return at >= 0 and sample.at_s <= recording.windows[at].ended_s
+        return at >= 0 and sample.at_s < recording.windows[at].ended_s
 
     return [each for each in recording.samples if holds(each)]
 

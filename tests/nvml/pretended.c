@@ -11,7 +11,8 @@
  *   name TEXT | uuid TEXT
  *   process PID BYTES
  *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S a second, in such steps
- *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every one) returns that nvmlReturn_t
+ *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every one) returns that nvmlReturn_t;
+ *                                       less than 0: it hangs for so many milliseconds
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -113,6 +114,11 @@ static int error_of(Gpu *of, const char *call) {
         if (strcmp(error->call, "*") && strcmp(error->call, call)) continue;
         if (++error->calls >= error->from_call && now_s() - began_s >= error->from_s)
             code = error->code;
+    }
+    if (code < 0) {
+        struct timespec rest = {-code / 1000, -code % 1000 * 1000000L};
+        pthread_mutex_unlock(&lock), nanosleep(&rest, NULL), pthread_mutex_lock(&lock);
+        return SUCCESS;
     }
     return code;
 }

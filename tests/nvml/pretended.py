@@ -92,7 +92,10 @@ Value: TypeAlias = float | Course | Sequence[Course] | None
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A call returns this `nvmlReturn_t`, from so many seconds and from its so-manieth time on."""
+    """A call returns this `nvmlReturn_t`, from so many seconds and from its so-manieth time on.
+
+    A code below 0 has it hang for so many milliseconds, and then tell what it would.
+    """
 
     code: int
     from_s: float = 0.0
