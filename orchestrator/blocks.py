@@ -56,12 +56,16 @@ class Issue:
 
 @dataclass(slots=True)
 class _Queue:
-    """A lane at work: what it was handed and has not finished, and what it runs next."""
+    """A lane at work: what it was handed and has not finished, and what it runs next.
+
+    `turn`: whose it is, where the devices of the lane's node take turns.
+    """
 
     groups: tuple[LaneGroup, ...]
     lane: Lane
     waiting: deque[Trial] = field(default_factory=deque)
     out: int = 0
+    turn: Device = "gpu"
 
 
 class Blocks:
@@ -116,7 +120,7 @@ class Blocks:
             queue = _Queue(tuple(group for group in groups if lane in group.lanes), lane)
             if (old := before.get(lane.node.id)) is not None:
                 fitting = (each for each in old.waiting if self._group_of(each) in queue.groups)
-                queue.waiting, queue.out = deque(fitting), old.out
+                queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
         for index, trials in self._blocks.items():
@@ -143,12 +147,12 @@ class Blocks:
 
     def next(self) -> tuple[Issue, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
-        for queue in sorted(self._queues, key=lambda queue: queue.out - queue.lane.slots):
-            if queue.out > queue.lane.slots:
+        for queue in sorted(self._queues, key=self._spare, reverse=True):
+            if self._spare(queue) < 0:
                 continue
-            new = None if queue.waiting else self._refill(queue)
-            if queue.waiting:
-                trial = queue.waiting.popleft()
+            new = self._supply(queue)
+            trial = self._pick(queue)
+            if trial is not None:
                 queue.out += 1
                 attempt = self._attempts[trial.key] = self._attempts.get(trial.key, 0) + 1
                 issue = Issue(trial, queue.lane, self._devices[trial.arm], attempt)
@@ -216,6 +220,44 @@ class Blocks:
 
     def _group_of(self, trial: Trial) -> LaneGroup:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
+
+    def _spare(self, queue: _Queue) -> int:
+        """How many trials more than are out the lane can run at once; one beyond that may wait."""
+        lane = queue.lane
+        return (lane.room(queue.turn) if lane.takes_turns else lane.slots) - queue.out
+
+    def _supply(self, queue: _Queue) -> Block | None:
+        """See to it that an idle lane has a next trial; the block that is new for that."""
+        if not queue.lane.takes_turns:
+            return None if queue.waiting else self._refill(queue)
+        if not queue.waiting and not queue.out:
+            queue.turn = "gpu"
+        while queue.turn == "gpu" and self._in_turn(queue) is None:
+            held = len(queue.waiting)
+            if len({trial.block for trial in queue.waiting}) >= queue.lane.slots:
+                return None  # so many blocks wait for the CPU's turn already
+            new = self._refill(queue)
+            if new is not None or len(queue.waiting) == held:
+                return new
+        return None
+
+    def _pick(self, queue: _Queue) -> Trial | None:
+        """The next trial of a lane: the first that waits, of the device whose turn it is.
+
+        The turn passes when none is left of that device, and all that were out are back.
+        """
+        trial = self._in_turn(queue)
+        if trial is None and queue.waiting and not queue.out:
+            queue.turn = "cpu" if queue.turn == "gpu" else "gpu"
+            trial = self._in_turn(queue)
+        if trial is not None:
+            queue.waiting.remove(trial)
+        return trial
+
+    def _in_turn(self, queue: _Queue) -> Trial | None:
+        mixed = not queue.lane.takes_turns
+        ours = (t for t in queue.waiting if mixed or self._devices[t.arm] == queue.turn)
+        return next(ours, None)
 
     def _refill(self, queue: _Queue) -> Block | None:
         """Give an idle lane the oldest block that its hardware has not run, or a new one."""

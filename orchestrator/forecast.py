@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,29 +50,27 @@ def forecast_from(plan: Plan, finished: Iterable[FinishedTrial]) -> Forecast:
     told = {str(arm): seconds for arm, seconds in trial_s.items()}
     if len(trial_s) < len(taken_s):
         return Forecast(done, plan.trials - done, None, told)
+    groups = [group for group in make_lanes(plan) if group.lanes]
     longest_s = 0.0
-    for hardware, lanes in _apart(make_lanes(plan)):  # these work side by side, the slowest decides
-        work_s = sum(
-            (plan.blocks * plan.repeats - len(taken_s[arm])) * seconds
+    for members in _apart(groups):  # these work side by side, the slowest decides
+        own_s = math.fsum(
+            (plan.blocks * plan.repeats - len(taken_s[arm])) * seconds / group.room(arm)
+            for group in members
             for arm, seconds in trial_s.items()
-            if arm.hardware in hardware
+            if arm.hardware in group.hardware
         )
-        longest_s = max(longest_s, work_s / sum(lane.slots for lane in lanes))
+        longest_s = max(longest_s, own_s)
     return Forecast(done, plan.trials - done, longest_s, told)
 
 
-def _apart(groups: Iterable[LaneGroup]) -> list[tuple[set[str], set[Lane]]]:
-    """Hardware and lanes that have nothing to do with each other: groups that share a lane are one.
-
-    A group of no lane, whose nodes are gone, is left out.
-    """
-    found: list[tuple[set[str], set[Lane]]] = []
+def _apart(groups: Iterable[LaneGroup]) -> list[list[LaneGroup]]:
+    """Groups that have nothing to do with each other: those that share a lane are together."""
+    found: list[tuple[list[LaneGroup], set[Lane]]] = []
     for group in groups:
-        hardware, lanes = set(group.hardware), set(group.lanes)
+        members, lanes = [group], set(group.lanes)
         for other in [each for each in found if not each[1].isdisjoint(lanes)]:
             found.remove(other)
-            hardware |= other[0]
+            members = [*other[0], *members]
             lanes |= other[1]
-        if lanes:
-            found.append((hardware, lanes))
-    return found
+        found.append((members, lanes))
+    return [members for members, _ in found]

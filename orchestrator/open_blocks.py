@@ -88,8 +88,8 @@ def idle_shares(
 
 def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float]) -> float:
     """Seconds in which a group gets through a block, on all of its devices."""
-    own = math.fsum(trial_s[str(arm)] for arm in plan.arms if arm.hardware in group.hardware)
-    return own * plan.repeats / sum(lane.slots for lane in group.lanes)
+    own = (arm for arm in plan.arms if arm.hardware in group.hardware)
+    return plan.repeats * math.fsum(trial_s[str(arm)] / group.room(arm) for arm in own)
 
 
 def describe_opening(

@@ -1,7 +1,7 @@
 """Where trials run: lanes of work, one per node, and their Ray resources and labels.
 
-Arms that exclude each other on a node share one placement shape: Tune starts pending trials of
-unlike shapes in arbitrary order, and an arm's place in its block's random order would be lost.
+Arms that exclude each other on a node share one placement shape, or take turns: Tune starts pending
+trials of unlike shapes in arbitrary order, and an arm's place in its block's order would be lost.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from orchestrator.hardware import Node
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.selector import Usage, device_of, usage_of
 from orchestrator.trial import Arm
+from workloads.protocol import Device
 
 if TYPE_CHECKING:
     from ray.tune import PlacementGroupFactory
@@ -21,17 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A node's queue of trials: `slots` run at once, each with so many CPUs and GPUs to itself."""
+    """A node's queue of trials: `slots` run at once, each with so many CPUs and GPUs to itself.
+
+    Where a CPU arm stands on a node of several GPUs it `takes_turns` with their arms: either as
+    many GPU trials as there are slots are at work, or one CPU trial, which has the whole node.
+    """
 
     node: Node
     cpus: int
     gpus: int = 0
     slots: int = 1
+    takes_turns: bool = False
 
-    @property
-    def bundle(self) -> dict[str, float]:
-        """What one trial reserves, in Ray's terms."""
+    def bundle(self, device: Device) -> dict[str, float]:
+        """What one trial on this device reserves, in Ray's terms."""
+        if device == "cpu" and self.takes_turns:
+            return {"CPU": self.node.cpus}
         return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
+
+    def room(self, device: Device) -> int:
+        """How many trials on this device run at once."""
+        return 1 if device == "cpu" else self.slots
 
     def cpus_used(self, arm: Arm) -> int | None:
         """How many CPUs the arm's trainer may keep busy here; None for all of the node's."""
@@ -54,13 +65,17 @@ class LaneGroup:
     hardware: frozenset[str]
     lanes: tuple[Lane, ...]
 
+    def room(self, arm: Arm) -> int:
+        """How many of an arm's trials run at once, over all lanes."""
+        return sum(lane.room(device_of(arm.hardware)) for lane in self.lanes)
+
 
 def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     """One group of lanes for each set of nodes that the plan's arms run on.
 
-    The CPU arm and the GPU arm of one machine take turns on one lane that reserves all of its
-    CPUs and one GPU. GPU arms alone run on all GPUs of a node at once, each with its share of
-    the CPUs.
+    GPU arms run on all GPUs of a node at once, each with its share of the CPUs. The CPU arm and the
+    GPU arm of a machine with one GPU share one shape, all of its CPUs and the GPU, so that they
+    mix in random order; where there are several GPUs the two take turns.
     """
     nodes: dict[str, Node] = {}
     arms: dict[str, list[PlannedArm]] = {}
@@ -95,10 +110,12 @@ def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
     on_gpus = [planned for planned in arms if planned.hardware.device == "gpu"]
     if not on_gpus:
         return Lane(node, node.cpus)
-    if len(on_gpus) < len(arms):
-        return Lane(node, node.cpus, gpus=1)
     cpus = max(_share(node, planned.usage) for planned in on_gpus)
-    return Lane(node, cpus, gpus=1, slots=min(node.gpus, node.cpus // cpus))
+    slots = min(node.gpus, node.cpus // cpus)
+    is_mixed = len(on_gpus) < len(arms)
+    if is_mixed and slots == 1:
+        return Lane(node, node.cpus, gpus=1)
+    return Lane(node, cpus, gpus=1, slots=slots, takes_turns=is_mixed)
 
 
 def _share(node: Node, usage: Usage) -> int:

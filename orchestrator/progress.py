@@ -199,7 +199,7 @@ class LiveView(PlainLines):
         for issue, epochs in list(tally.out.values()):
             node = issue.lane.node.id
             busy[node] += 1
-            runs = busy[node] <= issue.lane.slots
+            runs = busy[node] <= issue.lane.room(issue.device)
             epoch = f"  epoch {epochs} done" if epochs else ""
             text = f"block {issue.trial.block}  {issue.trial.arm}  {describe(issue.trial.config)}"
             mark = "▸ now   " if runs else "  next  "

@@ -63,7 +63,7 @@ class BlockSearch(Searcher):
         return {
             "job": job_adapter.dump_json(job).decode(),
             "node_id": issue.lane.node.id,
-            "bundle": issue.lane.bundle,
+            "bundle": issue.lane.bundle(issue.device),
         }
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
@@ -145,6 +145,6 @@ def _running(issues: Sequence[Issue]) -> list[Issue]:
     running = []
     for issue in issues:
         taken[issue.lane.node.id] += 1
-        if taken[issue.lane.node.id] <= issue.lane.slots:
+        if taken[issue.lane.node.id] <= issue.lane.room(issue.device):
             running.append(issue)
     return running

@@ -6,13 +6,14 @@ import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.blocks import Blocks, Issue
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
-from orchestrator.placement import make_lanes
+from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.spec import Objective
 from orchestrator.trial import (
@@ -172,11 +173,12 @@ def test_a_fast_class_never_waits_for_a_slow_one() -> None:
 
 
 def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
-    hardware = classify([node("both", cpus=8, gpus=2)])
+    hardware = classify([node("both", cpus=8, gpus=1)])
     assert [each.device for each in hardware] == ["cpu", "gpu"]
     (group,) = make_lanes(plan(hardware))
     (lane,) = group.lanes
-    assert (lane.bundle, lane.slots) == ({"CPU": 8, "GPU": 1}, 1)
+    assert lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
+    assert (lane.slots, lane.takes_turns) == (1, False)
     finished = drain(blocks_of(plan(hardware, blocks=6)))
     devices = [issue.device for issue in finished]
     assert devices != sorted(devices), "the arms of a round are mixed"
@@ -186,7 +188,83 @@ def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
     hardware = [each for each in classify([node("g", cpus=9, gpus=4)]) if each.device == "gpu"]
     (group,) = make_lanes(plan(hardware))
     (lane,) = group.lanes
-    assert (lane.bundle, lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
+    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
+
+
+def at_once(laid: Plan, blocks: Blocks) -> list[list[Issue]]:
+    """Run everything as Ray would: what is at work after each trial that ends."""
+    waiting: list[Issue] = []
+    at_work: list[Issue] = []
+    seen: list[list[Issue]] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            waiting.append(found[0])
+        for issue in list(waiting):
+            beside = [each for each in at_work if each.lane.node == issue.lane.node]
+            kinds = {each.device for each in beside}
+            free = len(beside) < issue.lane.room(issue.device)
+            if free and kinds <= {issue.device}:
+                waiting.remove(issue)
+                at_work.append(issue)
+        seen.append(list(at_work))
+        assert at_work, "nothing is at work, yet the sweep is not done"
+        ended = at_work.pop(0)
+        blocks.finish(ended, complete())
+    assert sum(len(trials) for trials in blocks._blocks.values()) == laid.trials
+    return seen
+
+
+def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2)
+    (lane,) = lanes_of(make_lanes(laid))
+    assert lane.takes_turns
+    assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
+    assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
+    seen = at_once(laid, blocks_of(laid))
+    devices = [{issue.device for issue in at_work} for at_work in seen]
+    assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
+    at_work_on = {
+        device: [len(each) for each in seen if each[0].device == device]
+        for device in ("cpu", "gpu")
+    }
+    assert set(at_work_on["cpu"]) == {1}
+    assert at_work_on["gpu"].count(4) > 0.7 * len(at_work_on["gpu"]), "all GPUs are at work"
+    turns = sum(one != other for one, other in pairwise(devices))
+    assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
+    blocks = [{issue.trial.block for issue in at_work} for at_work in seen]
+    assert max(blocks[0]) <= 3, "the CPU's turn comes after as many blocks as there are slots"
+
+
+def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=2)]), implementations=1, blocks=2)
+    blocks = blocks_of(laid)
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    assert [issue.device for issue in out] == ["gpu", "gpu"]
+    blocks.finish(out[0], complete())
+    blocks.give_back(out[1])
+    again = blocks.next()
+    assert again is not None
+    assert (again[0].trial, again[0].attempt) == (out[1].trial, 2)
+    blocks.finish(again[0], complete())
+    assert [issue.device for issue in drain(blocks)] == ["cpu", "cpu"]
+
+
+def test_turns_survive_a_restart_and_few_open_blocks() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=6)
+    finished = drain(blocks_of(laid, open_limit=2))
+    assert len({issue.trial.key for issue in finished}) == laid.trials
+    past: list[Block | FinishedTrial] = []
+    for issue in finished[:13]:
+        block = Block(issue.trial.block, issue.trial.config)
+        past += [] if block in past else [block]
+        past.append(FinishedTrial(issue.trial, complete()))
+    after = blocks_of(laid)
+    after.restore(past)
+    assert {issue.trial.key for issue in drain(after)} == {
+        issue.trial.key for issue in finished[13:]
+    }
 
 
 def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:

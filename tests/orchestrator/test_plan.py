@@ -139,7 +139,7 @@ def test_as_many_trials_run_at_once_as_ray_has_gpus(
     profile = NodeProfile("host", "CPU A", 4, 8_000, found, None, "Linux", "3.11")
     laid = make_plan(spec(hardware="[gpu]"), classify([Node("id", profile, 4, limit)]))
     ((lane,),) = (group.lanes for group in make_lanes(laid))
-    assert (lane.slots, lane.cpus, lane.bundle) == (slots, cpus, {"CPU": cpus, "GPU": 1})
+    assert (lane.slots, lane.cpus, lane.bundle("gpu")) == (slots, cpus, {"CPU": cpus, "GPU": 1})
 
 
 def test_settings_that_fit_only_with_a_value_of_the_space_are_laid_out() -> None:
@@ -397,7 +397,7 @@ def test_another_use_of_a_class_is_another_arm() -> None:
     ]
     ((lane,),) = (group.lanes for group in make_lanes(laid))
     assert [lane.cpus_used(arm) for arm in laid.arms] == [None, 2, None]
-    assert lane.bundle == {"CPU": 8}
+    assert lane.bundle("cpu") == {"CPU": 8}
     assert "runs   tensorflow/portable on CPU A, 8 CPUs [2 threads]" in describe_plan(laid, "p")
 
 
@@ -419,7 +419,7 @@ def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
     wanted = spec(implementations="[tensorflow/portable]", hardware=hardware)
     laid = make_plan(wanted, cluster({"gpu": "NVIDIA T4", "gpus": 4}))
     ((lane,),) = (group.lanes for group in make_lanes(laid))
-    assert (lane.bundle, lane.slots, lane.cpus_used(laid.arms[0])) == (bundle, slots, used)
+    assert (lane.bundle("gpu"), lane.slots, lane.cpus_used(laid.arms[0])) == (bundle, slots, used)
 
 
 def test_a_node_of_several_groups_has_one_lane() -> None:
@@ -432,4 +432,4 @@ def test_a_node_of_several_groups_has_one_lane() -> None:
         ["n1"],
     ]
     assert len(lanes_of(groups)) == 2
-    assert all(lane.bundle == {"CPU": 8, "GPU": 1} for lane in lanes_of(groups))
+    assert all(lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1} for lane in lanes_of(groups))
