@@ -1,0 +1,140 @@
+"""The Slurm script on a real Slurm, with stand-ins for Ray and the sweep that say what they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.infra import slurm
+from tests.infra.documents import INFRA
+from tests.infra.slurm import Slurm
+
+SCRIPT = INFRA / "slurm/sweep.sbatch"
+
+RAY = """#!/usr/bin/env bash
+echo "$SLURMD_NODENAME: ray $* (GPU ${CUDA_VISIBLE_DEVICES:-none}, auth $RAY_AUTH_MODE)" >> "$CALLS"
+case "$*" in
+    *--head*)
+        [[ -n ${NO_HEAD:-} ]] && exit 1
+        trap 'echo "$SLURMD_NODENAME: the head ends" >> "$CALLS"; exit' TERM
+        sleep infinity & wait ;;
+    get-auth-token*) mkdir -p ~/.ray && echo secret > ~/.ray/auth_token ;;
+esac
+"""
+RNNSWEEP = """#!/usr/bin/env bash
+echo "$SLURMD_NODENAME: rnnsweep $*" >> "$CALLS"
+trap 'echo "$SLURMD_NODENAME: the sweep stops" >> "$CALLS"; exit 3' TERM
+sleep "$SWEEP_S" & wait
+exit 1
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Slurm]:
+    reason = slurm.missing()
+    if reason and (os.environ.get("RNNSWEEP_TEST_ALL") != "1" or os.geteuid() != 0):
+        pytest.skip(reason)
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder,
+        slurm.running(Path(folder)) as started,
+    ):
+        yield started
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A user's home, with a virtual environment of stand-ins."""
+
+    path: Path
+
+    def environ(self, **more: str) -> dict[str, str]:
+        return {
+            "HOME": str(self.path),
+            "RNNSWEEP_VENV": str(self.path / "venv"),
+            "MLFLOW_TRACKING_URI": "http://mlflow.example.org:5000",
+            "CALLS": str(self.path / "calls"),
+            "SWEEP_S": "1",
+            **more,
+        }
+
+    def calls(self) -> list[str]:
+        """What the stand-ins wrote, `NODE: what`."""
+        file = self.path / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def seen(self, text: str) -> bool:
+        return any(text in call for call in self.calls())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    programs = tmp_path / "venv/bin"
+    programs.mkdir(parents=True)
+    for name, text in (("ray", RAY), ("rnnsweep", RNNSWEEP)):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
+    return Home(tmp_path)
+
+
+def test_a_sweep_has_a_head_and_every_node_and_leaves_nothing(cluster: Slurm, home: Home) -> None:
+    job = cluster.submit(SCRIPT, "sweep.yaml", cwd=home.path, environ=home.environ())
+    assert cluster.exit_code(job) == 1, "the sweep's own"
+    calls = home.calls()
+    (head,) = (call for call in calls if "--head" in call)
+    (port,) = re.findall(r"--port=(\d+)", head)
+    assert head.startswith("head0: ")
+    assert "--num-cpus=0 " in head
+
+    joined = {call.partition(":")[0]: call for call in calls if "ray start --address" in call}
+    assert set(joined) == {"cpu1", "cpu2", "gpu1"}
+    for node, call in joined.items():
+        assert f":{port} --num-cpus=2 " in call
+        assert f"(GPU {0 if node == 'gpu1' else 'none'}, auth token)" in call
+    (sweep,) = (call for call in calls if "rnnsweep run" in call)
+    assert sweep.startswith("head0: rnnsweep run sweep.yaml --address ")
+    assert sweep.endswith(f":{port} --yes")
+    assert max(calls.index(call) for call in joined.values()) < calls.index(sweep)
+
+    stopped = {call.partition(":")[0] for call in calls if "ray stop" in call}
+    assert stopped == set(joined)
+    assert calls[-1] == "head0: the head ends"
+    assert not list(home.path.glob(".rnnsweep-*"))
+    assert (home.path / ".ray/auth_token").stat().st_mode & 0o777 == 0o600
+
+
+def test_before_its_time_is_up_the_sweep_records_and_ends_with_3(
+    cluster: Slurm, home: Home
+) -> None:
+    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(SWEEP_S="300"))
+    slurm.wait_for(lambda: home.seen("rnnsweep run"))
+    cluster.signal(job)
+    assert cluster.exit_code(job) == 3
+    assert home.seen("the sweep stops")
+    assert home.seen("gpu1: ray stop")
+    assert home.calls()[-1] == "head0: the head ends"
+
+
+def test_it_does_not_wait_for_a_head_that_has_ended(cluster: Slurm, home: Home) -> None:
+    # `health-check` of the stand-in succeeds: only one that fails asks whether the head still runs
+    ray = home.path / "venv/bin/ray"
+    ray.write_text(RAY.replace('case "$*" in', 'case "$*" in\n    health-check*) exit 1 ;;'))
+    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(NO_HEAD="yes"))
+    assert cluster.exit_code(job) == 1
+    assert not home.seen("ray start --address")
+    assert not home.seen("rnnsweep run")
+
+
+def test_it_wants_an_mlflow_server(cluster: Slurm, home: Home) -> None:
+    environ = {key: value for key, value in home.environ().items() if "MLFLOW" not in key}
+    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=environ)
+    assert cluster.exit_code(job) == 1
+    log = (home.path / f"rnnsweep-{job}.log").read_text()
+    assert "MLFLOW_TRACKING_URI" in log
+    assert not home.calls()
