@@ -81,8 +81,9 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     with contextlib.ExitStack() as stack:
         nodes = cluster.this_machine()
         if address is not None:
-            nodes = stack.enter_context(cluster.connect(address))
-        laid = make_plan(loaded, classify(nodes))
+            waits = any(entry.wait_s is not None for entry in loaded.arms.hardware)
+            nodes = stack.enter_context(cluster.connect(address, may_be_empty=waits))
+        laid = make_plan(loaded, classify(nodes), "to come" if address is not None else None)
     ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
     if form == "json":
         opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,13 @@ def this_machine() -> tuple[Node, ...]:
 
 
 @contextlib.contextmanager
-def connect(address: str | None, workload: str | None = None) -> Iterator[tuple[Node, ...]]:
+def connect(
+    address: str | None, workload: str | None = None, *, may_be_empty: bool = False
+) -> Iterator[tuple[Node, ...]]:
     """Join the cluster at `address`, or start one on this machine; its nodes, probed.
 
     Our code goes with us to a cluster's nodes, and with it the code of a user's own `workload`.
+    A cluster without a node for trials is refused, unless it `may_be_empty` at first.
 
     Raises:
         ClusterError: no cluster answers there, or it cannot run our code.
@@ -59,12 +62,12 @@ def connect(address: str | None, workload: str | None = None) -> Iterator[tuple[
     import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
     try:
-        yield _join(address, workload)
+        yield _join(address, workload, may_be_empty=may_be_empty)
     finally:
         ray.shutdown()
 
 
-def _join(address: str | None, workload: str | None) -> tuple[Node, ...]:
+def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
     import ray  # noqa: PLC0415
 
     try:
@@ -76,7 +79,7 @@ def _join(address: str | None, workload: str | None) -> tuple[Node, ...]:
         with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
             env = _runtime_env(Path(folder), workload)
             ray.init(address=address, runtime_env=env, log_to_driver=False, logging_level="warning")
-        return _probe_all()
+        return _probe_all(may_be_empty=may_be_empty)
     except ClusterError:
         raise
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
@@ -185,7 +188,7 @@ def use_token() -> None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
-def _probe_all() -> tuple[Node, ...]:
+def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
     """Probe every node that has a CPU to give, by a task pinned to it.
 
     A head node is often started without any (`--num-cpus=0`), to be left alone by trials.
@@ -197,7 +200,7 @@ def _probe_all() -> tuple[Node, ...]:
 
     alive = [node for node in ray.nodes() if node["Alive"]]
     willing = [node for node in alive if given_cpus(node)]
-    if not willing:
+    if not willing and not may_be_empty:
         raise ClusterError(
             f"no node of the Ray cluster has a CPU for trials ({len(alive)} alive): start a node"
             " with ray start --address HEAD:6379, without --num-cpus=0"
@@ -206,6 +209,30 @@ def _probe_all() -> tuple[Node, ...]:
     return tuple(
         as_node(node, profile) for node, profile in zip(willing, ray.get(probes), strict=True)
     )
+
+
+@contextlib.contextmanager
+def asked_for(requests: Sequence[tuple[Mapping[str, float], Mapping[str, str]]]) -> Iterator[None]:
+    """Have an autoscaler, if the cluster has one, start nodes while the block runs.
+
+    Args:
+        requests: for each node the resources and the labels that it must have.
+    """
+    from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
+
+    if not requests:
+        yield
+        return
+    bundles, labels = zip(*requests, strict=True)
+    request_resources(
+        bundles=[dict(each) for each in bundles],
+        bundle_label_selectors=[dict(each) for each in labels],
+    )
+    try:
+        yield
+    finally:  # a request stays until the next one: it would keep idle nodes alive for ever
+        with contextlib.suppress(Exception):
+            request_resources(bundles=[])
 
 
 def begin_probe(ray_node: Mapping[str, Any]) -> Any:

@@ -6,12 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from orchestrator.hardware import HardwareClass, counted
 from orchestrator.obstacles import meant, why_absent, why_ineligible, why_unusable
 from orchestrator.selector import Usage, mathematics_of, used
-from orchestrator.spec import SweepSpec
+from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.trial import Arm, Block, Config, FinishedTrial, ImpossibleArm, canonical
 
 
@@ -28,12 +28,25 @@ class PlannedArm:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedArm:
+    """An arm for which no node is there yet, and how long one is waited for, in s.
+
+    Its hardware is what the spec says: which class it is the node will tell.
+    """
+
+    arm: Arm
+    entry: HardwareEntry
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Arms that can run, in the spec's order, arms that cannot, and the sweep's size.
 
     `listed` are the configs of a spec that lists them; `passed_over` the blocks of earlier starts
     whose configs it lists no longer (see `over`). `why_fresh` says why each trial has a trainer
-    process of its own, and is empty where they stay warm.
+    process of its own, and is empty where they stay warm. `awaited` arms become possible or
+    impossible once the waiting is over.
     """
 
     possible: tuple[PlannedArm, ...]
@@ -43,6 +56,7 @@ class Plan:
     listed: tuple[Config, ...] = ()
     passed_over: frozenset[int] = frozenset()
     why_fresh: str = ""
+    awaited: tuple[AwaitedArm, ...] = ()
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -111,6 +125,14 @@ class Plan:
                 }
                 for each in self.impossible
             ],
+            "awaited": [
+                {
+                    "implementation": each.arm.implementation,
+                    "hardware": each.arm.hardware,
+                    "wait_s": each.wait_s,
+                }
+                for each in self.awaited
+            ],
             "blocks": self.blocks,
             "repeats": self.repeats,
             "trials": self.trials,
@@ -118,7 +140,13 @@ class Plan:
         }
 
 
-def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
+Waiting: TypeAlias = Literal["to come", "over"]
+"""Whether nodes that a spec waits for (`wait_s`) may still come, or have not come in time."""
+
+
+def make_plan(
+    spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
+) -> Plan:
     """Lay the spec's arms (implementations × hardware) over the hardware that is present.
 
     An arm stands or falls whole: where one value of the search space, or one listed config, makes
@@ -127,11 +155,15 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
     """
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[Arm, ImpossibleArm] = {}
+    awaited: dict[Arm, AwaitedArm] = {}
     for entry in spec.arms.hardware:
         classes = meant(entry, hardware)
         for implementation in spec.arms.implementations:
             asked = Arm(implementation, str(entry))
-            reasons = {} if classes else {"": why_absent(entry, hardware)}
+            if not classes and entry.wait_s is not None and waiting == "to come":
+                awaited[asked] = AwaitedArm(asked, entry, entry.wait_s)
+                continue
+            reasons = {} if classes else {"": _why_absent(entry, hardware, waiting)}
             for each in classes:
                 reason = why_unusable(entry, each) or why_ineligible(spec, implementation, each)
                 if reason is not None:
@@ -154,7 +186,19 @@ def make_plan(spec: SweepSpec, hardware: Sequence[HardwareClass]) -> Plan:
         spec.repeats,
         spec.search.listed,
         why_fresh=spec.why_fresh,
+        awaited=tuple(awaited.values()),
     )
+
+
+def _why_absent(
+    entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
+) -> str:
+    why = why_absent(entry, hardware)
+    if entry.wait_s is None:
+        return why
+    if waiting == "over":
+        return f"{why}; none came within {entry.wait_s:g} s (wait_s)"
+    return f"{why}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
 
 
 def _joined(one: HardwareClass, other: HardwareClass) -> HardwareClass:
@@ -180,6 +224,10 @@ def describe_plan(plan: Plan, name: str) -> str:
         differs = mathematics_of(planned.arm)
         unlike = f": different mathematics ({differs}), no fair pair" if differs else ""
         lines.append(f"  runs   {planned.arm}{where}{unlike}")
+    for hardware, wait_s in {each.arm.hardware: each.wait_s for each in plan.awaited}.items():
+        count = sum(each.arm.hardware == hardware for each in plan.awaited)
+        arms = counted(count, "implementation")
+        lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
     if plan.why_fresh:
         lines.append(f"  each trial in a fresh trainer process: {plan.why_fresh}")

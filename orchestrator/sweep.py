@@ -24,8 +24,8 @@ from orchestrator.journal import Journal, SessionEnded, SessionStarted
 from orchestrator.membership import Membership
 from orchestrator.objectives import arms_read
 from orchestrator.open_blocks import open_limit
-from orchestrator.placement import lanes_of, make_lanes
-from orchestrator.plan import Plan, make_plan
+from orchestrator.placement import make_lanes
+from orchestrator.plan import AwaitedArm, Plan, make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.recorder import Recorder
 from orchestrator.refusal import Refusal
@@ -40,9 +40,7 @@ from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.upkeep import Upkeep
-
-_LEARNING = ("tpe", "nsga2", "gp")
-"""Samplers that suggest better the more they have been told."""
+from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
 
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
@@ -110,7 +108,8 @@ def run_sweep(
         nodes = cluster.this_machine()
         if options.address is not None:
             nodes = _connect(stack, options.address, spec, stop)
-        plan = make_plan(spec, classify(nodes))
+        on_cluster = options.address is not None
+        plan = make_plan(spec, classify(nodes), "to come" if on_cluster else None)
         expect_runnable(spec, plan)
 
         recorder = stack.enter_context(
@@ -131,6 +130,13 @@ def run_sweep(
         plan = plan.over(past)
         missing = plan.trials - resume.count_done(identity, plan, past)
         stopped = None
+        if awaited := worth_waiting_for(plan, past):
+            confirm(plan, missing)
+            nodes, plan = _wait(spec, nodes, awaited, stop)
+            plan = plan.over(past)
+            expect_runnable(spec, plan)
+            recorder.open(_opening(spec, plan, identity, found, options.home))
+            missing = plan.trials - resume.count_done(identity, plan, past)
         if missing:
             confirm(plan, missing)
             if options.address is None:
@@ -150,7 +156,7 @@ def run_sweep(
                     recorder,
                     watcher,
                     path,
-                    on_cluster=options.address is not None,
+                    on_cluster=on_cluster,
                 )
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
@@ -176,13 +182,26 @@ class _Start:
 def _connect(
     stack: ExitStack, address: str | None, spec: SweepSpec, stop: StopSignal
 ) -> tuple[Node, ...]:
-    nodes = stack.enter_context(cluster.connect(address, spec.workload))
+    waits = any(entry.wait_s is not None for entry in spec.arms.hardware)
+    nodes = stack.enter_context(cluster.connect(address, spec.workload, may_be_empty=waits))
     stop.listen()
     return nodes
 
 
+def _wait(
+    spec: SweepSpec, nodes: tuple[Node, ...], awaited: Sequence[AwaitedArm], stop: StopSignal
+) -> tuple[tuple[Node, ...], Plan]:
+    """Have the nodes started that the spec waits for; those that are there then, and their plan."""
+    membership = Membership(nodes)
+    with cluster.asked_for(requests(awaited)), membership.watching():
+        plan = wait_for_nodes(spec, membership, check=stop.check)
+        return membership.nodes, plan
+
+
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
     """Refuse what could not run to its end: no arm, no sampler, no arm for an objective.
+
+    What arms there will be is not known while some are waited for.
 
     Raises:
         NothingToRun: with every reason.
@@ -194,6 +213,8 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
             f"search.sampler: {spec.search.sampler} needs {package}, which is not installed here: "
             f"pip install 'rnnsweep[{spec.search.sampler}]', or choose another sampler"
         )
+    if plan.awaited:
+        return
     reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
     if not plan.possible:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
@@ -233,7 +254,6 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
     groups = make_lanes(start.plan)
-    lanes = lanes_of(groups)
     blocks = Blocks(
         start.identity,
         start.plan,
@@ -277,17 +297,6 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     except Stopped as stopped:
         return stopped
     return None
-
-
-def _open_blocks(spec: SweepSpec, lanes: int) -> int | None:
-    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
-
-    One block more than there are lanes keeps every node busy while the last arms of a block
-    run; samplers that do not learn have nothing to wait for.
-    """
-    if spec.search.open_blocks is not None:
-        return spec.search.open_blocks
-    return lanes + 1 if spec.search.sampler in _LEARNING else None
 
 
 def _opening(
