@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
 from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, Record, TrialFinished
+from orchestrator.prices import priced
 from orchestrator.selector import usage_of
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped
@@ -68,7 +69,8 @@ class Session:
         return issue
 
     def finish(self, issue: Issue, outcome: Outcome) -> None:
-        """Take an outcome: journal, then the tracking store, then the sampler."""
+        """Take an outcome and price it: journal, then the tracking store, then the sampler."""
+        outcome = priced(outcome, issue.trial.arm, self.spec.prices)
         finished = FinishedTrial(issue.trial, outcome)
         self._write(TrialFinished(finished))
         self.record(finished)

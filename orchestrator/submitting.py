@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shlex
 import shutil
@@ -224,6 +225,9 @@ def _order(
     shutil.copyfile(file, folder / "sweep.yaml")
     words = ["python", "-m", "orchestrator", "run", "sweep.yaml", "--address", "auto", "--yes"]
     words += [word for each in overrides for word in ("--set", each)]
+    if spec.prices:  # from a file that stays here
+        table = [price.model_dump(mode="json", exclude_unset=True) for price in spec.prices]
+        words += ["--set", f"prices={json.dumps(table)}"]
     words += [*(["--fresh"] if options.fresh else []), *_retry(options), "--again", again]
     return Order(spec.name, digest, f"exec {shlex.join(words)}", folder, shipment.environ())
 

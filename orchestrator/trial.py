@@ -111,7 +111,14 @@ class FailureRecord:
     output_tail: str = ""
 
 
-NOTES = ("energy_method", "energy_scope", "energy_absent", "throttle_reasons", "neighbours")
+NOTES = (
+    "energy_method",
+    "energy_scope",
+    "energy_absent",
+    "throttle_reasons",
+    "neighbours",
+    "cost_basis",
+)
 """The names that a trial's notes may have."""
 
 
@@ -120,8 +127,8 @@ class Telemetry:
     """What was seen of a trial from outside, beside its metrics.
 
     `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
-    slowed the GPU down; who else was at work. `curves` have a value, or None, for each of `at_s`,
-    in seconds after the trial's start.
+    slowed the GPU down; who else was at work; what its cost is that of. `curves` have a value, or
+    None, for each of `at_s`, in seconds after the trial's start.
     """
 
     notes: Mapping[str, str] = field(default_factory=dict)

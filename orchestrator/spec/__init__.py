@@ -2,6 +2,7 @@
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
 from orchestrator.spec.hardware import HardwareEntry
+from orchestrator.spec.prices import Price
 from orchestrator.spec.problems import Problem, SpecError
 from orchestrator.spec.reading import Arms, Limits, SweepSpec, load, parse
 from orchestrator.spec.space import Objective, Sampler, Search
@@ -13,6 +14,7 @@ __all__ = [
     "HardwareEntry",
     "Limits",
     "Objective",
+    "Price",
     "Problem",
     "Range",
     "Sampler",

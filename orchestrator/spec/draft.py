@@ -44,6 +44,7 @@ class Draft:
     hardware: Mapping[int, HardwareEntry]
     baseline: Any
     trainer: Any
+    has_prices: bool = False
 
     @property
     def is_builtin(self) -> bool:
@@ -70,6 +71,7 @@ def draw(data: Mapping[str, Any]) -> Draft:
         hardware=_valid(_HARDWARE, dict(enumerate(_list(arms, "hardware")))),
         baseline=data.get("baseline"),
         trainer=data.get("trainer"),
+        has_prices=bool(data.get("prices")),
     )
 
 

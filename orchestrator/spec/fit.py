@@ -15,8 +15,11 @@ from orchestrator.spec.space import activation, example
 from orchestrator.trial import Config
 from workloads import registry
 
-OUTSIDE_METRICS = ("queue_s", "setup_s")
-"""What every trial has whatever its workload: measured outside of its trainer."""
+OUTSIDE_METRICS = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
+"""What a trial may have whatever its workload: measured outside of its trainer."""
+
+COST_METRICS = ("cost_usd", "train_cost_usd")
+"""What it has where the spec has prices."""
 
 _NEEDS = {"time_to_accuracy_s": "target_accuracy"}
 """Metrics that are reported only where a setting asks for them."""
@@ -72,7 +75,7 @@ def _searched(draft: Draft) -> list[Path]:
 
 def _metrics(draft: Draft, workload: registry.Workload) -> Iterator[Finding]:
     """Objectives on what no trial of the workload reports: every block would be a failure."""
-    known = (*workload.metrics, *OUTSIDE_METRICS)
+    known = (*workload.metrics, *OUTSIDE_METRICS, *COST_METRICS)
     given = {*draft.settings, *(path[-1] for path in _searched(draft))}
     for name in draft.objectives:
         path = ("search", "objectives", name)
@@ -81,6 +84,9 @@ def _metrics(draft: Draft, workload: registry.Workload) -> Iterator[Finding]:
             yield Finding(path, expected, repr(name), nearest(name, known))
         elif name in _NEEDS and _NEEDS[name] not in given:
             expected = f"settings.{_NEEDS[name]} beside it, without which no trial reports it"
+            yield Finding(path, expected, "nothing")
+        elif name in COST_METRICS and not draft.has_prices:
+            expected = "prices beside it (prices: prices.yaml), without which nothing has a cost"
             yield Finding(path, expected, "nothing")
 
 

@@ -7,18 +7,18 @@ bounds that the workload does not allow (`orchestrator.spec.checks`).
 from __future__ import annotations
 
 import copy
-import difflib
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
-from orchestrator.spec import checks, places, refusals
+from orchestrator.spec import checks, files, places, prices, refusals
 from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
 from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries
-from orchestrator.spec.problems import Finding, Path, Problem, SpecError
+from orchestrator.spec.prices import PRICE_KEYS, Prices
+from orchestrator.spec.problems import Path, SpecError
 from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -64,6 +64,7 @@ class SweepSpec(Strict):
     baseline: ArmText | None = None
     trainer: Literal["warm", "fresh"] | None = None
     limits: Limits = Limits()
+    prices: Prices = ()
 
     @property
     def why_fresh(self) -> str:
@@ -94,6 +95,7 @@ _KEYS: Mapping[Path, Sequence[str]] = {
     ("arms",): tuple(Arms.model_fields),
     ("arms", "hardware", "*"): HARDWARE_KEYS,
     ("limits",): tuple(Limits.model_fields),
+    ("prices", "*"): PRICE_KEYS,
 }
 
 
@@ -107,49 +109,33 @@ def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
     Raises:
         SpecError: the file cannot be read or is wrong; holds all of its problems.
     """
-    return parse(_text(path), source=str(path), overrides=overrides)
+    text = files.read_text(path, "a spec file")
+    return parse(text, source=str(path), overrides=overrides, folder=path.parent)
 
 
-def parse(text: str, *, source: str, overrides: Sequence[str] = ()) -> SweepSpec:
-    """As `load`, from the text itself; `source` names it in messages.
+def parse(
+    text: str,
+    *,
+    source: str,
+    overrides: Sequence[str] = (),
+    folder: pathlib.Path | None = None,
+) -> SweepSpec:
+    """As `load`, from the text itself; `source` names it in messages, `folder` is where it lies.
 
     Raises:
         SpecError: the text is wrong; holds all of its problems.
     """
     document = places.read(text, source=source, overrides=overrides)
-    findings: list[Finding] = []
+    table = prices.find_table(document.data, folder)
+    findings = [*table.findings]
     spec = None
     try:
-        spec = SweepSpec.model_validate(document.data)
+        asked = {"prices": table.data} if "prices" in document.data else {}
+        spec = SweepSpec.model_validate({**document.data, **asked})
     except ValidationError as error:
-        findings += refusals.from_pydantic(error, _KEYS)
+        findings += map(table.placed, refusals.from_pydantic(error, _KEYS))
     findings += checks.inconsistencies(document.data)
     if problems := document.problems(findings):
         raise SpecError(source, problems)
     assert spec is not None  # a validation error is a finding, and every finding is a problem
     return spec
-
-
-def _text(path: pathlib.Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(4 * places.MAX_CHARACTERS + 1)
-        too_long = (
-            len(raw) > 4 * places.MAX_CHARACTERS
-        )  # and refused for that, not for its last byte
-        return raw.decode("utf-8-sig", errors="replace" if too_long else "strict")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        received = f"the byte 0x{raw[error.start]:02x}"
-        problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
-    except FileNotFoundError:
-        others = [str(other) for other in path.parent.glob("*.y*ml")]
-        near = difflib.get_close_matches(str(path), others, n=1)
-        hint = f"did you mean {near[0]}?" if near else ""
-        problem = Problem(str(path), "", "a spec file", "no such file", hint)
-    except OSError as error:
-        received = (error.strerror or str(error)).lower()
-        problem = Problem(str(path), "", "a spec file that can be read", received)
-    except ValueError as error:  # a path with a null byte
-        problem = Problem(repr(str(path)), "", "a spec file", str(error))
-    raise SpecError(str(path), [problem])

@@ -62,6 +62,20 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     assert state.finished[issue.trial.key].outcome == COMPLETE
 
 
+def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Journal) -> None:
+    prices = "prices: [{hardware: cpu, usd_per_hour: 3600, source: a bill, date: 2026-11-21}]\n"
+    held, recorded = session(journal, SPEC + prices)
+    issue = held.issue()
+    assert issue is not None
+    held.finish(issue, COMPLETE)
+    with reopened(journal) as again:
+        state = replay(again.records)
+    assert state is not None
+    outcome = state.finished[issue.trial.key].outcome
+    assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}
+    assert [each.outcome for each in recorded] == [outcome]
+
+
 def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
     held, _ = session(journal)
     issue = held.issue()

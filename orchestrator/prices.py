@@ -1,0 +1,70 @@
+"""What a trial cost, from the prices of its spec and from what was measured.
+
+By the hour a trial pays for the time in which it had its slot (a node, or a GPU): all phases, from
+setting up to the last prediction, whatever became of it; not for waiting in the queue. By the
+kilowatt-hour it pays for the energy that was measured, which is that of its timed epochs alone.
+`train_cost_usd` is what the timed epochs cost: the part to compare, where trials share a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from orchestrator.selector import selects
+from orchestrator.spec import Price
+from orchestrator.trial import Arm, Outcome, Telemetry
+
+_HOUR_S = 3600.0
+_KWH_J = 3.6e6
+
+
+def priced(outcome: Outcome, arm: Arm, prices: Sequence[Price]) -> Outcome:
+    """The outcome with `cost_usd` and `train_cost_usd`, and the note `cost_basis`.
+
+    Where no price means the arm's hardware, or energy has a price and was not measured, there is no
+    cost; a metric of that name that the workload tells itself stays. It is that of one attempt:
+    nobody knows when those ended that were lost with their worker.
+    """
+    price = price_of(arm.hardware, prices)
+    if price is None or outcome.ended_s <= outcome.started_s:
+        return outcome
+    energy = _energy_cost(outcome, price)
+    notes = {"cost_basis": _basis(price, measured=energy is not None)}
+    costs: dict[str, float] = {}
+    if energy is not None:
+        hourly = (price.usd_per_hour or 0.0) / price.gpus / _HOUR_S
+        costs["cost_usd"] = hourly * (outcome.ended_s - outcome.started_s) + energy
+        if "train_s" in outcome.metrics:
+            costs["train_cost_usd"] = hourly * outcome.metrics["train_s"] + energy
+    seen = outcome.telemetry or Telemetry()
+    return replace(
+        outcome,
+        metrics={**costs, **outcome.metrics},
+        telemetry=replace(seen, notes={**seen.notes, **notes}),
+    )
+
+
+def price_of(hardware: str, prices: Sequence[Price]) -> Price | None:
+    """The first price that means a hardware class; None if none does."""
+    return next((each for each in prices if selects(each.hardware, hardware)), None)
+
+
+def _energy_cost(outcome: Outcome, price: Price) -> float | None:
+    """What the measured energy costs; 0 where energy has no price, None where it is not known."""
+    if price.usd_per_kwh is None:
+        return 0.0
+    joules = outcome.metrics.get("energy_j")
+    return None if joules is None else price.usd_per_kwh * joules / _KWH_J
+
+
+def _basis(price: Price, *, measured: bool) -> str:
+    """`0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: what is billed, and who says so."""
+    parts = []
+    if price.usd_per_hour is not None:
+        share = f" / {price.gpus} GPUs" if price.gpus > 1 else ""
+        parts.append(f"{price.usd_per_hour:g} USD/h{share} from setup to predict")
+    if price.usd_per_kwh is not None:
+        parts.append(f"{price.usd_per_kwh:g} USD/kWh of the timed epochs")
+    absent = "" if measured else "no cost, as no energy was measured: "
+    return f"{absent}{' and '.join(parts)} ({price.source}, {price.date})"

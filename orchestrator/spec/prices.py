@@ -1,0 +1,120 @@
+"""What hardware costs: `prices:` of a spec, as a table or as the name of a file that holds one.
+
+    prices: prices.yaml            # beside the spec; the file has one key, prices:
+    prices:
+      - {hardware: "NVIDIA T4*", usd_per_hour: 0.526, source: …, date: 2026-11-01}
+      - {hardware: "*", usd_per_kwh: 0.31, source: our bill, date: 2026-10-01}
+
+The first entry that means a trial's hardware counts, as in `arms.hardware`. Nothing has a price
+unless the spec says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+
+from orchestrator.spec import files, places
+from orchestrator.spec.fields import Strict, as_tuple, refusal
+from orchestrator.spec.problems import Finding, SpecError, nearest, shown
+
+_KEY = "prices"
+
+
+def _date(text: str) -> str:
+    try:
+        return datetime.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise refusal("the day on which it held, such as 2026-11-21", shown(text)) from error
+
+
+Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
+Usd: TypeAlias = Annotated[float, Field(gt=0)]
+Day: TypeAlias = Annotated[str, AfterValidator(_date)]
+
+
+class Price(Strict):
+    """What one kind of hardware costs, who says so, and when it held.
+
+    `usd_per_hour` is the price of the machine: of all of it for a CPU arm, and for a GPU arm
+    divided by the machine's `gpus`, of which a trial has one. `usd_per_kwh` is the price of the
+    energy that was measured. With both, both are paid.
+    """
+
+    hardware: Text
+    usd_per_hour: Usd | None = None
+    gpus: Annotated[int, Field(ge=1)] = 1
+    usd_per_kwh: Usd | None = None
+    source: Text
+    date: Day
+
+    @model_validator(mode="after")
+    def _expect_price(self) -> Price:
+        if self.usd_per_hour is None and self.usd_per_kwh is None:
+            raise refusal("usd_per_hour, usd_per_kwh, or both", "neither")
+        return self
+
+
+Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(as_tuple)]
+
+PRICE_KEYS = tuple(Price.model_fields)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Table:
+    """The table that a spec means, as plain data, and where it was written."""
+
+    data: Any
+    document: places.Document | None = None
+    findings: tuple[Finding, ...] = ()
+
+    def placed(self, finding: Finding) -> Finding:
+        """A finding about the table, with its place in the table's own file."""
+        if self.document is None or finding.path[:1] != (_KEY,) or finding.place:
+            return finding
+        place = self.document.place(self.document.written(finding.path))
+        return dataclasses.replace(finding, place=place)
+
+
+def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> Table:
+    """The table of a spec's data, read from its file where the spec names one.
+
+    Args:
+        data: the spec's plain data.
+        folder: where the spec lies; None where it is no file.
+    """
+    written = data.get(_KEY)
+    if not isinstance(written, str):
+        return Table(written if _KEY in data else [])
+    if folder is None:
+        expected = "a list of prices (a file's name needs a spec that is a file)"
+        return Table([], findings=(Finding((_KEY,), expected, shown(written)),))
+    path = folder / written
+    try:
+        document = places.read(files.read_text(path, "a file of prices"), source=str(path))
+    except SpecError as error:
+        (problem, *_) = error.problems
+        where = "" if problem.place == str(path) else f" ({problem.place})"
+        expected, received = f"{problem.expected}{where}", f"{written!r}: {problem.received}"
+        return Table([], findings=(Finding((_KEY,), expected, received, problem.hint),))
+    found = Table(document.data.get(_KEY), document)
+    wrong = [*document.findings, *(_unknown(key) for key in document.data if key != _KEY)]
+    if not isinstance(found.data, list):
+        received = shown(found.data) if _KEY in document.data else "nothing"
+        wrong.append(Finding((_KEY,), "a list of prices", received))
+        found = Table([], document)
+    return dataclasses.replace(found, findings=tuple(_in(document, each) for each in wrong))
+
+
+def _unknown(key: Any) -> Finding:
+    return Finding((key,), _KEY, f"the unknown key {key!r}", nearest(key, [_KEY]))
+
+
+def _in(document: places.Document, finding: Finding) -> Finding:
+    place = finding.place or document.place(document.written(finding.path))
+    return dataclasses.replace(finding, place=place)
