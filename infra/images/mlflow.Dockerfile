@@ -3,8 +3,8 @@
 FROM python:3.11-slim
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-COPY requirements.lock infra/images/mlflow.txt ./
-RUN pip install -r mlflow.txt -c requirements.lock
+COPY requirements-cluster.lock infra/images/mlflow.txt ./
+RUN pip install -r mlflow.txt -c requirements-cluster.lock
 COPY infra/images/mlflow-auth.ini /etc/mlflow/auth.ini
 RUN useradd --create-home --uid 1000 mlflow && install -d -o mlflow -g mlflow /artifacts
 ENV MLFLOW_AUTH_CONFIG_PATH=/etc/mlflow/auth.ini \

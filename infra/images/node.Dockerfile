@@ -15,7 +15,7 @@ ENV RAY_AUTH_MODE=token \
     PIP_NO_CACHE_DIR=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-COPY requirements.lock requirements-backends.txt infra/images/node.txt ./
+COPY requirements-cluster.lock requirements-backends.txt infra/images/node.txt ./
 
 FROM base AS gpu
 # CUDA comes with these packages; the machine brings the driver (for CUDA 12.9: 525 or newer).
@@ -23,7 +23,7 @@ FROM base AS gpu
 #   --build-arg GPU_BACKENDS="torch jax[cuda13]"
 ARG GPU_BACKENDS="tensorflow[and-cuda] jax[cuda12]"
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-RUN pip install -r requirements.lock -r node.txt ${GPU_BACKENDS} -c requirements-backends.txt
+RUN pip install -r requirements-cluster.lock -r node.txt ${GPU_BACKENDS} -c requirements-backends.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
@@ -36,7 +36,7 @@ FROM base AS cpu
 # index of CPU builds: --build-arg PIP_EXTRA_INDEX_URL=…
 ARG CPU_BACKENDS="jax"
 ARG PIP_EXTRA_INDEX_URL=""
-RUN pip install -r requirements.lock -r node.txt ${CPU_BACKENDS} -c requirements-backends.txt
+RUN pip install -r requirements-cluster.lock -r node.txt ${CPU_BACKENDS} -c requirements-backends.txt
 # Also here for `rnnsweep run` on a node; the code that travels with `rnnsweep submit` goes first.
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator

@@ -27,8 +27,13 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def locked(package: str) -> str:
-    """The version of a package that `requirements.lock` pins."""
-    (version,) = re.findall(
-        rf"^{re.escape(package)}==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE
-    )
-    return str(version)
+    """The version of a package that is pinned, for one machine and for a cluster alike."""
+    versions = {
+        version
+        for lock in ("requirements.lock", "requirements-cluster.lock")
+        for version in re.findall(
+            rf"^{re.escape(package)}==(\S+)", (ROOT / lock).read_text(), re.MULTILINE
+        )
+    }
+    (version,) = versions
+    return version
