@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps gpu clean
+.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -37,6 +37,9 @@ gpu: $(VENV)/.dev ## every check of this machine's GPU, into rnnsweep-data/gpu-c
 
 benchmark-steps: $(VENV)/.dev ## milliseconds per step of each implementation, beside plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps
+
+benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster of unlike nodes, beside plain Tune
+	$(BIN)/python -m tests.benchmarks.unlike_nodes
 
 lock: $(VENV)/.dev ## pin the dependencies anew
 	$(BIN)/python -m pip install --quiet uv

@@ -1,0 +1,51 @@
+"""A Ray cluster of unlike nodes on this machine: nodes that may use unlike numbers of CPUs.
+
+Each node's processes are confined to some of the machine's CPUs, so that its probe finds another
+class of hardware: one CPU is the fast class, two are the slow one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.cpu_sets import confined
+
+FAST_CPUS, SLOW_CPUS = 1, 2
+_STORE_BYTES = 80 * 2**20
+
+
+@contextlib.contextmanager
+def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
+    """The address of a cluster of a head without CPUs, and so many nodes of either class.
+
+    Raises:
+        SystemExit: this machine has too few CPUs to tell the classes apart.
+    """
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < SLOW_CPUS:
+        raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
+
+    cluster = Cluster(initialize_head=True, head_node_args=_node(cpus=0))
+    try:
+        for number in range(fast + slow):
+            cpus = FAST_CPUS if number < fast else SLOW_CPUS
+            with confined(usable[:cpus]):
+                cluster.add_node(**_node(cpus=1), wait=False)
+        cluster.wait_for_nodes()
+        yield str(cluster.address)
+    finally:
+        cluster.shutdown()
+
+
+def _node(*, cpus: int) -> dict[str, Any]:
+    return {
+        "num_cpus": cpus,
+        "num_gpus": 0,
+        "object_store_memory": _STORE_BYTES,
+        "include_dashboard": False,
+    }

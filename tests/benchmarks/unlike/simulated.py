@@ -1,0 +1,100 @@
+"""The same sweeps with a clock that is only counted: our `Blocks` and `Suggester`, no Ray.
+
+What a trial takes and learns is `sleeper`'s, what is handed out where and told when is the code
+that runs in a real sweep, and a trial begins the moment its lane has room. So that many seeds can
+be tried: how good a sampler is cannot be told from one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Mapping
+
+from orchestrator.blocks import Blocks, Issue
+from orchestrator.hardware import Node, NodeProfile, classify
+from orchestrator.open_blocks import open_limit
+from orchestrator.placement import make_lanes
+from orchestrator.plan import make_plan
+from orchestrator.selector import usage_of
+from orchestrator.spec import parse
+from orchestrator.suggest import Suggester
+from orchestrator.trial import Outcome, SweepIdentity
+from tests.benchmarks.unlike.busy import Result, Span, judge
+from tests.benchmarks.unlike.nodes import FAST_CPUS, SLOW_CPUS
+from tests.benchmarks.unlike.sweeps import Question
+from tests.workloads.examples import sleeper
+
+
+def simulated(question: Question) -> Result:
+    """Run it with a counted clock.
+
+    Returns:
+        The result; its `best` is the best config's value without noise.
+    """
+    spec = parse(question.spec(), source="unlike")
+    plan = make_plan(spec, classify(_nodes(question.devices)))
+    groups = make_lanes(plan)
+    identity = SweepIdentity(
+        spec.name, 1, spec.workload, spec.settings, spec.comparable_search(), spec.seed, None
+    )
+    blocks = Blocks(
+        identity,
+        plan,
+        groups,
+        objectives=spec.search.objectives,
+        source=Suggester(spec.search, spec.seed),
+        open_limit=open_limit(spec, plan, groups),
+    )
+    spans: list[Span] = []
+    waiting: dict[str, list[Issue]] = {}
+    at_work: Counter[str] = Counter()
+    events: list[tuple[float, int, Issue]] = []
+    order, now_s, best = itertools.count(), 0.0, 0.0
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            waiting.setdefault(found[0].lane.node.id, []).append(found[0])
+        for node, issues in waiting.items():
+            while issues and at_work[node] < issues[0].lane.room(issues[0].device):
+                issue = issues.pop(0)
+                at_work[node] += 1
+                ends_s = now_s + _seconds(question, issue)
+                heapq.heappush(events, (ends_s, next(order), issue))
+                spans.append(Span(_class(issue), now_s, ends_s))
+        now_s, _, issue = heapq.heappop(events)
+        at_work[issue.lane.node.id] -= 1
+        config = {name: float(value) for name, value in issue.trial.config.items()}
+        rounds = _rounds(issue)
+        accuracy = sleeper.accuracy(config, issue.trial.seed, rounds)
+        best = max(best, sleeper.true_accuracy(config))
+        blocks.finish(issue, Outcome("complete", 0, 0, metrics={"val_accuracy": accuracy}))
+    return judge(question.name, spans, 0.0, dict(question.devices), best)
+
+
+def _class(issue: Issue) -> str:
+    cpus = issue.lane.node.profile.cpus
+    return "fast" if cpus == FAST_CPUS else "slow"
+
+
+def _rounds(issue: Issue) -> int:
+    return int(usage_of(issue.trial.arm.hardware).settings.get("rounds", 10))
+
+
+def _seconds(question: Question, issue: Issue) -> float:
+    whole_s = question.fast_s if _class(issue) == "fast" else question.slow_s
+    config = {name: float(value) for name, value in issue.trial.config.items()}
+    return whole_s * _rounds(issue) / 10 * sleeper.length(config)
+
+
+def _nodes(devices: Mapping[str, int]) -> list[Node]:
+    cpus = {"fast": FAST_CPUS, "slow": SLOW_CPUS}
+    return [
+        Node(
+            f"{name}-{number}",
+            NodeProfile(f"{name}-{number}", "CPU", cpus[name], 8_000, (), None, "Linux", "3.11"),
+            1,
+        )
+        for name, count in devices.items()
+        for number in range(count)
+    ]
