@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from orchestrator.plan import Plan
     from orchestrator.progress import PlainLines
+    from orchestrator.spec import SweepSpec
     from orchestrator.sweep import Ended
 
 _LARGE = 500
@@ -81,7 +82,7 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
                 console.print("Stopping; a second Ctrl-C stops at once.")
 
             def confirm(plan: Plan, missing: int) -> None:
-                console.print(_announcement(plan, missing, loaded.name, options.tracking_uri, log))
+                console.print(_announcement(loaded, plan, missing, options.tracking_uri, log))
                 if missing > _LARGE and not choices.yes and console.is_terminal:
                     with stop.at_once():
                         _expect_yes(console, missing)
@@ -111,12 +112,18 @@ def _again(spec: Path, overrides: tuple[str, ...], choices: Choices) -> str:
     )
 
 
-def _announcement(plan: Plan, missing: int, name: str, tracking_uri: str, log: Path) -> str:
+def _announcement(
+    spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path
+) -> str:
     """What a person reads before a sweep starts."""
+    from orchestrator.open_blocks import describe_opening
+    from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan
     from orchestrator.tracking.place import shown
 
-    lines = [describe_plan(plan, name)]
+    lines, groups = [describe_plan(plan, spec.name)], make_lanes(plan)
+    if len(groups) > 1 and (told := describe_opening(spec, plan, groups, {})):
+        lines.append(told)
     if missing < plan.trials:
         lines.append(f"{plan.trials - missing} of {plan.trials} trials are done")
     lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
