@@ -112,9 +112,7 @@ def _again(spec: Path, overrides: tuple[str, ...], choices: Choices) -> str:
     )
 
 
-def _announcement(
-    spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path
-) -> str:
+def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
     """What a person reads before a sweep starts."""
     from orchestrator.open_blocks import describe_opening
     from orchestrator.placement import make_lanes
