@@ -13,7 +13,10 @@ Direction = Literal["minimize", "maximize"]
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """One trial as the store has it. `run_id` makes every number traceable."""
+    """One trial as the store has it. `run_id` makes every number traceable.
+
+    `notes` are those of its telemetry: what its energy is that of, what its cost is told by, ….
+    """
 
     run_id: str
     trial_key: str
@@ -27,6 +30,7 @@ class TrialRecord:
     failure: str = ""
     node: str = ""
     trainer_trials: int = 0
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

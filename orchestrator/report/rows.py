@@ -27,6 +27,8 @@ COLUMNS = (
     "kernel_evidence",
     "failure",
     "mathematics",
+    "energy_scope",
+    "cost_basis",
 )
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
@@ -74,6 +76,8 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
         *((kernel.asked, kernel.ran, kernel.evidence) if kernel else (None, None, None)),
         trial.failure,
         mathematics_of(trial.arm),
+        trial.notes.get("energy_scope"),
+        trial.notes.get("cost_basis"),
     ]
 
 

@@ -10,6 +10,7 @@ from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.measures import FRESH_ONLY
 from orchestrator.report.numbers import ABSENT, number, quartiles
 from orchestrator.report.speed import contrasts, speed
+from orchestrator.report.spending import spending
 from orchestrator.report.statistics import scaled
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.validity import left_out, validity
@@ -43,6 +44,7 @@ def document(summary: ReportSummary) -> Document:
         contrasts(summary, name),
         arms(summary, name),
         front(summary, name),
+        spending(summary, name),
         left_out(summary, name),
         validity(summary, name),
     )

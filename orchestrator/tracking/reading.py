@@ -214,6 +214,7 @@ def _trial_record(child: Child) -> TrialRecord:
         failure=f"{failure.reason}: {failure.message}" if failure else "",
         node=outcome.node,
         trainer_trials=outcome.trainer_trials,
+        notes=outcome.telemetry.notes if outcome.telemetry else {},
     )
 
 

@@ -45,7 +45,7 @@ def test_the_keys_of_version_1() -> None:
     ]  # fmt: skip
     assert list(content["trials"][0]) == [
         "run_id", "trial_key", "block", "config", "arm", "repeat", "status", "metrics", "kernel",
-        "failure", "node", "trainer_trials",
+        "failure", "node", "trainer_trials", "notes",
     ]  # fmt: skip
     assert content["trials"][0]["arm"] == {"implementation": "tensorflow/portable", "hardware": CPU}
 

@@ -1,0 +1,97 @@
+"""What the timed epochs of each arm drew, what its trials cost, and what else their node did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from orchestrator.report.document import Section, Table
+from orchestrator.report.numbers import ABSENT, count, quartiles
+from orchestrator.report.records import TrialRecord
+from orchestrator.report.statistics import spread
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.wording import ArmNames
+from orchestrator.trial import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A metric and its unit; `per` of the metric's own unit are one of those."""
+
+    metric: str
+    title: str
+    per: float = 1.0
+
+
+_ENERGY = (
+    _Column("energy_j", "energy (J)"),
+    _Column("energy_per_sample_j", "a sample (mJ)", per=1e-3),
+    _Column("mean_power_w", "power (W)"),
+)
+_COST = (
+    _Column("cost_usd", "a trial (USD)"),
+    _Column("train_cost_usd", "its timed epochs (USD)"),
+)
+
+
+def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """Energy by scope, for figures of unlike scopes are of unlike things; and cost with its basis.
+
+    None where nothing was measured and nothing has a price.
+    """
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    arms = [found.arm for found in summary.arms]
+    energy = [
+        (name(arm), scope, *cells)
+        for arm in arms
+        for scope, cells in _by_note(complete, arm, "energy_scope", _ENERGY)
+    ]
+    cost = [
+        (name(arm), *cells, basis)
+        for arm in arms
+        for basis, cells in _by_note(complete, arm, "cost_basis", _COST)
+    ]
+    if not energy and not cost:
+        return None
+    tables, notes = [], []
+    if energy:
+        headers = ("arm", "energy of", "trials", *(column.title for column in _ENERGY))
+        tables.append(Table(headers, tuple(energy), frozenset(range(2, len(headers)))))
+        notes.append(
+            "Energy is that of the timed epochs alone, median (quartiles) over complete trials. "
+            "gpu is what the GPUs drew, cpu_package what the node's CPUs drew, whoever used them: "
+            "energies of unlike kinds are not to be compared."
+        )
+    if cost:
+        headers = ("arm", "trials", *(column.title for column in _COST), "by")
+        numeric = frozenset(range(1, len(headers) - 1))
+        tables.append(Table(headers, tuple(cost), numeric))
+    notes += _absent(complete)
+    return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
+
+
+def _by_note(
+    trials: Iterable[TrialRecord], arm: Arm, note: str, columns: Sequence[_Column]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """The arm's trials by what a note says of them: their number, and each column's spread."""
+    own: dict[str, list[TrialRecord]] = {}
+    for trial in trials:
+        if trial.arm == arm and columns[0].metric in trial.metrics:
+            own.setdefault(trial.notes.get(note, ABSENT), []).append(trial)
+    return [
+        (said, (str(len(found)), *(_cell(found, column) for column in columns)))
+        for said, found in sorted(own.items())
+    ]
+
+
+def _cell(trials: Sequence[TrialRecord], column: _Column) -> str:
+    told = [trial.metrics[column.metric] for trial in trials if column.metric in trial.metrics]
+    return quartiles(spread([value / column.per for value in told]))
+
+
+def _absent(trials: Sequence[TrialRecord]) -> list[str]:
+    """How many complete trials have no energy, and why: the reason of the first."""
+    why = [trial.notes["energy_absent"] for trial in trials if "energy_absent" in trial.notes]
+    if not why:
+        return []
+    return [f"Without energy: {count(len(why), 'trial')}, the first because {why[0]}."]
