@@ -66,6 +66,10 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
         headers = ("arm", "trials", *(column.title for column in _COST), "by")
         numeric = frozenset(range(1, len(headers) - 1))
         tables.append(Table(headers, tuple(cost), numeric))
+        notes.append(
+            "By the hour a trial pays for all of its phases, its trainer's start among them where "
+            "it was the first: the timed epochs are what can be compared."
+        )
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
 

@@ -37,14 +37,14 @@ def energy_of(recording: Recording) -> Energy:
     A GPU's trial counts its GPUs, and the CPU packages where those can be read; a CPU's trial the
     CPU packages. The packages are the node's: whatever else ran there is in them.
     """
-    windows = recording.windows
-    if why_not := _too_short(windows):
+    why_not = _no_meter(recording) or _too_short(recording.windows)
+    if why_not:
         return Energy(why_not=why_not)
-    package_j = _package(recording.samples, windows)
+    package_j = _package(recording.samples, recording.windows)
     parts = {} if package_j is None else {"cpu_package": package_j}
     if recording.device == "cpu":
         if package_j is None:
-            return Energy(why_not=recording.why_no_package or _NOT_COVERED)
+            return Energy(why_not=_NOT_COVERED)
         return Energy(package_j, "rapl", "cpu_package", parts)
     gpu_j, method, why_not = _gpus(recording)
     if gpu_j is None:
@@ -56,6 +56,13 @@ def energy_of(recording: Recording) -> Energy:
 
 
 _NOT_COVERED = "the samples do not cover all of the timed epochs"
+
+
+def _no_meter(recording: Recording) -> str:
+    """Why nothing could tell energy here, however long the timed epochs were."""
+    if recording.device == "gpu" or any(e.package_j is not None for e in recording.samples):
+        return ""
+    return recording.why_no_package or _NOT_COVERED
 
 
 def _too_short(windows: Sequence[Window]) -> str:

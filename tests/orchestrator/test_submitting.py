@@ -13,6 +13,7 @@ import pytest
 from orchestrator import submission
 from orchestrator.cli import main
 from orchestrator.refusal import Refusal
+from orchestrator.spec import load, parse
 from orchestrator.submitting import store_for
 from tests.orchestrator.job_server import TOKEN, JobServer, serving
 
@@ -80,6 +81,20 @@ def test_the_sweep_goes_as_a_job_with_its_code(
     assert {"sweep.yaml", "orchestrator/__main__.py", "workloads/__main__.py"} <= set(
         server.files()
     )
+
+
+def test_prices_travel_though_their_file_does_not(
+    server: JobServer, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text(f"{SPEC}prices: bills.yaml\n")
+    price = "{hardware: cpu, usd_per_hour: 0.5, source: it's a bill, date: 2026-11-21}"
+    (tmp_path / "bills.yaml").write_text(f"prices:\n- {price}\n")
+    assert run("submit", "mine.yaml", "--detach")[0] == 0
+    words = shlex.split(server.jobs["rnnsweep-mine-1"]["entrypoint"])
+    overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    there = parse(f"{SPEC}prices: bills.yaml\n", source="sweep.yaml", overrides=overrides)
+    assert there.prices == load(tmp_path / "mine.yaml").prices
+    assert there.prices[0].source == "it's a bill"
 
 
 def test_credentials_travel_and_are_not_told(
