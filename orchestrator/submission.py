@@ -37,6 +37,13 @@ _SWEEP, _DIGEST = "rnnsweep_sweep", "rnnsweep_digest"
 _ANSWER_S, _REQUEST_S = 5.0, 60.0
 _IDLE_S = 30.0
 """A log that has been silent for so long is asked for anew: nobody says that a network is gone."""
+_CHATTY = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+"""Loggers of Ray's that tell every step of a submission."""
+
 _AWAY_S = 600.0
 """How long a cluster may be out of reach before following its log is given up."""
 _POLL_S = 1.0
@@ -233,7 +240,8 @@ class Cluster:
 def _client(address: str) -> Any:
     from ray.job_submission import JobSubmissionClient  # noqa: PLC0415  (seconds)
 
-    logging.getLogger("ray.dashboard").setLevel(logging.WARNING)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
     class Client(JobSubmissionClient):
         """Ray's own, which by itself would wait for an answer for ever."""

@@ -262,6 +262,7 @@ class Host:
         tools = f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
         kept = {key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ}
         own = {"PATH": f"{tools}:/sbin:/bin", "HOME": "/root", "COLUMNS": "120"}
+        own |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
         return {**kept, **own, **changes}
 
 

@@ -89,7 +89,7 @@ class Lab:
             "import json, ray; ray.init('auto', log_to_driver=False, logging_level='error');"
             "print(json.dumps({n['NodeManagerHostname']: n['Alive'] for n in ray.nodes()}))"
         )
-        out = self.head.run("python", "-c", script, environ={"RAY_AUTH_MODE": "token"}).expect().out
+        out = self.head.run("python", "-c", script).expect().out
         return dict(json.loads(out.splitlines()[-1]))
 
     def spec(self, name: str, **changes: Any) -> str:
@@ -176,7 +176,7 @@ class Lab:
 
     def _ray(self, host: Host, *options: str, environ: Mapping[str, str] = _NONE) -> None:
         host.run(
-            *("ray", "start", f"--node-ip-address={host.address}", "--disable-usage-stats"),
+            *("ray", "start", f"--node-ip-address={host.address}"),
             *(f"--object-store-memory={_STORE_BYTES}", *options),
             environ=environ,
         ).expect()
@@ -206,7 +206,7 @@ class Lab:
         self._postgres.until("ready to accept connections", 30)
         self._server = host.start(
             *("mlflow", "server", "--host", "0.0.0.0", "--port", "5000", "--workers", "1"),
-            *("--backend-store-uri", "postgresql://mlflow@127.0.0.1/postgres"),
+            *("--backend-store-uri", "postgresql+psycopg2://mlflow@127.0.0.1/postgres"),
             *("--artifacts-destination", "/tmp/artifacts"),
             *("--allowed-hosts", f"{host.address}:5000"),
             environ={"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"},
