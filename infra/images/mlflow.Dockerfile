@@ -12,7 +12,7 @@ ENV MLFLOW_AUTH_CONFIG_PATH=/etc/mlflow/auth.ini \
 USER mlflow
 WORKDIR /home/mlflow
 EXPOSE 5000
-# PGHOST, PGUSER and PGPASSWORD say where `postgresql:///mlflow` is; MLFLOW_ARTIFACTS_DESTINATION
+# PGHOST, PGUSER and PGPASSWORD say where `postgresql+psycopg2:///mlflow` is; MLFLOW_ARTIFACTS_DESTINATION
 # and MLFLOW_SERVER_ALLOWED_HOSTS are read from the environment, too.
 CMD ["mlflow", "server", "--host=0.0.0.0", "--port=5000", "--workers=2", "--app-name=basic-auth", \
-     "--backend-store-uri=postgresql:///mlflow"]
+     "--backend-store-uri=postgresql+psycopg2:///mlflow"]
