@@ -27,8 +27,6 @@ import pytest
 
 from tests.cluster.lab import postgresql, wait_for
 
-pytestmark = pytest.mark.timeout(240)
-
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 DOCKERFILE = (INFRA / "images/mlflow.Dockerfile").read_text()
 SECRET = {
@@ -43,6 +41,18 @@ with mlflow.start_run() as run:
     mlflow.log_metric("step_ms", 2.5)
     mlflow.log_text("which kernel ran", "evidence.txt")
 print(mlflow.artifacts.load_text(f"{run.info.artifact_uri}/evidence.txt"))
+"""
+
+SWEEP = """
+name: guarded
+workload: tests.workloads.examples.echo_memory:run
+settings: {epochs: 2}
+search:
+  sampler: random
+  configs: 2
+  space: {units: {low: 8, high: 16}}
+  objectives: {loss: minimize}
+arms: {implementations: [numpy/loop], hardware: [cpu]}
 """
 
 
@@ -201,3 +211,33 @@ def test_users_stand_in_a_database_of_their_own(server: Server) -> None:
     assert server.query("mlflow_auth", "SELECT username, is_admin FROM users") == "ada|t"
     tables = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'users'"
     assert server.query("mlflow", tables) == "0"
+
+
+def test_a_sweep_is_recorded_there_by_who_has_the_password(server: Server, tmp_path: Path) -> None:
+    spec = tmp_path / "sweep.yaml"
+    spec.write_text(SWEEP)
+    environ = {
+        **os.environ,
+        "RNNSWEEP_HOME": str(tmp_path / "home"),
+        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{server.port}",
+        "MLFLOW_TRACKING_USERNAME": SECRET["MLFLOW_AUTH_ADMIN_USERNAME"],
+    }
+
+    def rnnsweep(*command: str, password: str) -> subprocess.CompletedProcess[str]:
+        call = [sys.executable, "-c", "from orchestrator.cli import main; main()", *command]
+        with_it = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
+        return subprocess.run(
+            call, env=with_it, cwd=INFRA.parent, capture_output=True, text=True, check=False
+        )
+
+    refused = rnnsweep("run", str(spec), password="wrong")
+    assert refused.returncode == 2, refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert re.search("(?i)401|password|unauthor|authenti", refused.stderr), refused.stderr
+    known = SECRET["MLFLOW_AUTH_ADMIN_PASSWORD"]
+    done = rnnsweep("run", str(spec), password=known)
+    assert done.returncode == 0, done.stderr
+    report = rnnsweep("report", "guarded", "--format", "json", password=known)
+    assert json.loads(report.stdout)["sweep"]["state"] == "complete"
+    outcomes = "SELECT value FROM tags WHERE key = 'outcome'"
+    assert server.query("mlflow", outcomes).split() == ["complete", "complete"]
