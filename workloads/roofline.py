@@ -6,38 +6,46 @@ own precision (`utilization`), measured by the trial's trainer process; and `rnn
 backend and precision.
 
 Method. Square matrices of side 256, 512, … 16,384, until one product takes 20 ms; arrays of 64
-MiB, 128 MiB, … 2 GiB (at most an eighth of a CPU's memory), until one copy takes 20 ms: the launch
-and the wait are nothing beside that. Each size is timed seven times, synchronised at both edges;
-the first time is left out, because it may compile. A size's rate is that of its median round, told
-with its slowest and its fastest. The product's rate is that of the best size, the copy's that of
-the largest, since smaller arrays may fit into a cache. A product of side n is 2 n³ FLOPs, of
-random numbers: a GPU that multiplies equal ones draws less power and clocks higher. A copy counts
-the bytes read and those written; it changes the sign, so that no backend can hand out the same
-buffer twice.
+MiB, 128 MiB, … 2 GiB (at most a sixteenth of a CPU's memory), until one copy takes 20 ms: the
+launch and the wait are nothing beside that. Each size is timed seven times, synchronised at both
+edges; the first time is left out, because it may compile. A size is large enough when its fastest
+round takes 20 ms. Its rate is that of its median round, told with its slowest and its fastest. The
+product's rate is that of the best size, the copy's that of the largest, since smaller arrays may
+fit into a cache.
+
+A product of side n is 2 n³ FLOPs, of random numbers: a GPU that multiplies equal ones draws less
+power and clocks higher. A copy counts the bytes read and those written. On a GPU it is the
+backend's own, with the sign changed, so that it cannot hand out the same buffer twice. On a CPU
+it is NumPy's, by as many threads as there are usable CPUs, into memory that is there: a backend's
+own takes new memory of the kernel for each result, and would measure how fast that hands it out.
 
 Runs inside a trainer process: imports Keras, whose operations are those of the trial's backend.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 
 from workloads.cgroups import read_limits
 from workloads.context import Context
+from workloads.cpus import usable_cpus
 from workloads.implementations import Precision
 from workloads.measurement import prepared
 
 Synchronise: TypeAlias = Callable[[Any], None]
+Operation: TypeAlias = Callable[[], object]
+CopyOf: TypeAlias = Callable[[int], Operation]
 
 _DTYPES = {"float32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -45,9 +53,6 @@ _ENOUGH_S = 0.02
 _ROUNDS = 7
 _SIDES = tuple(2**power for power in range(8, 15))
 _COPIED_BYTES = tuple(2**power for power in range(26, 32))
-
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-"""Of glibc's `mallopt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,18 @@ def measure(trial: Context) -> dict[str, float]:
     has no copy.
     """
     with prepared(trial) as framework:
-        _keep_memory()
         precision = trial.implementation.precision
         found = product_rate(precision, framework.synchronise).metrics("product_flops_per_s")
-        if precision != "tf32":
-            most = _eighth_of_memory() if trial.device == "cpu" else math.inf
-            copied = copy_rate(precision, framework.synchronise, most)
-            found |= copied.metrics("copy_bytes_per_s")
-        return found
+        if precision == "tf32":
+            return found
+        dtype = _DTYPES[precision]
+        if trial.device == "gpu":
+            copied = copy_rate(device_copy(dtype, framework.synchronise))
+        else:
+            count = usable_cpus()
+            with ThreadPoolExecutor(count) as threads:
+                copied = copy_rate(host_copy(dtype, threads, count), _sixteenth_of_memory())
+        return found | copied.metrics("copy_bytes_per_s")
 
 
 @functools.cache
@@ -109,61 +118,73 @@ def product_rate(precision: Precision, synchronise: Synchronise) -> Rate:
     """
     best = Rate(0.0, 0.0, 0.0)
     for side in _SIDES:
-        matrix = keras.ops.cast(keras.random.uniform((side, side), seed=1), _DTYPES[precision])
-        seconds = _rounds(lambda of: keras.ops.matmul(of, of), matrix, synchronise)
+        seconds = _rounds(_product(side, _DTYPES[precision], synchronise))
         best = max(best, _rate(2.0 * side**3, seconds), key=lambda rate: rate.median)
-        if statistics.median(seconds) >= _ENOUGH_S:
+        if min(seconds) >= _ENOUGH_S:
             break
     return best
 
 
-def copy_rate(precision: Precision, synchronise: Synchronise, most_bytes: float = math.inf) -> Rate:
+def copy_rate(copy_of: CopyOf, most_bytes: float = math.inf) -> Rate:
     """Bytes per second of a copy, those read and those written.
 
     Args:
-        precision: of what is copied.
-        synchronise: waits for the arrays that it is given.
-        most_bytes: that an array may have.
+        copy_of: makes a copy of so many bytes, which can be done again and again.
+        most_bytes: that are copied.
     """
-    dtype = _DTYPES[precision]
     sizes = [size for size in _COPIED_BYTES if size <= most_bytes] or [_COPIED_BYTES[0]]
     for size in sizes:
-        array = keras.ops.full((size // _BYTES[dtype],), 1.5, dtype=dtype)
-        seconds = _rounds(keras.ops.negative, array, synchronise)
-        if statistics.median(seconds) >= _ENOUGH_S:
+        seconds = _rounds(copy_of(size))
+        if min(seconds) >= _ENOUGH_S:
             break
     return _rate(2.0 * size, seconds)
+
+
+def device_copy(dtype: str, synchronise: Synchronise) -> CopyOf:
+    """Copies by the backend, within the device's memory."""
+
+    def copy_of(size: int) -> Operation:
+        array = keras.ops.full((size // _BYTES[dtype],), 1.5, dtype=dtype)
+        synchronise(array)
+        return lambda: synchronise(keras.ops.negative(array))
+
+    return copy_of
+
+
+def host_copy(dtype: str, threads: ThreadPoolExecutor, count: int) -> CopyOf:
+    """Copies by NumPy, within the host's memory: each thread one part, at the same time."""
+
+    def copy_of(size: int) -> Operation:
+        kind = np.dtype(f"u{_BYTES[dtype]}")  # NumPy has no bfloat16, and a copy needs none
+        source, target = (np.ones(size // kind.itemsize, kind) for _ in range(2))
+        parts = list(zip(np.array_split(target, count), np.array_split(source, count), strict=True))
+        return lambda: list(threads.map(lambda part: np.copyto(*part), parts))
+
+    return copy_of
+
+
+def _product(side: int, dtype: str, synchronise: Synchronise) -> Operation:
+    matrix = keras.ops.cast(keras.random.uniform((side, side), seed=1), dtype)
+    synchronise(matrix)
+    return lambda: synchronise(keras.ops.matmul(matrix, matrix))
 
 
 def _rate(work: float, seconds: list[float]) -> Rate:
     return Rate(work / statistics.median(seconds), work / max(seconds), work / min(seconds))
 
 
-def _rounds(operation: Callable[[Any], Any], operand: Any, synchronise: Synchronise) -> list[float]:
+def _rounds(operation: Operation) -> list[float]:
     """Seconds of each round but the first."""
     seconds = []
     for _ in range(_ROUNDS):
-        synchronise(operand)
         began = time.monotonic()
-        synchronise(operation(operand))
+        operation()
         seconds.append(time.monotonic() - began)
     return seconds[1:]
 
 
-def _eighth_of_memory() -> float:
+def _sixteenth_of_memory() -> float:
     """Bytes: of the machine's memory, or of what the cgroup allows of it."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     allowed = read_limits().memory_mib
-    return min(machine, machine if allowed is None else allowed * 2**20) / 8
-
-
-def _keep_memory() -> None:
-    """Let the C library keep what is freed, so that a copy writes to memory that is there.
-
-    Otherwise each large array is new memory of the kernel's, and a CPU's copy would measure how
-    fast that hands out zeroed pages. Where the C library is not glibc, that is what it measures.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_MAX, 0)
-        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    return min(machine, machine if allowed is None else allowed * 2**20) / 16
