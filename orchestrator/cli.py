@@ -73,6 +73,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.open_blocks import describe_opening, open_limit
     from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan, make_plan
+    from orchestrator.prices import describe_prices
     from orchestrator.progress import duration
     from orchestrator.spec import load
     from orchestrator.sweep import expect_runnable
@@ -91,6 +92,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         click.echo(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
     else:
         click.echo(describe_plan(laid, loaded.name))
+        for line in describe_prices(loaded.prices, (arm.hardware for arm in laid.arms)):
+            click.echo(line)
         if told := describe_opening(loaded, laid, make_lanes(laid), ahead.trial_s):
             click.echo(told)
     expect_runnable(loaded, laid)

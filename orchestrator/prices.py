@@ -8,7 +8,7 @@ kilowatt-hour it pays for the energy that was measured, which is that of its tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from orchestrator.selector import selects
@@ -48,6 +48,18 @@ def priced(outcome: Outcome, arm: Arm, prices: Sequence[Price]) -> Outcome:
 def price_of(hardware: str, prices: Sequence[Price]) -> Price | None:
     """The first price that means a hardware class; None if none does."""
     return next((each for each in prices if selects(each.hardware, hardware)), None)
+
+
+def describe_prices(prices: Sequence[Price], hardware: Iterable[str]) -> list[str]:
+    """What each hardware class costs, a line each; a price that was meant for it may not fit.
+
+    Nothing where a spec has no prices.
+    """
+    found = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
+    return [
+        f"  costs  {name}: {_basis(price, measured=True) if price else 'no price, and so no cost'}"
+        for name, price in found.items()
+    ]
 
 
 def _energy_cost(outcome: Outcome, price: Price) -> float | None:

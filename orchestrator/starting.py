@@ -117,9 +117,11 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     from orchestrator.open_blocks import describe_opening
     from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan
+    from orchestrator.prices import describe_prices
     from orchestrator.tracking.place import shown
 
     lines, groups = [describe_plan(plan, spec.name)], make_lanes(plan)
+    lines += describe_prices(spec.prices, (arm.hardware for arm in plan.arms))
     if len(groups) > 1 and (told := describe_opening(spec, plan, groups, {})):
         lines.append(told)
     if missing < plan.trials:

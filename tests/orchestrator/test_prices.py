@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.prices import price_of, priced
+from orchestrator.prices import describe_prices, price_of, priced
 from orchestrator.spec import Price, SpecError, parse
 from orchestrator.trial import Arm, Outcome, Telemetry
 
@@ -94,6 +94,16 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
 def test_a_cost_that_the_workload_tells_itself_stays() -> None:
     found = priced(outcome(cost_usd=0.01), T4, [price(usd_per_hour=2.0)])
     assert found.metrics == {"cost_usd": 0.01}
+
+
+def test_a_plan_says_which_hardware_has_a_price() -> None:
+    table = [price("NVIDIA T4", usd_per_hour=8.0, gpus=4, usd_per_kwh=0.25)]
+    assert describe_prices(table, [T4.hardware, "AMD EPYC, 4 CPUs", T4.hardware]) == [
+        f"  costs  {T4.hardware}: 8 USD/h / 4 GPUs from setup to predict and 0.25 USD/kWh of the"
+        " timed epochs (a bill, 2026-11-21)",
+        "  costs  AMD EPYC, 4 CPUs: no price, and so no cost",
+    ]
+    assert describe_prices((), [T4.hardware]) == []
 
 
 def test_an_attempt_that_was_lost_has_no_cost_of_0() -> None:
