@@ -78,19 +78,21 @@ def _answer(
             asked = str(Implementation(backend, "portable", options))
             try:
                 trainer.request(TrialRequest(WORKLOAD, asked, device=device))
-                metrics = _listen(trainer, answer)
+                told = _listen(trainer, answer)
             except (TrainerGone, TimeoutError, protocol.ProtocolError) as error:
                 tail = trainer.output_tail().splitlines()
                 last = f"; its last output: {tail[-1]}" if tail else ""
                 answer.reason = f"{precision}: {error}{last}"
                 return answer
-            if metrics is not None:
-                answer.readings.append(_reading(precision, metrics))
+            if isinstance(told, str):
+                answer.reason = f"{precision}: {told}"
+            else:
+                answer.readings.append(_reading(precision, told))
     return answer
 
 
-def _listen(trainer: Trainer, answer: Answer) -> Mapping[str, float] | None:
-    """The metrics of the request's result; None where it failed.
+def _listen(trainer: Trainer, answer: Answer) -> Mapping[str, float] | str:
+    """The metrics of the request's result, or why it failed.
 
     Raises:
         TrainerGone: the process ended.
@@ -103,8 +105,7 @@ def _listen(trainer: Trainer, answer: Answer) -> Mapping[str, float] | None:
             case protocol.Environment(facts):
                 answer.facts |= {k: str(v) for k, v in facts.items() if v is not None}
             case protocol.Failure(_, message):
-                answer.reason = message
-                return None
+                return message
             case protocol.Result(metrics):
                 return metrics
     raise TimeoutError(f"no answer in {_PATIENCE_S:.0f} s")

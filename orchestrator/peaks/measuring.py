@@ -19,8 +19,8 @@ Tell = Callable[[str], object]
 _TF32_SINCE = 8
 """The major compute capability of the first GPUs with TF32; Ampere's."""
 
-_CUDA = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
-"""What a trainer tells of itself -> as it stands among a peak's versions."""
+_ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
+"""What a trainer on a GPU tells of itself -> as it stands among a peak's versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,9 @@ def _asked(
 
 
 def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: Answer) -> list[Peak]:
-    told = {name: answer.facts[fact] for fact, name in _CUDA.items() if fact in answer.facts}
-    of = {**versions(node.profile, backend, hardware.device), **told}
+    of = versions(node.profile, backend, hardware.device)
+    if hardware.device == "gpu":
+        of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         Peak(

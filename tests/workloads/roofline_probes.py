@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 from workloads.context import Context
 
 COMPILING_S, JITTER = 100.0, (1.0, 0.5, 1.0, 2.0, 1.0, 1.5)
@@ -45,6 +47,8 @@ class Device:
 
 def method(trial: Context) -> dict[str, float]:
     """The rates of a device that takes a known time, and how often it was asked."""
+    import keras
+
     from workloads import roofline
 
     device = Device()
@@ -54,8 +58,8 @@ def method(trial: Context) -> dict[str, float]:
 
     with (
         mock.patch.object(roofline, "time", SimpleNamespace(monotonic=lambda: device.now_s)),
-        mock.patch.object(roofline.keras.ops, "matmul", device.product),
-        mock.patch.object(roofline.keras.ops, "negative", device.copy),
+        mock.patch.object(keras.ops, "matmul", device.product),
+        mock.patch.object(keras.ops, "negative", device.copy),
     ):
         product = roofline.product_rate("float32", synchronise)
         sides = dict(device.calls)
@@ -81,7 +85,7 @@ def host_copy(trial: Context) -> dict[str, float]:
 
     copied: list[int] = []
     names = set()
-    real = roofline.np.copyto
+    real = np.copyto
 
     def copyto(target: Any, source: Any) -> None:
         names.add(threading.current_thread().name)
@@ -93,7 +97,7 @@ def host_copy(trial: Context) -> dict[str, float]:
     both = threading.Barrier(2)
     with (
         ThreadPoolExecutor(2) as threads,
-        mock.patch.object(roofline.np, "copyto", copyto),
+        mock.patch.object(np, "copyto", copyto),
     ):
         roofline.host_copy("bfloat16", threads, 2)(2**20)()
     return {"bytes": sum(copied), "threads": len(names)}
