@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
-
-from pydantic import ConfigDict, TypeAdapter
 
 from orchestrator.nvml import THROTTLING
 
@@ -62,8 +59,6 @@ class Sample:
     `late`: it came more than `LATE_S` after the one before.
     """
 
-    __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
-
     at_s: float
     gpus: tuple[GpuReading, ...] = ()
     node: NodeReading | None = None
@@ -88,23 +83,6 @@ def throttled_pct(reading: GpuReading) -> float | None:
     """100 where the GPU was slowed down against somebody's wish, 0 where not."""
     reasons = reading.clock_reasons
     return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
-
-
-_sample: TypeAdapter[Sample] = TypeAdapter(Sample)
-
-
-def to_lines(samples: Iterable[Sample]) -> str:
-    """Samples as JSON lines, to be kept and read again."""
-    return "".join(f"{_sample.dump_json(each).decode()}\n" for each in samples)
-
-
-def from_lines(text: str) -> list[Sample]:
-    """Samples from JSON lines.
-
-    Raises:
-        ValidationError: a line is none.
-    """
-    return [_sample.validate_json(line) for line in text.splitlines() if line.strip()]
 
 
 def merged(windows: Iterable[Window]) -> list[Window]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from orchestrator.telemetry import GpuReading, Sample, curves, record, summarise
 from orchestrator.telemetry.series import POINTS
+from tests.orchestrator.telemetry_lines import from_lines, to_lines
 from tests.orchestrator.telemetry_made import GPU, gpu_samples, node, recording, watts
 
 
@@ -156,3 +158,26 @@ def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     own, seen = record(recording(gpu_samples()), began_s, {"energy_j": 3.0})
     assert "energy_j" not in own
     assert (seen.notes["energy_method"], "energy_scope" in seen.notes) == ("workload", False)
+
+
+RECORDED = Path(__file__).with_name("telemetry_recorded.jsonl")
+
+
+def test_recorded_telemetry_is_replayed() -> None:
+    """Of a real machine under a load of others, beside a GPU whose power was pretended."""
+    seen = from_lines(RECORDED.read_text(encoding="utf-8"))
+    told = summarise(seen)
+    assert sum(window.seconds for window in seen.windows) == pytest.approx(12.0)
+    # 250 W in the windows, 60 W between: the counter lags by up to 0.1 s at each of six edges.
+    assert told.metrics["energy_j"] == pytest.approx(3000.0, abs=6 * 0.1 * 190)
+    assert told.metrics["energy_j"] == pytest.approx(2971.1, abs=0.1)
+    assert told.metrics["trainer_cpu_pct"] == pytest.approx(16.07, abs=0.01)
+    assert told.metrics["others_cpu_pct"] == pytest.approx(83.89, abs=0.01)
+    without = [
+        replace(each, gpus=tuple(replace(gpu, energy_j=None) for gpu in each.gpus))
+        for each in seen.samples
+    ]
+    by_power = summarise(replace(seen, samples=without))
+    assert by_power.notes["energy_method"] == "nvml_power"
+    assert by_power.metrics["energy_j"] == pytest.approx(3000.0, rel=0.1)  # once a second
+    assert from_lines(to_lines(seen)) == seen

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.telemetry import GpuReading, Sample, Window
 from orchestrator.telemetry.energy import energy_of
-from orchestrator.telemetry.samples import from_lines, merged, to_lines
+from orchestrator.telemetry.samples import merged
 from orchestrator.telemetry.store import Samples
 from tests.orchestrator.telemetry_made import (
     WINDOWS,
@@ -168,10 +168,3 @@ def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
 def test_windows_that_overlap_are_counted_once() -> None:
     windows = [Window(5.0, 6.0), Window(1.0, 3.0), Window(2.0, 4.0), Window(4.0, 5.0), Window(9, 9)]
     assert merged(windows) == [Window(1.0, 6.0)]
-
-
-def test_samples_are_kept_as_lines_and_read_again() -> None:
-    samples = package(gpu_samples(until_s=3.0))
-    assert from_lines(to_lines(samples)) == samples
-    with pytest.raises(ValueError, match="watts"):
-        from_lines('{"at_s": 1.0, "watts": 3}')
