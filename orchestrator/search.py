@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ray.tune.search import Searcher
@@ -29,11 +29,13 @@ class BlockSearch(Searcher):
         session: Session,
         python_path: tuple[str, ...],
         upkeep: Upkeep,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._session = session
         self._python_path = python_path
         self.upkeep = upkeep
+        self._check = check
         self._out: dict[str, Issue] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -41,8 +43,14 @@ class BlockSearch(Searcher):
         return {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial as a Tune config, None while no lane wants one, FINISHED at the end."""
+        """The next trial as a Tune config, None while no lane wants one, FINISHED at the end.
+
+        Where nothing is out, Tune asks again each second, for ten minutes, and does nothing else:
+        what is to be looked at all the time is looked at here.
+        """
+        self._check()
         with _past_tune():
+            self.upkeep.settle()
             return self._suggest(trial_id)
 
     def _suggest(self, trial_id: str) -> dict[str, Any] | str | None:

@@ -26,15 +26,14 @@ _MANY = 10_000
 class _Check(tune.Callback):
     """Leaves Tune's loop where a check raises; Tune calls it about ten times a second."""
 
-    def __init__(self, check: Callable[[], None], settle: Callable[[], None]) -> None:
-        self._check, self._settle = check, settle
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # as in BlockSearch
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         self._check()  # raises no `Exception`: Tune would wait for the trials that run
-        self._settle()
 
 
 class _Recall(FIFOScheduler):
@@ -83,7 +82,7 @@ def run_trials(
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
     while not session.blocks.done:
-        search = BlockSearch(session, python_path, upkeep)
+        search = BlockSearch(session, python_path, upkeep, check)
         try:
             _tuner(search, folder, upkeep, check).fit()
         except Broken as broken:
@@ -113,7 +112,7 @@ def _tuner(
         run_config=tune.RunConfig(
             name="tune",
             storage_path=str(folder.resolve()),
-            callbacks=[_Check(check, upkeep.settle)],
+            callbacks=[_Check(check)],
             verbose=0,
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
             failure_config=tune.FailureConfig(max_failures=0),
