@@ -11,10 +11,10 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from orchestrator.blocks import Issue
-from orchestrator.runner import Job, Limits, job_adapter
 from orchestrator.session import Session
 from orchestrator.trial import outcome_adapter
 from orchestrator.upkeep import Upkeep
+from orchestrator.watched import Job, Limits, job_adapter
 
 
 class BlockSearch(Searcher):

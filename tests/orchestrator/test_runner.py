@@ -16,9 +16,10 @@ import psutil
 import pytest
 
 from orchestrator.cpu_sets import CpuClaims
-from orchestrator.runner import Job, Limits, TrainerKey, Watched, memory_share, run_trial
+from orchestrator.runner import TrainerKey, memory_share, run_trial
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureReason, Outcome, outcome_adapter, to_json
+from orchestrator.watched import Job, Limits, Watched
 from workloads.implementations import parse
 from workloads.protocol import TrialRequest
 

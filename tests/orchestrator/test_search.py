@@ -10,11 +10,11 @@ import pytest
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import classify
 from orchestrator.journal import Journal, SweepOpened
-from orchestrator.runner import job_adapter
 from orchestrator.search import BlockSearch, Broken
 from orchestrator.session import Session
 from orchestrator.trial import FinishedTrial, Outcome, outcome_adapter
 from orchestrator.upkeep import Upkeep
+from orchestrator.watched import job_adapter
 from tests.orchestrator.test_blocks import identity, node, plan
 from tests.orchestrator.test_session import SPEC, session
 from tests.orchestrator.test_upkeep import Present
