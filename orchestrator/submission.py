@@ -305,7 +305,8 @@ def _no_answer(address: str, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Its first sentence: Ray's errors go on with advice of their own."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
 
 
 def _last_line(error: Exception) -> str:

@@ -242,9 +242,9 @@ class Host:
         """Undo that."""
         self._switch.ip("link", "set", self._cable, "up")
 
-    def kill(self, *names: str) -> None:
-        """SIGKILL all processes of the host whose command holds one of the names."""
-        self.run("pkill", "-KILL", "-f", "|".join(names))
+    def interrupt(self, words: str) -> None:
+        """Ctrl-C for the command on the host that holds these words."""
+        self.run("pkill", "-INT", "-f", words).expect()
 
     def remove(self) -> None:
         """End the host at once, with everything that runs on it."""
@@ -254,7 +254,8 @@ class Host:
             del self._switch.hosts[self.name]
 
     def _command(self, arguments: Iterable[object], cwd: object = ROOT) -> list[str]:
-        enter = ["nsenter", "--target", str(self.pid), "--all", "env", f"--chdir={cwd}"]
+        enter = ["nsenter", "--target", str(self.pid), "--all"]
+        enter += ["env", f"--chdir={cwd}", "--default-signal=INT"]  # ours may be ignored
         cpus = ["taskset", "--cpu-list", ",".join(map(str, self._cpus))] if self._cpus else []
         return [*enter, *cpus, *map(str, arguments)]
 

@@ -51,6 +51,7 @@ class Lab:
     def open(self) -> Lab:
         """Start the hosts and, on them, the cluster and the store."""
         self.mlflow = self.switch.plug("mlflow", with_code=True)
+        self.mlflow.write("/root/.ray/auth_token", self._token)
         self.head = self._ray_host("head")
         self.laptop = self._laptop()
         steady, gpu = self._ray_host("steady", cpus=[0]), self._ray_host("gpu", cpus=[0, 1])
@@ -115,10 +116,13 @@ class Lab:
         arguments = ["rnnsweep", "submit", spec, "--address", self.dashboard, *options]
         return self.laptop.start(*arguments, cwd=PROJECT, environ=self._store_named())
 
-    def rnnsweep(self, *arguments: str, host: Host | None = None) -> Done:
-        """A command on the laptop, or wherever the code is."""
-        where = host or self.laptop
-        return where.run("rnnsweep", *arguments, cwd="/root", environ=self._store_named())
+    def rnnsweep(self, *arguments: str) -> Done:
+        """A command on a host that is neither in the cluster nor the one that submits."""
+        return self.mlflow.run("rnnsweep", *arguments, cwd="/root", environ=self._store_named())
+
+    def at_a_distance(self, *arguments: str) -> Done:
+        """The same, with the address of the cluster."""
+        return self.rnnsweep(*arguments, "--address", self.dashboard)
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
         """The trials that have ended, from the journal on the head."""
@@ -146,12 +150,23 @@ class Lab:
         assert sorted(finished) == sorted(keys)
         return children
 
-    def wait_until_ended(self, sweep: str, timeout_s: float) -> str:
-        """Wait for a sweep that nobody follows; what its last start wrote."""
-        command = ["logs", sweep, "--follow", "--address", self.dashboard]
-        running = self.mlflow.start("rnnsweep", *command)
+    def expect_end(self, sweep: str, timeout_s: float = 200) -> str:
+        """Follow a sweep, that others submitted, to a good end; what its last start wrote."""
+        command = ["rnnsweep", "logs", sweep, "--follow", "--address", self.dashboard]
+        running = self.mlflow.start(*command)
         assert running.wait(timeout_s) == 0, running.output
         return running.output
+
+    def wait_for_a_trial(self, sweep: str, node: str) -> None:
+        """Wait until a node has ended a trial, and so works on another one."""
+
+        def ended() -> bool:
+            return any(each["outcome"]["node"] == node for each in self.finished(sweep))
+
+        try:
+            wait_for(ended, 120, f"trial of {sweep} on {node}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.at_a_distance('logs', sweep).out}") from None
 
     def _store_named(self) -> dict[str, str]:
         return {"MLFLOW_TRACKING_URI": self.store}
