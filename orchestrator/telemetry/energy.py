@@ -44,7 +44,7 @@ def energy_of(recording: Recording) -> Energy:
     parts = {} if package_j is None else {"cpu_package": package_j}
     if recording.device == "cpu":
         if package_j is None:
-            return Energy(why_not=_NOT_COVERED)
+            return Energy(why_not=_not_covered(recording))
         return Energy(package_j, "rapl", "cpu_package", parts)
     gpu_j, method, why_not = _gpus(recording)
     if gpu_j is None:
@@ -79,8 +79,13 @@ def _too_short(windows: Sequence[Window]) -> str:
     return ""
 
 
+def _not_covered(recording: Recording) -> str:
+    slept = any(each.slept for each in recording.samples)
+    return "the machine was suspended meanwhile" if slept else _NOT_COVERED
+
+
 def _package(samples: Sequence[Sample], windows: Sequence[Window]) -> float | None:
-    joules = counted((each.at_s, each.package_j) for each in samples).over(windows)
+    joules = counted((each, each.package_j) for each in samples).over(windows)
     return joules or None  # a counter that stands still does not count
 
 
@@ -94,7 +99,7 @@ def _gpus(recording: Recording) -> tuple[float | None, str, str]:
         found, method = _gpu(recording, index)
         if found is None:
             told = [each for each in recording.gpu_problems if _is_of(each, index)]
-            return None, "", "; ".join(told) or f"GPU {index}: {_NOT_COVERED}"
+            return None, "", "; ".join(told) or f"GPU {index}: {_not_covered(recording)}"
         joules += found
         methods.add(method)
     return joules, "nvml_power" if "nvml_power" in methods else "nvml_counter", ""
@@ -107,13 +112,11 @@ def _is_of(problem: str, index: int) -> bool:
 
 def _gpu(recording: Recording, index: int) -> tuple[float | None, str]:
     """By its counter; where that is missing, was reset or stands still, by its power over time."""
-    readings = [
-        (each.at_s, each.gpus[index]) for each in recording.samples if index < len(each.gpus)
-    ]
-    by_counter = counted((at_s, each.energy_j) for at_s, each in readings)
+    readings = [(each, each.gpus[index]) for each in recording.samples if index < len(each.gpus)]
+    by_counter = counted((sample, each.energy_j) for sample, each in readings)
     if joules := by_counter.over(recording.windows):
         return joules, "nvml_counter"
-    by_power = counted((at_s, each.integrated_j) for at_s, each in readings)
+    by_power = counted((sample, each.integrated_j) for sample, each in readings)
     if joules := by_power.over(recording.windows):
         return joules, "nvml_power"
     return None, ""

@@ -14,13 +14,23 @@ from orchestrator.trial import Telemetry
 def record(
     recording: Recording, started_s: float, told: Mapping[str, float]
 ) -> tuple[dict[str, float], Telemetry]:
-    """Metrics, and the rest.
+    """Metrics, and the rest. Never raises: a trial must outlive its telemetry.
 
     Args:
         recording: what was seen.
         started_s: when the trial began, in seconds since the epoch.
         told: the workload's own metrics. Where it tells its energy itself, that counts.
     """
+    try:
+        return _record(recording, started_s, told)
+    except Exception as error:  # noqa: BLE001  (what went wrong stands in the notes)
+        said = f"telemetry failed: {type(error).__name__}: {error}"
+        return {}, Telemetry({"energy_absent": said})
+
+
+def _record(
+    recording: Recording, started_s: float, told: Mapping[str, float]
+) -> tuple[dict[str, float], Telemetry]:
     summary = summarise(recording)
     metrics, notes = summary.metrics, summary.notes
     if "energy_j" in told:

@@ -46,6 +46,10 @@ _FAREWELL_S = 0.5
 """How long the end of a trial waits for the last sample: a driver that hangs holds nothing up."""
 
 
+_A_NAP_S = 0.5
+"""A suspension of the machine that is longer than what two readings of clocks differ by."""
+
+
 @dataclass(slots=True)
 class Instruments:
     """What stays from one trial to the next: opening NVML or looking at every process takes long.
@@ -66,6 +70,7 @@ class _State:
     samples: Samples = field(default_factory=Samples)
     gpu_problems: tuple[str, ...] = ()
     why_no_package: str = ""
+    broken: str = ""
     cost_s: float = 0.0
     watched_s: float = 0.0
 
@@ -93,6 +98,7 @@ class Sampler:
         self._state = _State()
         self._guard = threading.Lock()
         self._windows: list[Window] = []
+        self._slept_s = _slept_s()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
 
@@ -123,7 +129,7 @@ class Sampler:
         state = self._state
         with self._guard:
             samples = state.samples.all()
-        problems = state.gpu_problems
+        problems = (*state.gpu_problems, *filter(None, [state.broken]))
         if self._thread.is_alive() and self._device == "gpu":
             problems = (*problems, f"NVML did not answer within {_FAREWELL_S:g} s")
         return Recording(
@@ -131,7 +137,7 @@ class Sampler:
             samples,
             merged(self._windows),
             problems,
-            state.why_no_package,
+            state.broken or state.why_no_package,
             100 * state.cost_s / state.watched_s if state.watched_s > _WHOLE_S else None,
         )
 
@@ -151,6 +157,8 @@ class Sampler:
             self._watch(gpus, node, self._instruments.rapl)
         except psutil.Error:
             pass  # the trainer has ended; what was sampled so far stays
+        except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
+            self._state.broken = f"telemetry failed: {type(error).__name__}: {error}"
         finally:
             self._state.cost_s = time.thread_time() - began_cpu_s
             self._state.watched_s = time.monotonic() - began_s
@@ -179,10 +187,11 @@ class Sampler:
                 node.look()  # takes its own rest
 
     def _sample(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl, *, whole: bool) -> None:
-        at_s = time.monotonic()
+        at_s, slept_s = time.monotonic(), _slept_s()
+        slept, self._slept_s = slept_s - self._slept_s > _A_NAP_S, slept_s
         package_j = rapl.read_j()
         readings = gpus.read(family=node.family if whole else None) if gpus is not None else ()
-        sample = Sample(at_s, readings, node.read() if whole else None, package_j)
+        sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
         with self._guard:
             self._state.samples.add(sample)
         if gpus is not None:
@@ -190,3 +199,8 @@ class Sampler:
             self._state.gpu_problems = (*why, *gpus.untold())
         if package_j is None:
             self._state.why_no_package = rapl.why_not
+
+
+def _slept_s() -> float:
+    """How long the machine has been suspended since its start; the monotonic clock stood still."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

@@ -56,7 +56,8 @@ class Sample:
     """One moment: seconds of the monotonic clock, and what was read then.
 
     `gpus` are the trial's, in its order. `package_j` is the energy of the CPUs, which grows.
-    `late`: it came more than `LATE_S` after the one before.
+    `late`: it came more than `LATE_S` after the one before. `slept`: the machine was suspended in
+    between, while that clock stood still.
     """
 
     at_s: float
@@ -64,6 +65,7 @@ class Sample:
     node: NodeReading | None = None
     package_j: float | None = None
     late: bool = False
+    slept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

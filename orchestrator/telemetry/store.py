@@ -59,7 +59,7 @@ class Samples:
         if reading.power_w is None:
             return reading
         power = self._power.get(index)
-        if power is None or sample.at_s - power.at_s > LATE_S:
+        if power is None or sample.slept or sample.at_s - power.at_s > LATE_S:
             power = self._power[index] = _Power(sample.at_s, reading.power_w)
         else:
             power.total_j += (sample.at_s - power.at_s) * (power.watts + reading.power_w) / 2
@@ -79,6 +79,7 @@ class Samples:
                 since[whole] % 2 == 0
                 or sample.late
                 or after.late
+                or sample.slept
                 or newest_s - sample.at_s < 2 * self._edge_s
                 or self._beside_edge(sample, edges)
             ):

@@ -76,8 +76,8 @@ def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
     """Whose the node's CPU time was, in percent of the CPUs that the trainer may use."""
 
     def over(tell: Callable[[NodeReading], float | None]) -> float | None:
-        nodes = [(each.at_s, each.node) for each in recording.samples if each.node]
-        return counted((at_s, tell(node)) for at_s, node in nodes).over(recording.windows)
+        nodes = [(each, each.node) for each in recording.samples if each.node]
+        return counted((sample, tell(node)) for sample, node in nodes).over(recording.windows)
 
     total_s = over(lambda node: node.total_s)
     if not total_s:

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.telemetry.samples import Window
+from orchestrator.telemetry.samples import Sample, Window
 
 _BEYOND_S = 0.5
 """How far beyond the first and last sample a track is continued: an edge between two samples."""
@@ -49,17 +49,21 @@ class Track:
         return self.total[index] + share * (self.total[index + 1] - self.total[index])
 
 
-def counted(points: Iterable[tuple[float, float | None]]) -> Track:
-    """A counter's track, from (time, count). A count that falls was begun anew: a hole.
+def counted(points: Iterable[tuple[Sample, float | None]]) -> Track:
+    """A counter's track, from samples and its counts.
 
-    That samples are far apart takes nothing from a counter: it went on counting.
+    There is a hole where the count falls, for it was begun anew, and where the machine was
+    suspended. That samples are far apart takes nothing from a counter: it went on counting.
     """
     at_s, total, holes = list[float](), list[float](), set[int]()
-    for time_s, count in points:
+    slept = False
+    for sample, count in points:
+        slept = slept or sample.slept
         if count is None:
             continue
-        if total and count < total[-1]:
+        if total and (slept or count < total[-1]):
             holes.add(len(total))
-        at_s.append(time_s)
+        slept = False
+        at_s.append(sample.at_s)
         total.append(count)
     return Track(at_s, total, frozenset(holes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +159,15 @@ def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     own, seen = record(recording(gpu_samples()), began_s, {"energy_j": 3.0})
     assert "energy_j" not in own
     assert (seen.notes["energy_method"], "energy_scope" in seen.notes) == ("workload", False)
+
+
+def test_samples_that_make_no_sense_are_said_to_and_nothing_is_raised() -> None:
+    nonsense: Any = "now"
+    samples = [replace(each, at_s=nonsense) for each in gpu_samples()]
+    broken = replace(recording([]), samples=samples)
+    metrics, seen = record(broken, 0.0, {"step_ms": 1.0})
+    assert metrics == {}
+    assert seen.notes["energy_absent"].startswith("telemetry failed: TypeError: ")
 
 
 RECORDED = Path(__file__).with_name("telemetry_recorded.jsonl")

@@ -93,6 +93,20 @@ def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:
     assert energy_of(recording(between)).joules == pytest.approx(TRUTH_J, rel=0.1)
 
 
+@pytest.mark.parametrize("at_s", [12.0, 15.0])
+def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float) -> None:
+    """The clock stood still, and the counter may have gone on, or not."""
+    asleep = [replace(each, slept=abs(each.at_s - at_s) < 0.01) for each in gpu_samples()]
+    found = energy_of(recording(asleep))
+    if at_s == 15.0:  # between two windows
+        assert found.joules == energy_of(recording(gpu_samples())).joules
+    else:
+        assert (found.joules, found.why_not) == (
+            None,
+            "GPU 0: the machine was suspended meanwhile",
+        )
+
+
 @pytest.mark.parametrize(
     ("windows", "words"),
     [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from orchestrator.telemetry import Instruments, Recording, Sampler, curves, summarise
@@ -203,3 +205,17 @@ def test_a_device_that_no_longer_supports_its_counter_goes_on_by_power(
     told = summarise(watch(pid, seconds=0.8))
     assert told.notes["energy_method"].split("+")[0] == "nvml_power"
     assert told.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
+
+
+def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+    naps = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(30.0))
+    monkeypatch.setattr("orchestrator.telemetry.sampler._slept_s", lambda: next(naps))
+    seen = watch(pid, "cpu")
+    assert [each.slept for each in seen.samples].count(True) == 1
+
+
+def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
+    seen = watch(pid, "cpu")
+    told = summarise(seen)
+    assert told.notes["energy_absent"] == "telemetry failed: ZeroDivisionError: division by zero"
