@@ -7,6 +7,7 @@ pending trials in arbitrary order, and a node must never wait for another node's
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -148,7 +149,8 @@ class Blocks:
     def next(self) -> tuple[Issue, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
         for queue in sorted(self._queues, key=self._spare, reverse=True):
-            if self._spare(queue) < 0:
+            spare = self._spare(queue)
+            if spare < 0 or (spare == 0 and not queue.waiting and self._are_last_ones(queue)):
                 continue
             new = self._supply(queue)
             trial = self._pick(queue)
@@ -225,6 +227,18 @@ class Blocks:
         """How many trials more than are out the lane can run at once; one beyond that may wait."""
         lane = queue.lane
         return (lane.room(queue.turn) if lane.takes_turns else lane.slots) - queue.out
+
+    def _are_last_ones(self, queue: _Queue) -> bool:
+        """Whether fewer blocks are left for the lane than there are lanes that could take them.
+
+        Then none is handed to a lane that is at work: another one may be idle before it.
+        """
+        rivals = {lane for group in queue.groups for lane in group.lanes}
+        left = sum(not units.keys().isdisjoint(queue.groups) for units in self._units.values())
+        if left >= len(rivals) or self._used_up:
+            return left < len(rivals)
+        unseen = (index for index in self._plan.indices if index not in self._blocks)
+        return left + sum(1 for _ in itertools.islice(unseen, len(rivals))) < len(rivals)
 
     def _supply(self, queue: _Queue) -> Block | None:
         """See to it that an idle lane has a next trial; the block that is new for that."""

@@ -66,28 +66,37 @@ def main() -> None:
     found: dict[str, Any] = {"environment": _environment(), "asked": _plain(vars(asked))}
     texts = [_heading(found["environment"])]
     base = Question("", asked.blocks, asked.fast_s, _RATIO * asked.fast_s, _DEVICES)
+
+    def tell(part: str, rows: list[dict[str, Any]], table: str) -> None:
+        found[part] = rows
+        texts.append(table)
+        print(f"{texts[-1]}\n")
+        if asked.output:
+            _write(asked.output, "\n\n".join(texts) + "\n", found)
+
+    print(f"{texts[0]}\n")
     if {"random", "tpe"} & set(parts):
         with unlike_nodes(**_DEVICES) as address:
             if "random" in parts:
-                questions = [(ours, "rnnsweep"), (plain_tune, "plain Tune, OptunaSearch")]
-                found["random"] = [
+                rows = [
                     _told(run(dataclasses.replace(base, name=name), address))
-                    for run, name in questions
+                    for run, name in ((ours, "rnnsweep"), (plain_tune, "plain Tune, OptunaSearch"))
                 ]
-                texts.append(_table("Random search, all blocks open", found["random"]))
+                tell("random", rows, _table("Random search, all blocks open", rows))
             if "tpe" in parts:
                 short = dataclasses.replace(base, fast_s=base.fast_s / 3, slow_s=base.slow_s / 3)
-                found["tpe"] = [_told(ours(_question(short, name), address)) for name in _REAL]
-                texts.append(_table("TPE, one sweep each", found["tpe"]))
+                rows = [_told(ours(_question(short, name), address)) for name in _REAL]
+                title = f"TPE, one sweep each, with trials of {short.fast_s:.2g} s on average"
+                tell("tpe", rows, _table(title, rows))
     if "simulated" in parts:
-        found["simulated"] = [_over_seeds(base, name, asked.seeds) for name in _SETTINGS]
-        texts.append(_simulated_table(found["simulated"], asked.seeds))
-    text = "\n\n".join(texts) + "\n"
-    print(text, end="")
-    if asked.output:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        (asked.output / "unlike_nodes.txt").write_text(text)
-        (asked.output / "unlike_nodes.json").write_text(json.dumps(found, indent=2) + "\n")
+        rows = [_over_seeds(base, name, asked.seeds) for name in _SETTINGS]
+        tell("simulated", rows, _simulated_table(rows, asked.seeds))
+
+
+def _write(folder: Path, text: str, found: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "unlike_nodes.txt").write_text(text)
+    (folder / "unlike_nodes.json").write_text(json.dumps(found, indent=2) + "\n")
 
 
 def _question(base: Question, name: str, seed: int = 0) -> Question:

@@ -148,6 +148,25 @@ def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
     assert per_node == {"a": 2, "b": 2}
 
 
+def test_the_last_trials_wait_for_no_node() -> None:
+    """With fewer left than there are nodes, what a busy node held could run on an idle one."""
+    blocks = blocks_of(plan(classify([node(name) for name in "abc"]), implementations=1, blocks=7))
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    assert [issue.lane.node.id for issue in out] == ["a", "b", "c", "a", "b"]
+    for name in "ab":
+        ended = next(issue for issue in out if issue.lane.node.id == name)
+        out.remove(ended)
+        blocks.finish(ended, complete())
+        assert blocks.next() is None, "each of a and b is at work on its second"
+    ended = out.pop(0)
+    blocks.finish(ended, complete())
+    found = blocks.next()
+    assert found is not None
+    assert found[0].lane.node.id == ended.lane.node.id == "c", "the idle node is first"
+
+
 def test_a_block_stays_on_one_node_of_a_class() -> None:
     finished = drain(blocks_of(plan(classify([node("a"), node("b"), node("c")]), blocks=9)))
     nodes: dict[int, set[str]] = defaultdict(set)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrator.cluster import use_token
 from orchestrator.cpu_sets import confined
 
 FAST_CPUS, SLOW_CPUS = 1, 2
@@ -28,9 +31,11 @@ def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
     if len(usable) < SLOW_CPUS:
         raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    use_token()  # a sweep does, and a cluster without would take its word for a lost driver's
     from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
 
-    cluster = Cluster(initialize_head=True, head_node_args=_node(cpus=0))
+    folder = tempfile.mkdtemp(prefix="unlike-")  # else it would be the machine's `auto` cluster
+    cluster = Cluster(initialize_head=True, head_node_args={**_node(cpus=0), "temp_dir": folder})
     try:
         for number in range(fast + slow):
             cpus = FAST_CPUS if number < fast else SLOW_CPUS
@@ -40,6 +45,7 @@ def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
         yield str(cluster.address)
     finally:
         cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _node(*, cpus: int) -> dict[str, Any]:
