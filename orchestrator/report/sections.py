@@ -10,7 +10,7 @@ from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.measures import FRESH_ONLY
 from orchestrator.report.numbers import ABSENT, number, quartiles
 from orchestrator.report.speed import contrasts, speed
-from orchestrator.report.spending import spending
+from orchestrator.report.spending import spending, unlike_energies
 from orchestrator.report.statistics import scaled
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.validity import left_out, validity
@@ -174,6 +174,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         f"Of {found.tried} configs × arms; picked after the fact, so no comparison of arms and, "
         "being the best of several noisy values, likely a little optimistic."
     ]
+    notes += filter(None, [unlike_energies(summary)])
     if found.left_out:
         notes.append(f"{found.left_out} left out: a repeat failed, or an objective is missing.")
     if found.apart:

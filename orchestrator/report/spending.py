@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.document import Section, Table
-from orchestrator.report.numbers import ABSENT, count, quartiles
+from orchestrator.report.numbers import ABSENT, count, joined, quartiles
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import spread
 from orchestrator.report.summary import ReportSummary
@@ -72,6 +72,19 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
         )
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
+
+
+def unlike_energies(summary: ReportSummary) -> str:
+    """What is wrong with a choice by energy where it is of unlike kinds; empty where it is not."""
+    chosen = [each.metric for each in _ENERGY if each.metric in summary.front.objectives]
+    scopes = {
+        trial.notes.get("energy_scope", ABSENT)
+        for trial in summary.trials
+        if trial.status == "complete" and any(metric in trial.metrics for metric in chosen)
+    }
+    if len(scopes) < 2:
+        return ""
+    return f"{joined(chosen)} is of unlike kinds here ({joined(sorted(scopes))}): no fair choice."
 
 
 def _by_note(

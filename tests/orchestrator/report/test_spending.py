@@ -67,3 +67,15 @@ def test_rows_tell_what_an_energy_is_that_of() -> None:
     header, row = content.splitlines()
     assert "mathematics,energy_scope,cost_basis," in header
     assert ",gpu,2 USD/h from setup" in row.replace('"', "")
+
+
+def test_a_choice_by_energies_of_unlike_kinds_is_called_unfair() -> None:
+    trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    by_energy = {"energy_j": "minimize"}
+    told = render(summarise(sweep(trials, (PORTABLE, GPU), objectives=by_energy)), "text")
+    said = " ".join(told.split())
+    assert "energy_j is of unlike kinds here (cpu_package and gpu): no fair choice." in said
+    alike = [drawn(PORTABLE, 0, "gpu", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    told = render(summarise(sweep(alike, (PORTABLE, GPU), objectives=by_energy)), "text")
+    assert "unlike kinds here" not in told
+    assert "unlike kinds here" not in render(summarise(sweep(trials, (PORTABLE, GPU))), "text")
