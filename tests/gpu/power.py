@@ -7,14 +7,13 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-import pynvml
-
 from orchestrator.hardware import probe
+from orchestrator.nvml import Nvml, NvmlError
 
 _EVERY_S = 0.1
 """NVML's own figures change about as often."""
 
-_MIB = 2**20
+_TOLD = ("power_w", "energy_j", "temperature_c", "utilization_pct", "memory_mib")
 
 
 class NoMeter(RuntimeError):
@@ -24,19 +23,17 @@ class NoMeter(RuntimeError):
 class Meter:
     """Reads the first visible GPU whenever it is told to, ten times a second at most."""
 
-    def __init__(self, nvml: Any = pynvml) -> None:
-        self._nvml = nvml
+    def __init__(self) -> None:
         self._samples: list[dict[str, float]] = []
 
     def __enter__(self) -> Self:
-        nvml = self._nvml
         gpus = probe().gpus
         if not gpus:
             raise NoMeter("NVML sees no GPU")
+        self._nvml = Nvml()
         try:
-            nvml.nvmlInit()
-            self._gpu = nvml.nvmlDeviceGetHandleByUUID(gpus[0].uuid)
-        except nvml.NVMLError as error:
+            self._gpu = self._nvml.__enter__().device_of(gpus[0].uuid)
+        except NvmlError as error:
             raise NoMeter(f"NVML does not tell of {gpus[0].name}: {error}") from error
         return self
 
@@ -46,26 +43,29 @@ class Meter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._nvml.nvmlShutdown()
+        self._nvml.__exit__(kind, error, trace)
 
     def read(self) -> None:
         """Take a sample, unless the last one is fresh; what the GPU does not tell is left out."""
         now_s = time.monotonic()
         if self._samples and now_s - self._samples[-1]["at_s"] < _EVERY_S:
             return
-        sample = {"at_s": now_s}
-        for name, tell in self._sources.items():
-            try:
-                sample[name] = float(tell(self._nvml, self._gpu))
-            except self._nvml.NVMLError:
-                continue
-        self._samples.append(sample)
+        memory = self._gpu.memory()
+        told = {
+            "power_w": self._gpu.power_w(),
+            "energy_j": self._gpu.energy_j(),
+            "temperature_c": self._gpu.temperature_c(),
+            "utilization_pct": self._gpu.utilization_pct(),
+            "memory_mib": memory.used_mib if memory else None,
+        }
+        known = {name: value for name, value in told.items() if value is not None}
+        self._samples.append({"at_s": now_s, **known})
 
     def summary(self) -> dict[str, Any]:
         """Means and largest values; `energy_j` by NVML's counter, and by power over time."""
-        silent = [name for name in self._sources if not any(name in s for s in self._samples)]
+        silent = [name for name in _TOLD if not any(name in s for s in self._samples)]
         told: dict[str, Any] = {"samples": len(self._samples), "not told": ", ".join(silent)}
-        for name in self._sources:
+        for name in _TOLD:
             if values := [each[name] for each in self._samples if name in each]:
                 if name == "energy_j":
                     told[name] = values[-1] - values[0]
@@ -101,15 +101,3 @@ class Meter:
         ):
             wrong.append(f"energy is {counted:.0f} J by the counter, {integrated:.0f} J by power")
         return wrong
-
-    @property
-    def _sources(self) -> dict[str, Any]:
-        return {
-            "power_w": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1_000,
-            "energy_j": lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1_000,
-            "temperature_c": lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(
-                gpu, nvml.NVML_TEMPERATURE_GPU
-            ),
-            "utilization_pct": lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
-            "memory_mib": lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used / _MIB,
-        }

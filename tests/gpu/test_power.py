@@ -1,10 +1,9 @@
-"""What NVML tells, by a double of it."""
+"""What NVML tells, by a stand-in for it."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,53 +11,22 @@ from orchestrator.hardware import probe
 from tests.gpu import times
 from tests.gpu.power import Meter, NoMeter
 from tests.gpu.scripted import lab_of
+from tests.nvml.pretended import Course, Pretended, PretendedGpu
 
 
-class Nvml:
-    """A double of pynvml: a GPU at 300 W, or one that does not tell of its energy."""
-
-    NVML_TEMPERATURE_GPU = 0
-
-    class NVMLError(Exception):
-        pass
-
-    def __init__(self, *, watts: float = 300.0, tells_energy: bool = True) -> None:
-        self._watts, self._tells_energy = watts, tells_energy
-        self._began_s = time.monotonic()
-
-    def nvmlInit(self) -> None: ...  # noqa: N802
-
-    nvmlShutdown = nvmlInit  # noqa: N815
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        return uuid
-
-    def nvmlDeviceGetPowerUsage(self, gpu: str) -> int:  # noqa: N802
-        return int(1_000 * self._watts)
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: str) -> int:  # noqa: N802
-        if not self._tells_energy:
-            raise self.NVMLError("not supported")
-        return int(1_000 * self._watts * (time.monotonic() - self._began_s))
-
-    def nvmlDeviceGetTemperature(self, gpu: str, kind: int) -> int:  # noqa: N802
-        return 55
-
-    def nvmlDeviceGetUtilizationRates(self, gpu: str) -> Any:  # noqa: N802
-        return type("Rates", (), {"gpu": 98})
-
-    def nvmlDeviceGetMemoryInfo(self, gpu: str) -> Any:  # noqa: N802
-        return type("Memory", (), {"used": 2**30})
+@pytest.fixture(autouse=True)
+def every_gpu_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-@pytest.fixture
-def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = type("Gpu", (), {"uuid": "GPU-1", "name": "NVIDIA H200"})
-    monkeypatch.setattr("tests.gpu.power.probe", lambda: type("Node", (), {"gpus": (gpu,)}))
+def at_work(watts: float = 300.0, *, tells_energy: bool = True) -> Pretended:
+    energy = Course(5e4, per_s=watts) if tells_energy else None
+    gpu = PretendedGpu(power_w=watts, energy_j=energy, memory_used_mib=1024.0)
+    return Pretended([gpu])
 
 
-def read_twice(nvml: Nvml) -> Meter:
-    with Meter(nvml) as meter:
+def read_twice() -> Meter:
+    with Meter() as meter:
         for _ in range(2):
             meter.read()
             meter.read()  # too early: not taken
@@ -66,25 +34,28 @@ def read_twice(nvml: Nvml) -> Meter:
     return meter
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_gpu_at_work_is_plausible() -> None:
-    meter = read_twice(Nvml())
+def test_a_gpu_at_work_is_plausible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    at_work().in_this_process(monkeypatch, tmp_path)
+    meter = read_twice()
     told = meter.summary()
     assert (told["samples"], told["mean power_w"], told["max memory_mib"]) == (2, 300.0, 1024.0)
     assert told["energy_j"] == pytest.approx(told["energy_j by power"], rel=0.5)
     assert meter.implausible() == []
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_what_nvml_does_not_tell_is_named_and_no_fault() -> None:
-    meter = read_twice(Nvml(tells_energy=False))
+def test_what_nvml_does_not_tell_is_named_and_no_fault(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    at_work(tells_energy=False).in_this_process(monkeypatch, tmp_path)
+    meter = read_twice()
     assert (meter.implausible(), meter.summary()["not told"]) == ([], "energy_j")
 
 
-@pytest.mark.usefixtures("one_gpu")
-def test_a_gpu_that_takes_no_power_is_not_plausible() -> None:
-    faults = ["energy_j is 0.0", "mean power_w is 0.0"]
-    assert read_twice(Nvml(watts=0.0)).implausible() == faults
+def test_a_gpu_that_takes_no_power_is_not_plausible(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    at_work(watts=0.0).in_this_process(monkeypatch, tmp_path)
+    assert read_twice().implausible() == ["energy_j is 0.0", "mean power_w is 0.0"]
 
 
 def test_telemetry_is_skipped_where_nvml_sees_no_gpu(tmp_path: Path) -> None:
@@ -97,11 +68,10 @@ def test_telemetry_is_skipped_where_nvml_sees_no_gpu(tmp_path: Path) -> None:
     assert (found.status, found.reason) == ("skipped", "NVML sees no GPU")
 
 
-@pytest.mark.usefixtures("one_gpu")
 def test_telemetry_reads_while_the_trial_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("tests.gpu.times.Meter", lambda: Meter(Nvml()))
+    at_work().in_this_process(monkeypatch, tmp_path)
     with lab_of(tmp_path) as lab:
         (found,) = times.telemetry(lab, "tensorflow")
     assert found.measured["samples"] == 1
