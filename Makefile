@@ -30,6 +30,9 @@ benchmark-overhead: $(VENV)/.dev ## milliseconds per trial of the whole path, be
 benchmark-fit: $(VENV)/.dev ## a trial's timed epochs beside a bare Keras script
 	$(BIN)/python -m tests.benchmarks.fit_overhead
 
+benchmark-telemetry: $(VENV)/.dev ## the share of a core that watching a trial takes
+	$(BIN)/python -m tests.benchmarks.telemetry_cost
+
 backends: $(VENV)/.backends ## install JAX and PyTorch too, so that no test is skipped for want of them
 
 gpu: $(VENV)/.dev ## every check of this machine's GPU, into rnnsweep-data/gpu-checks.json
