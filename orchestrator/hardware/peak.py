@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+_QUIET = 1.5
+"""Rounds of a device that is left alone differ by less; on shared virtual cores by a third."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -13,6 +16,11 @@ class Rate:
     median: float
     low: float
     high: float
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else was at work, for all that the rounds differ."""
+        return self.high > _QUIET * self.low
 
 
 @dataclass(frozen=True, slots=True)

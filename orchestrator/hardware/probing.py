@@ -22,7 +22,6 @@ from workloads.cpus import usable_cpus
 _ROOT = Path("/")
 
 PACKAGES = (
-    "rnnsweep",
     "keras",
     "tensorflow",
     "jax",
@@ -34,7 +33,7 @@ PACKAGES = (
     "nvidia-cudnn-cu12",
     "nvidia-cudnn-cu13",
 )
-"""What a time may depend on, as far as it comes as a package."""
+"""What a time may depend on and comes as a package; our own code comes with the driver."""
 
 
 def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:

@@ -12,6 +12,10 @@ from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
 _LABEL = 12
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
 _NONE_LEFT = "NVML answers, and has none for this process (is CUDA_VISIBLE_DEVICES set?)"
+_DISTURBED = (
+    "! rounds differ by more than half: something else was at work; when nothing is, measure again"
+    " with --measure --fresh"
+)
 _HIDDEN_LABELS = ("ray.io/node-id",)
 
 
@@ -212,6 +216,12 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
             if peak.bytes_per_s:
                 text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
             yield from _row("", text, width, "    ")
+        if any(rate.disturbed for peak in members for rate in _rates(peak)):
+            yield from _wrapped(_DISTURBED, width, "  ")
+
+
+def _rates(peak: Peak) -> list[Rate]:
+    return [rate for rate in (peak.flops_per_s, peak.bytes_per_s) if rate is not None]
 
 
 def _versions(peak: Peak) -> str:
@@ -222,9 +232,8 @@ def _versions(peak: Peak) -> str:
         if name not in (peak.backend, "method", "devices")
     ]
     seen = peak.versions.get("devices")
-    return ", ".join([peak.versions.get(peak.backend, "?"), *rest]) + (
-        f"; on {seen}" if seen else ""
-    )
+    named = ", ".join([peak.versions.get(peak.backend, "?"), *rest])
+    return f"{named}; on {seen}" if seen else named
 
 
 def _rate(rate: Rate, unit: str) -> str:
@@ -232,7 +241,8 @@ def _rate(rate: Rate, unit: str) -> str:
     scale, prefix = next(
         (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s
     )
-    median, low, high = (f"{each / scale:.3g}" for each in (rate.median, rate.low, rate.high))
+    scaled = [each / scale for each in (rate.median, rate.low, rate.high)]
+    median, low, high = (f"{each:.0f}" if each >= 100 else f"{each:.3g}" for each in scaled)
     return f"{median} {prefix}{unit} ({low}–{high})"
 
 

@@ -145,3 +145,25 @@ def test_a_machine_with_a_gpu_is_told_of_once(nodes: list[Node]) -> None:
     text = describe_hardware(classify(nodes[:1]))
     assert text.count("2 sockets") == text.count("compute capability 7.5, limit") == 1
     assert "no GPU" not in text
+
+
+@pytest.mark.parametrize(("slowest", "told"), [(2.0e11, False), (1.0e11, True)])
+def test_disturbed_peaks_are_told(nodes: list[Node], slowest: float, told: bool) -> None:
+    classes = classify(nodes)
+    one = peak(classes[-1].name, "tf32", copied=False)
+    one = dataclasses.replace(one, flops_per_s=Rate(2.12e11, slowest, 2.2e11))
+    assert ("measure again" in describe_hardware(classes, [one])) is told
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        (Rate(9.5e11, 9e11, 1.2e12), "950 GFLOP/s (900–1200)"),
+        (Rate(7.9e14, 7.8e14, 7.95e14), "790 TFLOP/s (780–795)"),
+        (Rate(1.234e10, 1.2e10, 1.3e10), "12.3 GFLOP/s (12–13)"),
+    ],
+)
+def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
+    classes = classify(nodes)
+    one = dataclasses.replace(peak(classes[-1].name, "bf16"), flops_per_s=rate)
+    assert expected in describe_hardware(classes, [one])
