@@ -1,0 +1,23 @@
+"""A workload that sleeps and tells which CPUs it may use: who is at work beside whom?"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from workloads.context import Context
+
+
+def run(trial: Context) -> dict[str, float]:
+    """Settings: `seconds`. `first_cpu` and `cpus` are those of the trainer's affinity."""
+    usable = sorted(os.sched_getaffinity(0))
+    with trial.phase("train"):
+        time.sleep(float(trial.settings["seconds"]))
+    sees_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "") not in ("", "-1")
+    return {
+        "val_accuracy": 0.5,
+        "step_ms": 1.0,
+        "cpus": float(len(usable)),
+        "first_cpu": float(usable[0]),
+        "sees_gpus": float(sees_gpus),
+    }
