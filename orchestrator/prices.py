@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from orchestrator.selector import selects
+from orchestrator.selector import class_of, selects
 from orchestrator.spec import Price
 from orchestrator.trial import Arm, Outcome, Telemetry
 
@@ -46,8 +46,9 @@ def priced(outcome: Outcome, arm: Arm, prices: Sequence[Price]) -> Outcome:
 
 
 def price_of(hardware: str, prices: Sequence[Price]) -> Price | None:
-    """The first price that means a hardware class; None if none does."""
-    return next((each for each in prices if selects(each.hardware, hardware)), None)
+    """The first price that means a hardware class, however it is used; None if none does."""
+    whole = class_of(hardware)
+    return next((each for each in prices if selects(each.hardware, whole)), None)
 
 
 def describe_prices(prices: Sequence[Price], hardware: Iterable[str]) -> list[str]:

@@ -86,6 +86,8 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
         for found in [price_of(name, table)]
     ]
     assert prices == [1.0, 2.0, 3.0, None]
+    own = price_of("AMD EPYC, 4 CPUs [2 threads]", [price("AMD EPYC, 4 CPUs", usd_per_hour=3.0)])
+    assert own is not None  # the whole node is reserved for it
     unpriced = outcome(train_s=1.0)
     assert priced(unpriced, Arm("a/b", "AMD EPYC"), table) is unpriced
     assert priced(unpriced, T4, ()) is unpriced
