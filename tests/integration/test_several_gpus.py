@@ -27,7 +27,9 @@ def overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(one["started_s"] < other["ended_s"] and other["started_s"] < one["ended_s"])
 
 
-def test_gpus_work_at_once_and_the_cpu_arm_alone(home: Home, tmp_path: Path) -> None:
+def test_gpus_work_at_once_and_the_cpu_arm_alone(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cpus = sorted(os.sched_getaffinity(0))[:2]
     spec = home.spec(
         NAME,
@@ -37,10 +39,12 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(home: Home, tmp_path: Path) -> 
         arms={"implementations": ["python/one"], "hardware": ["cpu", "gpu"]},
     )
     gpus = Pretended([PretendedGpu(), PretendedGpu()])
+    for name, value in gpus.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus)
     try:
-        home.run("run", spec, **gpus.environment(tmp_path)).expect(0)
+        home.run("run", spec).expect(0)
     finally:
         os.sched_setaffinity(0, before)
     outcomes: dict[str, list[dict[str, Any]]] = {"cpu": [], "gpu": []}
