@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.cluster import asked_for
 from orchestrator.hardware import Node, classify
 from orchestrator.plan import Plan, describe_plan, make_plan
 from orchestrator.spec import SweepSpec, parse
@@ -143,3 +144,19 @@ def test_a_finished_sweep_starts_no_nodes() -> None:
     assert worth_waiting_for(laid, done(replace(on_t4, implementation="b/c"))) == laid.awaited
     short = replace(on_t4, hardware=f"{on_t4.hardware} [epochs 1]")
     assert worth_waiting_for(laid, done(short)) == laid.awaited
+
+
+def test_a_request_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
+    )
+    awaited = make_plan(spec(), classify([HERE]), "to come").awaited
+    with asked_for(requests(awaited)):
+        ((_, bundles, labels),) = made
+        assert bundles == [{"CPU": 1.0, "GPU": 1.0}]
+        assert labels == [{"ray.io/accelerator-type": "T4", "market-type": "spot"}]
+    assert [bundles for _, bundles, *_ in made[1:]] == [[]]
+    with asked_for([]):
+        pass
+    assert len(made) == 2, "nothing is asked for where there is nothing to ask for"
