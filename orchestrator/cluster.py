@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ _QUIET = {
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `upkeep`
 }
 _ANSWER_S = 5.0
+_GOODBYE_S = 10.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
+
+_left_in_silence = threading.Event()
 
 
 class ClusterError(RuntimeError):
@@ -64,7 +68,26 @@ def connect(
     try:
         yield _join(address, workload, may_be_empty=may_be_empty)
     finally:
-        ray.shutdown()
+        if address is None:
+            ray.shutdown()
+        else:
+            _leave()
+
+
+def _leave() -> None:
+    """Leave a cluster; where its head does not answer any more, without a goodbye."""
+    import ray  # noqa: PLC0415
+
+    goodbye = threading.Thread(target=ray.shutdown, daemon=True, name="ray-shutdown")
+    goodbye.start()
+    goodbye.join(_GOODBYE_S)
+    if goodbye.is_alive():
+        _left_in_silence.set()
+
+
+def was_left_in_silence() -> bool:
+    """Whether this process still has threads that wait for a cluster's head, and will for ever."""
+    return _left_in_silence.is_set()
 
 
 def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import sys
 import traceback
 from collections.abc import Callable
 from typing import IO, Any, ParamSpec
@@ -49,9 +50,20 @@ def refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters
                 raise _Refused(str(error)) from error
             show(traceback.format_exc(), err=True)  # Python's exit code for it has a meaning here
             code = REFUSED
+        _leave_what_waits(code or COMPLETE)
         raise SystemExit(code or COMPLETE)
 
     return wrapped
+
+
+def _leave_what_waits(code: int) -> None:
+    """End the process at once where threads wait for ever, for which Python would wait as well."""
+    from orchestrator.cluster import was_left_in_silence
+
+    if was_left_in_silence():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def refusals() -> tuple[type[Exception], ...]:

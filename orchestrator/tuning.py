@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from orchestrator.runner import TrialActor
 from orchestrator.search import BlockSearch, Broken
 from orchestrator.session import Session
 from orchestrator.upkeep import Upkeep
+
+_LOOK_S = 0.5
 
 _MANY = 10_000
 """Above what lanes ever have pending, those of nodes that join included."""
@@ -83,14 +86,38 @@ def run_trials(
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
     while not session.blocks.done:
         search = BlockSearch(session, python_path, upkeep, check)
+        tuner = _tuner(search, folder, upkeep, check)
         try:
-            _tuner(search, folder, upkeep, check).fit()
+            _aside(tuner.fit, upkeep.expect_head)
         except Broken as broken:
             raise broken.error from broken
         except (ray.exceptions.RayError, tune.TuneError):
             if not search.out:
                 raise
         search.lose_all()
+
+
+def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
+    """Do some work in another thread, as long as what is expected holds.
+
+    Tune asks the cluster at each step, and nothing ends the wait for a head that is gone: the
+    thread is left behind then.
+    """
+    raised: list[BaseException] = []
+
+    def working() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again, where it is waited for
+            raised.append(error)
+
+    thread = threading.Thread(target=working, daemon=True, name="tune")
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LOOK_S)
+        expect()
+    if raised:
+        raise raised[0]
 
 
 def _tuner(

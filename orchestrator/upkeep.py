@@ -82,9 +82,8 @@ class Upkeep:
         """Act on what is known by now.
 
         Raises:
-            Stopped: the head is silent, or what is left waits in vain for its hardware.
+            Stopped: what is left waits in vain for its hardware.
         """
-        self._expect_head()
         self.fleet.take(self.presence.nodes)
         self._settle_doubts()
         lanes = self.fleet.news()
@@ -92,7 +91,12 @@ class Upkeep:
             self.session.blocks.move(lanes)
         self._expect_progress()
 
-    def _expect_head(self) -> None:
+    def expect_head(self) -> None:
+        """Notice the loss of the cluster's head.
+
+        Raises:
+            Stopped: it is silent.
+        """
         if self.presence.silent_s > _SILENCE_S:
             raise Stopped(
                 f"the head of the Ray cluster has not answered for {_SILENCE_S:.0f} seconds"

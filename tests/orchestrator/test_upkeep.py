@@ -230,7 +230,7 @@ def test_hardware_that_is_gone_is_waited_for_and_then_told(held: Held) -> None:
 
 def test_a_silent_head_stops_the_sweep(held: Held) -> None:
     held.present.silent_s = 24.0
-    held.upkeep.settle()
+    held.upkeep.expect_head()
     held.present.silent_s = 26.0
     with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
-        held.upkeep.settle()
+        held.upkeep.expect_head()
