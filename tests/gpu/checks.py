@@ -49,6 +49,7 @@ CHECKS: tuple[Check, ...] = (
     Check(times.memory),
     Check(times.telemetry, timed=True, once=True),
     Check(times.hand_written, timed=True),
+    Check(times.roofline, timed=True),
     Check(times.predict, timed=True),
     Check(times.speed, timed=True),
     Check(proofs.parity, once=True),

@@ -16,6 +16,7 @@ ON_A_CPU = [
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, times.memory)),
     *(("torch", check) for check in (proofs.fall_backs, proofs.fit)),
     ("jax", times.predict),
+    ("torch", times.roofline),
 ]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.peaks.asking import WORKLOAD
 from tests.gpu.images import images
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged
@@ -22,6 +23,7 @@ from tests.gpu.sizes import Shape
 from workloads.cpus import usable_cpus
 from workloads.eligibility import LayerTraits, ineligible
 from workloads.implementations import KERNELS, parse
+from workloads.protocol import TrialRequest
 
 _HAND_WRITTEN = 1.05
 _MEMORY_SHAPE = "char_rnn"
@@ -105,6 +107,25 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
         yield _told(
             "predict", f"{lab.sizes.images} images", implementation, answer, measured | ratios
         )
+
+
+def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
+    """The device's own rates, as `rnnsweep hardware --measure` asks for them."""
+    options = ("", "+tf32", "+bf16") if lab.device == "gpu" else ("", "+bf16")
+    float32 = 0.0
+    for option in options:
+        arm = f"{backend}/portable{option}"
+        answer = lab.ask(TrialRequest(WORKLOAD, arm, device=lab.device))
+        ends = ("_flops_per_s", "_bytes_per_s", "_low", "_high")
+        measured = {name: answer.metrics[name] for name in answer.metrics if name.endswith(ends)}
+        product = measured.get("product_flops_per_s", 0.0)
+        float32 = float32 or product
+        outcome = judged("roofline", "product and copy", arm, answer.why, measured)
+        if lab.device == "gpu" and not answer.why and option and product < float32:
+            outcome = dataclasses.replace(
+                outcome, status="missed", reason=f"{product / float32:.2f} × float32's product"
+            )
+        yield outcome
 
 
 def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
