@@ -67,6 +67,7 @@ class BlockSearch(Searcher):
             python_path=self._python_path,
             fresh=bool(self._session.spec.why_fresh),
             cpus=issue.lane.cpus_used(issue.trial.arm),
+            neighbours=issue.lane.room(issue.device) - 1,
         )
         return {
             "job": job_adapter.dump_json(job).decode(),

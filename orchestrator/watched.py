@@ -42,6 +42,7 @@ class Job:
     """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own.
 
     `cpus`: how many of the node's its trainer may use, and nobody else's; None for all.
+    `neighbours`: at most so many other trials of this sweep are at work on the node beside it.
     """
 
     request: protocol.TrialRequest
@@ -51,6 +52,7 @@ class Job:
     python_path: tuple[str, ...] = ()
     fresh: bool = False
     cpus: int | None = None
+    neighbours: int = 0
 
 
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
@@ -149,15 +151,21 @@ class Watched:
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment={**surroundings(), **self._confinement(), **self.environment},
+            environment={**surroundings(), **self._company(), **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
             telemetry=told,
         )
 
-    def _confinement(self) -> Mapping[str, str]:
-        return {} if self.cpus is None else {"trainer_cpus": shown(self.cpus)}
+    def _company(self) -> Mapping[str, str | int]:
+        """Who else may be at work on the node, and which CPUs are this trainer's alone."""
+        facts: dict[str, str | int] = {}
+        if self.job.neighbours:
+            facts["neighbours_at_most"] = self.job.neighbours
+        if self.cpus is not None:
+            facts["trainer_cpus"] = shown(self.cpus)
+        return facts
 
     def _status(self) -> OutcomeStatus:
         if self.failure is not None:

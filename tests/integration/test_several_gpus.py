@@ -58,6 +58,8 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
     assert {each["metrics"]["cpus"] for each in outcomes["gpu"]} == {1.0}
     assert {each["metrics"]["sees_gpus"] for each in outcomes["gpu"]} == {1.0}
 
+    assert {each["environment"]["neighbours_at_most"] for each in outcomes["gpu"]} == {1}
+    assert all("neighbours_at_most" not in each["environment"] for each in outcomes["cpu"])
     beside = [pair for pair in combinations(outcomes["gpu"], 2) if overlap(*pair)]
     assert beside, "both GPUs are at work at once"
     for one, other in beside:
