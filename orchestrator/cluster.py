@@ -238,6 +238,9 @@ def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
 def asked_for(requests: Sequence[tuple[Mapping[str, float], Mapping[str, str]]]) -> Iterator[None]:
     """Have an autoscaler, if the cluster has one, start nodes while the block runs.
 
+    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head where
+    it is not the usual one); version 1 starts whatever has the resources.
+
     Args:
         requests: for each node the resources and the labels that it must have.
     """
