@@ -11,9 +11,10 @@ import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
+from orchestrator.lane_queue import LaneQueue
 from orchestrator.objectives import arms_read, block_value
 from orchestrator.placement import Lane, LaneGroup, lanes_of
 from orchestrator.plan import Plan
@@ -55,20 +56,6 @@ class Issue:
     attempt: int = 1
 
 
-@dataclass(slots=True)
-class _Queue:
-    """A lane at work: what it was handed and has not finished, and what it runs next.
-
-    `turn`: whose it is, where the devices of the lane's node take turns.
-    """
-
-    groups: tuple[LaneGroup, ...]
-    lane: Lane
-    waiting: deque[Trial] = field(default_factory=deque)
-    out: int = 0
-    turn: Device = "gpu"
-
-
 class Blocks:
     """The blocks of one sweep, from suggestion to telling the sampler.
 
@@ -98,7 +85,7 @@ class Blocks:
         self._open_limit = open_limit
         self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
         self._groups: tuple[LaneGroup, ...] = ()
-        self._queues: list[_Queue] = []
+        self._queues: list[LaneQueue] = []
         self._out: dict[str, Issue] = {}
         self._blocks: dict[int, tuple[Trial, ...]] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
@@ -118,7 +105,7 @@ class Blocks:
         self._groups = tuple(groups)
         self._queues = []
         for lane in lanes_of(groups):
-            queue = _Queue(tuple(group for group in groups if lane in group.lanes), lane)
+            queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
             if (old := before.get(lane.node.id)) is not None:
                 fitting = (each for each in old.waiting if self._group_of(each) in queue.groups)
                 queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
@@ -148,12 +135,11 @@ class Blocks:
 
     def next(self) -> tuple[Issue, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
-        for queue in sorted(self._queues, key=self._spare, reverse=True):
-            spare = self._spare(queue)
-            if spare < 0 or (spare == 0 and not queue.waiting and self._are_last_ones(queue)):
+        for queue in sorted(self._queues, key=lambda queue: queue.spare, reverse=True):
+            if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
                 continue
             new = self._supply(queue)
-            trial = self._pick(queue)
+            trial = queue.pick()
             if trial is not None:
                 queue.out += 1
                 attempt = self._attempts[trial.key] = self._attempts.get(trial.key, 0) + 1
@@ -211,7 +197,7 @@ class Blocks:
                     waiting.update(trial.arm.hardware for trial in trials)
         return dict(waiting)
 
-    def _take_back(self, issue: Issue) -> _Queue | None:
+    def _take_back(self, issue: Issue) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
         del self._out[issue.trial.key]
         node = issue.lane.node.id
@@ -223,16 +209,13 @@ class Blocks:
     def _group_of(self, trial: Trial) -> LaneGroup:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
 
-    def _spare(self, queue: _Queue) -> int:
-        """How many trials more than are out the lane can run at once; one beyond that may wait."""
-        lane = queue.lane
-        return (lane.room(queue.turn) if lane.takes_turns else lane.slots) - queue.out
-
-    def _are_last_ones(self, queue: _Queue) -> bool:
+    def _are_last_ones(self, queue: LaneQueue) -> bool:
         """Whether fewer blocks are left for the lane than there are lanes that could take them.
 
         Then none is handed to a lane that is at work: another one may be idle before it.
         """
+        if queue.waiting:
+            return False
         rivals = {lane for group in queue.groups for lane in group.lanes}
         left = sum(not units.keys().isdisjoint(queue.groups) for units in self._units.values())
         if left >= len(rivals) or self._used_up:
@@ -240,40 +223,16 @@ class Blocks:
         unseen = (index for index in self._plan.indices if index not in self._blocks)
         return left + sum(1 for _ in itertools.islice(unseen, len(rivals))) < len(rivals)
 
-    def _supply(self, queue: _Queue) -> Block | None:
-        """See to it that an idle lane has a next trial; the block that is new for that."""
-        if not queue.lane.takes_turns:
-            return None if queue.waiting else self._refill(queue)
-        if not queue.waiting and not queue.out:
-            queue.turn = "gpu"
-        while queue.turn == "gpu" and self._in_turn(queue) is None:
+    def _supply(self, queue: LaneQueue) -> Block | None:
+        """See to it that a lane has a next trial; the block that is new for that."""
+        while queue.is_short:
             held = len(queue.waiting)
-            if len({trial.block for trial in queue.waiting}) >= queue.lane.slots:
-                return None  # so many blocks wait for the CPU's turn already
             new = self._refill(queue)
             if new is not None or len(queue.waiting) == held:
                 return new
         return None
 
-    def _pick(self, queue: _Queue) -> Trial | None:
-        """The next trial of a lane: the first that waits, of the device whose turn it is.
-
-        The turn passes when none is left of that device, and all that were out are back.
-        """
-        trial = self._in_turn(queue)
-        if trial is None and queue.waiting and not queue.out:
-            queue.turn = "cpu" if queue.turn == "gpu" else "gpu"
-            trial = self._in_turn(queue)
-        if trial is not None:
-            queue.waiting.remove(trial)
-        return trial
-
-    def _in_turn(self, queue: _Queue) -> Trial | None:
-        mixed = not queue.lane.takes_turns
-        ours = (t for t in queue.waiting if mixed or self._devices[t.arm] == queue.turn)
-        return next(ours, None)
-
-    def _refill(self, queue: _Queue) -> Block | None:
+    def _refill(self, queue: LaneQueue) -> Block | None:
         """Give an idle lane the oldest block that its hardware has not run, or a new one."""
         for index, units in self._units.items():
             if not units.keys().isdisjoint(queue.groups):
@@ -285,7 +244,7 @@ class Blocks:
             self._take(queue, block.index)
         return block
 
-    def _take(self, queue: _Queue, index: int) -> None:
+    def _take(self, queue: LaneQueue, index: int) -> None:
         """Put all of a block that a lane can run into its queue, in the block's order."""
         units = self._units[index]
         taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
