@@ -34,6 +34,10 @@ def describe_hardware(
         lines += [*_class(each, measured, told, width), ""]
         told |= set(each.nodes)
     lines += _without_gpus(found, width)
+    measured = {peak.hardware for peak in peaks}
+    if lacking := [each.name for each in found if each.name not in measured]:
+        which = "" if len(lacking) == len(found) else f" of {', '.join(lacking)}"
+        lines += _wrapped(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
     return "\n".join(lines).rstrip("\n")
 
 

@@ -167,3 +167,12 @@ def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
     classes = classify(nodes)
     one = dataclasses.replace(peak(classes[-1].name, "bf16"), flops_per_s=rate)
     assert expected in describe_hardware(classes, [one])
+
+
+def test_what_is_not_measured_is_told(nodes: list[Node]) -> None:
+    xeon, gpus = classify(nodes[:1])
+    hint = "are not measured: rnnsweep hardware --measure"
+    assert f"peaks {hint}" in describe_hardware([xeon, gpus])
+    one = describe_hardware([xeon, gpus], [peak(gpus.name, "bf16")])
+    assert f"peaks of {xeon.name} {hint}" in " ".join(one.split())
+    assert hint not in describe_hardware([gpus], [peak(gpus.name, "bf16")])
