@@ -30,8 +30,8 @@ def describe_hardware(
     found = list(classes)
     told: set[Node] = set()
     for each in found:
-        measured = [peak for peak in peaks if peak.hardware == each.name]
-        lines += [*_class(each, measured, told, width), ""]
+        its_own = [peak for peak in peaks if peak.hardware == each.name]
+        lines += [*_class(each, its_own, told, width), ""]
         told |= set(each.nodes)
     lines += _without_gpus(found, width)
     measured = {peak.hardware for peak in peaks}
