@@ -66,30 +66,34 @@ def idle_shares(
     """
     limit = open_limit(spec, plan, groups)
     held = plan.blocks if limit is None else min(limit, plan.blocks)
-    block_s = {
-        " and ".join(sorted(group.hardware)): _block_s(plan, group, trial_s)
-        for group in groups
-        if group.lanes
-    }
+    groups = [group for group in groups if group.lanes]
     spoken = {arm.hardware for arm in arms_that_speak(spec, plan.arms)}
-    paces = [
-        _block_s(plan, group, trial_s)
+    paces_s = [
+        _block_s(plan, group, trial_s, held)
         for group in groups
-        if group.lanes and not group.hardware.isdisjoint(spoken)
+        if not group.hardware.isdisjoint(spoken)
     ]
-    slowest_s = max(paces, default=0.0)
+    pace_s = max(paces_s, default=0.0)
     shares = {}
-    for name, own_s in block_s.items():
+    for group in groups:
+        own_s = _block_s(plan, group, trial_s, plan.blocks)
         work_s = plan.blocks * own_s
-        until_s = max(work_s, (plan.blocks - held) * slowest_s + own_s)
-        shares[name] = 1 - work_s / until_s if until_s else 0.0
+        until_s = max(work_s, (plan.blocks - held) * pace_s + own_s)
+        shares[" and ".join(sorted(group.hardware))] = 1 - work_s / until_s if until_s else 0.0
     return shares
 
 
-def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float]) -> float:
-    """Seconds in which a group gets through a block, on all of its devices."""
-    own = (arm for arm in plan.arms if arm.hardware in group.hardware)
-    return plan.repeats * math.fsum(trial_s[str(arm)] / group.room(arm) for arm in own)
+def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float], blocks: int) -> float:
+    """Seconds in which a group gets through a block, where so many blocks are open for it.
+
+    Each of its lanes works on a block of its own.
+    """
+    own = [arm for arm in plan.arms if arm.hardware in group.hardware]
+    share = min(1.0, blocks / len(group.lanes))
+    return plan.repeats * math.fsum(
+        trial_s[str(arm)] / min(share * group.room(arm), blocks * len(own) * plan.repeats)
+        for arm in own
+    )
 
 
 def describe_opening(

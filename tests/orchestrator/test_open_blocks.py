@@ -9,6 +9,8 @@ from orchestrator.open_blocks import describe_opening, idle_shares, open_limit
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse
+from tests.benchmarks.unlike.simulated import simulated, unlike_nodes
+from tests.benchmarks.unlike.sweeps import Question
 from tests.orchestrator.test_blocks import node
 
 SPEC = """
@@ -89,6 +91,25 @@ def test_fast_hardware_waits_where_slow_arms_are_read() -> None:
     assert found[FAST] == pytest.approx(1 - 60 / (55 * 20 + 1))
     assert shares(more="open_blocks: 40")[FAST] == pytest.approx(1 - 60 / (20 * 20 + 1))
     assert shares(more="open_blocks: 60") == {SLOW: 0.0, FAST: 0.0}
+
+
+def test_with_fewer_open_blocks_than_nodes_all_hardware_waits() -> None:
+    found = shares(more="open_blocks: 2")
+    assert found[SLOW] == pytest.approx(0.5, abs=0.03), "two of four nodes are at work"
+    assert found[FAST] == pytest.approx(1 - 60 / (58 * 40 + 1))
+
+
+def test_the_price_is_what_a_sweep_pays() -> None:
+    """Beside the same sweep with a counted clock."""
+    for blocks in (2, 5, 20):
+        question = Question("", 60, 1.0, 20.0, {"fast": 1, "slow": 4}, "tpe", blocks)
+        fast, slow = simulated(question).uses
+        spec = parse(question.spec(), source="spec")
+        plan = make_plan(spec, classify(unlike_nodes(question.devices)))
+        seconds = {str(arm): 1.0 if arm.hardware.endswith("1 CPU") else 20.0 for arm in plan.arms}
+        told = idle_shares(spec, plan, make_lanes(plan), seconds)
+        assert told["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
+        assert told["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
 
 
 def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:

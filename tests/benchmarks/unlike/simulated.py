@@ -34,7 +34,7 @@ def simulated(question: Question) -> Result:
         The result; its `best` is the best config's value without noise.
     """
     spec = parse(question.spec(), source="unlike")
-    plan = make_plan(spec, classify(_nodes(question.devices)))
+    plan = make_plan(spec, classify(unlike_nodes(question.devices)))
     groups = make_lanes(plan)
     identity = SweepIdentity(
         spec.name, 1, spec.workload, spec.settings, spec.comparable_search(), spec.seed, None
@@ -87,7 +87,8 @@ def _seconds(question: Question, issue: Issue) -> float:
     return whole_s * _rounds(issue) / 10 * sleeper.length(config)
 
 
-def _nodes(devices: Mapping[str, int]) -> list[Node]:
+def unlike_nodes(devices: Mapping[str, int]) -> list[Node]:
+    """So many nodes of each class, as probes of the real ones would tell them apart."""
     cpus = {"fast": FAST_CPUS, "slow": SLOW_CPUS}
     return [
         Node(
