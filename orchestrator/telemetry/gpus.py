@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from orchestrator.hardware import Gpu, visible_gpus
@@ -14,6 +15,10 @@ _PCIE_S = 2.0
 """How often the link's traffic is read: each reading waits for 20 ms, in each direction."""
 
 _PROCESSES_S = 5.0
+"""How often it is asked who computes there."""
+
+_SHARE = 0.001
+"""The most of a core that each of these may take: some drivers spin where others wait."""
 
 
 @dataclass(slots=True)
@@ -26,12 +31,16 @@ class _Watched:
     others: int | None = None
     due_s: dict[str, float] = field(default_factory=dict)
 
-    def is_due(self, what: str, every_s: float) -> bool:
-        now_s = time.monotonic()
+    @contextmanager
+    def seldom(self, what: str, every_s: float) -> Iterator[bool]:
+        """Whether it is time to read that; what it then takes says when it is time again."""
+        now_s, spent_s = time.monotonic(), time.thread_time()
         if now_s < self.due_s.get(what, 0.0):
-            return False
-        self.due_s[what] = now_s + every_s
-        return True
+            yield False
+            return
+        yield True
+        spent_s = time.thread_time() - spent_s
+        self.due_s[what] = now_s + max(every_s, spent_s / _SHARE)
 
 
 class KeptNvml:
@@ -135,10 +144,12 @@ def _quick(watched: _Watched) -> GpuReading:
 def _whole(watched: _Watched, quick: GpuReading, family: Collection[int]) -> GpuReading:
     device = watched.device
     power_w = device.power_w() if watched.has_counter else quick.power_w
-    if watched.is_due("pcie", _PCIE_S):
-        watched.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
-    if watched.is_due("processes", _PROCESSES_S):
-        watched.others = _others(device.compute_pids(), family)
+    with watched.seldom("pcie", _PCIE_S) as due:
+        if due:
+            watched.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
+    with watched.seldom("processes", _PROCESSES_S) as due:
+        if due:
+            watched.others = _others(device.compute_pids(), family)
     memory, reasons = device.memory(), device.clock_reasons()
     return GpuReading(
         quick.energy_j,

@@ -40,7 +40,8 @@ _WHOLE_S = 1.0
 _REST = 120.0
 """Seconds of rest for each second of CPU time: at most 0.83 % of a core."""
 
-_LONGEST_REST_S = 5.0
+_LONGEST_REST_S = 2.0
+"""Longer rests would leave gaps (`LATE_S`); a sample that costs more than 17 ms is not known."""
 
 _FAREWELL_S = 0.5
 """How long the end of a trial waits for the last sample: a driver that hangs holds nothing up."""

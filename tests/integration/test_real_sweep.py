@@ -28,8 +28,10 @@ METRICS = (
     *("loss", "accuracy", "val_loss", "val_accuracy", "train_s", "step_ms", "samples_per_s"),
     *("load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "queue_s", "setup_s"),
     *("sample_us", "step_ms_median", "step_ms_p95", "predict_sample_ms", "model_flops_per_s"),
-    "peak_rss_mib",
+    *("peak_rss_mib", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
+    *("cost_usd", "train_cost_usd"),
 )
+PRICE = {"hardware": "cpu", "usd_per_hour": 0.36, "source": "a bill", "date": "2026-11-21"}
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
             "objectives": {"step_ms": "minimize"},
         },
         arms=ARMS,
+        prices=[PRICE],
     )
     return Real(home, spec, home.run("run", spec).expect(0))
 
@@ -116,6 +119,16 @@ def test_mlflow_has_a_run_for_each_trial_with_the_documented_names(real: Real) -
         for curve in ("loss", "val_accuracy", "epoch_s"):
             points = client.get_metric_history(run.info.run_id, curve)
             assert {point.step for point in points} == {0, 1}
+        system = client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+        assert len(system) >= 2
+        assert all(0 <= point.value <= 100 for point in system)
+        assert run.info.start_time <= system[0].timestamp <= run.info.end_time
+        # Two epochs of digits are too short for energy, wherever it could be read.
+        assert "energy_j" not in run.data.metrics
+        assert {"energy_absent", "neighbours"} <= set(run.data.tags)
+        seconds = (run.info.end_time - run.info.start_time) / 1000
+        assert run.data.metrics["cost_usd"] == pytest.approx(1e-4 * seconds, abs=1e-6)
+        assert run.data.tags["cost_basis"].endswith("from setup to predict (a bill, 2026-11-21)")
         (given,) = run.inputs.dataset_inputs
         assert given.dataset.name == "digits"
         assert len(given.dataset.digest) >= 8

@@ -44,6 +44,7 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.telemetry.sampler._WHOLE_S", 0.1)
     monkeypatch.setattr("orchestrator.telemetry.sampler._COUNTER_S", 0.05)
     monkeypatch.setattr("orchestrator.telemetry.sampler._POWER_S", 0.05)
+    monkeypatch.setattr("orchestrator.telemetry.sampler._REST", 1.0)
 
 
 def watch(
@@ -51,22 +52,34 @@ def watch(
     device: Device = "gpu",
     *,
     visible: str | None = None,
-    seconds: float = 0.3,
+    seconds: float = 0.25,
     instruments: Instruments | None = None,
 ) -> Recording:
     """Watch a process through one window of so many seconds, with something before and after."""
     sampler = Sampler(device, pid, visible, instruments)
     sampler.start()
-    time.sleep(0.15)
+    _await_samples(sampler, 1)
     began_s = time.monotonic()
     sampler.take(PhaseBegan("train", began_s))
     time.sleep(seconds)
+    _await_samples(sampler, 2)
     now_s = time.monotonic()
     sampler.take(PhaseEnded("train", now_s, now_s - began_s))
     sampler.take(PhaseEnded("validate", now_s, 5.0))
     sampler.take(Epoch(0, now_s - began_s))
     time.sleep(0.1)
     return sampler.stop()
+
+
+def _await_samples(sampler: Sampler, count: int) -> None:
+    """Wait for so many whole samples more, however busy the machine is; for 10 s at most."""
+
+    def whole() -> int:
+        return sum(each.node is not None for each in sampler._state.samples.all())
+
+    enough, until_s = whole() + count, time.monotonic() + 10
+    while whole() < enough and sampler._thread.is_alive() and time.monotonic() < until_s:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("counter", "method"), [(True, "nvml_counter"), (False, "nvml_power")])
@@ -154,7 +167,7 @@ def test_whatever_call_fails_the_rest_is_told(
 def test_a_gpu_that_is_lost_in_the_middle_has_no_energy_and_says_why(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    lost = PretendedGpu(errors={"*": Refusal(GPU_IS_LOST, from_s=0.3)})
+    lost = PretendedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
     Pretended([lost]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
     told = summarise(watch(pid, seconds=0.8, instruments=instruments))
@@ -200,7 +213,7 @@ def test_a_trainer_that_dies_ends_nothing_but_its_own_part(pid: int) -> None:
 def test_a_device_that_no_longer_supports_its_counter_goes_on_by_power(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_s=0.3)}
+    refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
     Pretended([PretendedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
     told = summarise(watch(pid, seconds=0.8))
     assert told.notes["energy_method"].split("+")[0] == "nvml_power"
