@@ -102,7 +102,9 @@ def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> t
         with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
             env = _runtime_env(Path(folder), workload)
             ray.init(address=address, runtime_env=env, log_to_driver=False, logging_level="warning")
-        return _probe_all(may_be_empty=may_be_empty)
+        nodes = _probe_all(may_be_empty=may_be_empty)
+        _expect_actors(nodes)
+        return nodes
     except ClusterError:
         raise
     except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
@@ -209,6 +211,38 @@ def use_token() -> None:
     token_file = Path.home() / ".ray" / "auth_token"
     if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
         os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+class _Present:
+    """An actor that is there."""
+
+    def here(self) -> bool:
+        """Whether it is."""
+        return True
+
+
+def _expect_actors(nodes: Sequence[Node]) -> None:
+    """Notice a cluster without token authentication, to which this process shows a token.
+
+    Its tasks run; its actors, which are to speak back, are taken for abandoned and end at once.
+
+    Raises:
+        ClusterError: it is one.
+    """
+    import ray  # noqa: PLC0415
+
+    if not nodes or os.environ.get("RAY_AUTH_MODE") != "token":
+        return
+    actor = pinned(_Present, nodes[0].id).remote()
+    try:
+        ray.get(actor.here.remote())
+    except ray.exceptions.ActorDiedError as error:
+        raise ClusterError(
+            "the Ray cluster ended an actor before it began. That is what happens where it runs"
+            " without token authentication and this machine shows it a token (~/.ray/auth_token):"
+            " set RAY_AUTH_MODE=disabled for this command, or start the cluster with"
+            " RAY_AUTH_MODE=token"
+        ) from error
 
 
 def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:

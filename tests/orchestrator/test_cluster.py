@@ -62,6 +62,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
     for name in cluster._QUIET:  # which `connect` sets for good
         monkeypatch.setenv(name, cluster._QUIET[name])
     monkeypatch.setattr(cluster, "use_token", lambda: None)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     yield install
 
 

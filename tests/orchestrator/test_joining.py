@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster
+from tests.orchestrator.test_blocks import node
 
 Join = Callable[..., dict[str, Any]]
 
@@ -51,7 +52,33 @@ def join(monkeypatch: pytest.MonkeyPatch) -> Join:
     for name in cluster._QUIET:  # which `connect` sets for good
         monkeypatch.setenv(name, cluster._QUIET[name])
     monkeypatch.setattr(cluster, "use_token", lambda: None)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return join
+
+
+def test_a_token_shown_to_a_cluster_without_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ActorDiedError(RayError):
+        pass
+
+    def get(_: object) -> None:
+        raise ActorDiedError("all references to the actor were removed")
+
+    ended = SimpleNamespace(here=SimpleNamespace(remote=lambda: None))
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(ActorDiedError=ActorDiedError))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    asked: list[str] = []
+
+    def pinned(_: object, node_id: str) -> SimpleNamespace:
+        asked.append(node_id)
+        return SimpleNamespace(remote=lambda: ended)
+
+    monkeypatch.setattr(cluster, "pinned", pinned)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(cluster.ClusterError, match="set RAY_AUTH_MODE=disabled for this command"):
+        cluster._expect_actors([node("a")])
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    cluster._expect_actors([node("a")])
+    assert asked == ["a"], "nothing is tried where no token is shown"
 
 
 def test_our_code_goes_to_the_nodes(join: Join) -> None:
