@@ -25,6 +25,7 @@ class _Column:
 
 _ENERGY = (
     _Column("energy_j", "energy (J)"),
+    _Column("energy_gpu_j", "GPUs alone (J)"),
     _Column("energy_per_sample_j", "a sample (mJ)", per=1e-3),
     _Column("mean_power_w", "power (W)"),
 )
@@ -41,21 +42,22 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
     """
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     arms = [found.arm for found in summary.arms]
+    drawn, paid = (_told(columns, complete) for columns in (_ENERGY, _COST))
     energy = [
         (name(arm), scope, *cells)
         for arm in arms
-        for scope, cells in _by_note(complete, arm, "energy_scope", _ENERGY)
+        for scope, cells in _by_note(complete, arm, "energy_scope", drawn)
     ]
     cost = [
         (name(arm), *cells, basis)
         for arm in arms
-        for basis, cells in _by_note(complete, arm, "cost_basis", _COST)
+        for basis, cells in _by_note(complete, arm, "cost_basis", paid)
     ]
     if not energy and not cost:
         return None
     tables, notes = [], []
     if energy:
-        headers = ("arm", "energy of", "trials", *(column.title for column in _ENERGY))
+        headers = ("arm", "energy of", "trials", *(column.title for column in drawn))
         tables.append(Table(headers, tuple(energy), frozenset(range(2, len(headers)))))
         notes.append(
             "Energy is that of the timed epochs alone, median (quartiles) over complete trials. "
@@ -63,7 +65,7 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
             "energies of unlike kinds are not to be compared."
         )
     if cost:
-        headers = ("arm", "trials", *(column.title for column in _COST), "by")
+        headers = ("arm", "trials", *(column.title for column in paid), "by")
         numeric = frozenset(range(1, len(headers) - 1))
         tables.append(Table(headers, tuple(cost), numeric))
         notes.append(
@@ -72,6 +74,11 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
         )
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
+
+
+def _told(columns: Sequence[_Column], trials: Sequence[TrialRecord]) -> list[_Column]:
+    """Those that some trial has."""
+    return [each for each in columns if any(each.metric in trial.metrics for trial in trials)]
 
 
 def unlike_energies(summary: ReportSummary) -> str:
@@ -93,7 +100,7 @@ def _by_note(
     """The arm's trials by what a note says of them: their number, and each column's spread."""
     own: dict[str, list[TrialRecord]] = {}
     for trial in trials:
-        if trial.arm == arm and columns[0].metric in trial.metrics:
+        if trial.arm == arm and columns and columns[0].metric in trial.metrics:
             own.setdefault(trial.notes.get(note, ABSENT), []).append(trial)
     return [
         (said, (str(len(found)), *(_cell(found, column) for column in columns)))

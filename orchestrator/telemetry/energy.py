@@ -35,16 +35,18 @@ def energy_of(recording: Recording) -> Energy:
     """The energy of the timed epochs.
 
     A GPU's trial counts its GPUs, and the CPU packages where those can be read; a CPU's trial the
-    CPU packages. The packages are the node's: whatever else ran there is in them.
+    CPU packages. The packages are the node's: what else ran there is in them, and where another
+    trainer was at work they are no trial's.
     """
     why_not = _no_meter(recording) or _too_short(recording.windows)
     if why_not:
         return Energy(why_not=why_not)
-    package_j = _package(recording.samples, recording.windows)
+    shared = _shared(recording)
+    package_j = None if shared else _package(recording.samples, recording.windows)
     parts = {} if package_j is None else {"cpu_package": package_j}
     if recording.device == "cpu":
         if package_j is None:
-            return Energy(why_not=_not_covered(recording))
+            return Energy(why_not=shared or _not_covered(recording))
         return Energy(package_j, "rapl", "cpu_package", parts)
     gpu_j, method, why_not = _gpus(recording)
     if gpu_j is None:
@@ -82,6 +84,14 @@ def _too_short(windows: Sequence[Window]) -> str:
 def _not_covered(recording: Recording) -> str:
     slept = any(each.slept for each in recording.samples)
     return "the machine was suspended meanwhile" if slept else _NOT_COVERED
+
+
+def _shared(recording: Recording) -> str:
+    """Why the packages' energy is not this trial's alone, as of several GPUs of a node at once."""
+    others = [each.node.other_trainers or 0 for each in recording.inside() if each.node]
+    if not any(others):
+        return ""
+    return "another trainer was at work on the node, and the energy of its CPUs is of both"
 
 
 def _package(samples: Sequence[Sample], windows: Sequence[Window]) -> float | None:

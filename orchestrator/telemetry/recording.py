@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,3 +24,13 @@ class Recording:
     gpu_problems: Sequence[str] = ()
     why_no_package: str = ""
     cost_pct: float | None = None
+
+    def inside(self) -> list[Sample]:
+        """The samples that were taken in the timed epochs."""
+        begins = [window.began_s for window in self.windows]
+
+        def holds(sample: Sample) -> bool:
+            at = bisect.bisect_right(begins, sample.at_s) - 1
+            return at >= 0 and sample.at_s < self.windows[at].ended_s
+
+        return [each for each in self.samples if holds(each)]

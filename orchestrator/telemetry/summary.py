@@ -6,7 +6,6 @@ and around them (loading, compiling) is not in it. What was not told is absent.
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,10 +37,9 @@ def summarise(recording: Recording) -> Summary:
         seconds = sum(window.seconds for window in recording.windows)
         metrics |= {"energy_j": energy.joules, "mean_power_w": energy.joules / seconds}
         notes |= {"energy_method": energy.method, "energy_scope": energy.scope}
-    if len(energy.parts) > 1 or energy.joules is None:
-        names = {"gpu": "energy_gpu_j", "cpu_package": "energy_cpu_package_j"}
-        metrics |= {names[part]: joules for part, joules in energy.parts.items()}
-    inside = _inside(recording)
+    if recording.device == "gpu":  # where not all trials of an arm have the node to themselves
+        metrics |= {f"energy_{part}_j": joules for part, joules in energy.parts.items()}
+    inside = recording.inside()
     if (reasons := _throttle_reasons(inside)) is not None:
         notes["throttle_reasons"] = reasons
     return Summary(metrics, {name: text for name, text in notes.items() if text})
@@ -49,7 +47,7 @@ def summarise(recording: Recording) -> Summary:
 
 def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
     """Those that need no energy."""
-    inside = _inside(recording)
+    inside = recording.inside()
     gpu = recording.device == "gpu"
     gauges: tuple[tuple[str, Callable[[GpuReading], float | None], Callable[..., float]], ...] = (
         ("mean_gpu_utilization_pct", lambda each: each.utilization_pct, fmean),
@@ -90,17 +88,6 @@ def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
             yield "others_cpu_pct", max(0.0, 100 * (busy_s - trainer_s) / total_s)
     if steal_s is not None:
         yield "steal_pct", 100 * steal_s / total_s
-
-
-def _inside(recording: Recording) -> list[Sample]:
-    """The samples that were taken in the timed epochs."""
-    begins = [window.began_s for window in recording.windows]
-
-    def holds(sample: Sample) -> bool:
-        at = bisect.bisect_right(begins, sample.at_s) - 1
-        return at >= 0 and sample.at_s < recording.windows[at].ended_s
-
-    return [each for each in recording.samples if holds(each)]
 
 
 def _memory(sample: Sample) -> float:

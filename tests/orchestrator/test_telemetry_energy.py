@@ -152,6 +152,24 @@ def test_a_gpus_trial_has_that_of_the_packages_beside_its_own() -> None:
     assert (found.joules, list(found.parts)) == (None, ["cpu_package"])
 
 
+@pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
+def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
+    at_s: float, shared: bool
+) -> None:
+    """A node's energy would be counted once for each of them."""
+
+    def beside(sample: Sample) -> Sample:
+        at_work = replace(node(sample.at_s), other_trainers=1 if sample.at_s == at_s else 0)
+        return replace(sample, node=at_work if sample.node else None)
+
+    on_gpu = energy_of(recording([beside(each) for each in package(gpu_samples())]))
+    assert on_gpu.scope == ("gpu" if shared else "gpu+cpu_package")
+    whole = [Sample(float(each), node=node(each)) for each in range(31)]
+    on_cpu = energy_of(recording([beside(each) for each in package(whole)], device="cpu"))
+    assert (on_cpu.joules is None) == shared
+    assert ("another trainer was at work" in on_cpu.why_not) == shared
+
+
 def test_several_gpus_are_counted_together() -> None:
     two = [replace(each, gpus=each.gpus * 2) for each in gpu_samples()]
     one = energy_of(recording(gpu_samples())).joules
