@@ -68,7 +68,10 @@ class PhaseBegan:
 
 @dataclass(frozen=True, slots=True)
 class PhaseEnded:
-    """A phase ended; `seconds` is its synchronised wall time."""
+    """A phase ended at `at_s`; `seconds` is its synchronised wall time.
+
+    The windows of `train`, the timed epochs, are what energy is told of: from `at_s - seconds` on.
+    """
 
     event: ClassVar[str] = "phase_ended"
     phase: str
