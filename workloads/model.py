@@ -15,6 +15,7 @@ import keras
 
 from workloads.context import Context
 from workloads.frameworks import Framework, current
+from workloads.implementations import Implementation
 from workloads.weights import set_initial_weights
 
 _SIDES = ("forward", "backward")  # of Bidirectional
@@ -38,6 +39,9 @@ class Witness:
     """Of each tracing of the train step, what `Framework.traced` keeps."""
 
     states: tuple[Any, ...] = ()
+    step: Callable[[Any], Any] | None = None
+    """What takes a train step in the place of Keras' own (see `workloads.direct`)."""
+
     after_steps: Callable[[], None] | None = None
     _looking_away: bool = False
 
@@ -88,6 +92,10 @@ class WitnessedModel(keras.Sequential):
     def _states(self) -> tuple[Any, ...]:
         return self.witness.states if hasattr(self, "witness") else ()  # Keras asks early
 
+    def callbacks(self) -> list[Any]:
+        """Those that `fit` is to have because of the model."""
+        return []
+
     def train_step(self, *arguments: Any) -> Any:
         """Keras' own step: of the data, and on JAX of the state before it."""
         self.witness.note("train", arguments)
@@ -126,7 +134,7 @@ def compiled(
     *,
     name: str,
     optimizer: Any,
-    loss: Any = "sparse_categorical_crossentropy",
+    loss: Any = None,
     metrics: Sequence[Any] = ("accuracy",),
 ) -> WitnessedModel:
     """The model of these layers with the trial's initial weights, compiled as its arm asks.
@@ -137,21 +145,31 @@ def compiled(
             graph at all; its seed decides the weights.
         name: of the model.
         optimizer: Keras'; with mixed float16 it is wrapped, so that the loss is scaled.
-        loss: Keras'.
+        loss: one of Keras' objects; by default the cross-entropy of class probabilities.
         metrics: Keras'; they are reported by their names, beside `loss`.
     """
     implementation = trial.implementation
-    model = WitnessedModel(layers, name=name, framework=current(implementation.backend))
+    model = _model_class(implementation)(
+        layers, name=name, framework=current(implementation.backend)
+    )
     set_initial_weights(model, trial.seed)
     model.compile(
         optimizer=optimizer,
-        loss=loss,
+        loss=loss or keras.losses.SparseCategoricalCrossentropy(),
         metrics=list(metrics),
         jit_compile=implementation.jit,
         run_eagerly="eager" in implementation.options,
     )
     model.witness.framework.sum_gradients(model.optimizer)
     return model
+
+
+def _model_class(implementation: Implementation) -> type[WitnessedModel]:
+    if implementation.backend != "torch":
+        return WitnessedModel
+    from workloads.direct import DirectModel  # noqa: PLC0415 - imports PyTorch
+
+    return DirectModel
 
 
 def _untracked_states(model: keras.Sequential) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ class Run:
 
     def callbacks(self) -> list[Any]:
         """Those that belong to the training, whoever watches it."""
-        return [StateReset()] if self.stateful else []
+        return self.model.callbacks() + ([StateReset()] if self.stateful else [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
         trial,
         name="sentiment",
         optimizer=keras.optimizers.Adam(settings.learning_rate),
-        loss="binary_crossentropy",
+        loss=keras.losses.BinaryCrossentropy(),
     )
 
 

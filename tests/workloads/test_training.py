@@ -194,7 +194,8 @@ def test_batches_are_the_same_however_they_come(asked: Trainer, name: str) -> No
     losses = result(probe(asked, name, "fed", dropout=0.0))
     assert losses["arrays"] == pytest.approx(losses["mapped"], rel=1e-6)
     assert losses["arrays"] == pytest.approx(losses["batches"], rel=1e-6)
-    assert [losses[f"{each}_are_arrays"] for each in ("arrays", "mapped", "batches")] == [1, 0, 0]
+    as_arrays = [losses[f"{each}_are_arrays"] for each in ("arrays", "mapped", "batches")]
+    assert as_arrays == [name != "torch", 0, 0], "PyTorch's come cut"
 
 
 def test_states_begin_anew_with_each_evaluation(asked: Trainer, name: str) -> None:

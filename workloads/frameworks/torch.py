@@ -82,15 +82,14 @@ def synchronise(values: Any = None) -> None:
 
 
 def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
-    """Arrays on a CPU, as a user would pass them; on a GPU what fits stays there, in batches."""
-    if device == "gpu":
-        if _fits(samples):
-            every = range(feeding.count(samples, batch_size))
-            return _loader(Batches([_read(samples, batch_size, index) for index in every]))
-        return _loader(CopiedAhead(samples, batch_size))
-    if feeding.is_in_memory(samples):
-        return feeding.arrays(samples, batch_size)
-    return _loader(HostBatches(samples, batch_size))
+    """What is in the device's memory is cut once; the rest is read batch by batch.
+
+    Keras' own way with arrays collates each batch from samples, a millisecond for nothing.
+    """
+    if _fits(samples) if device == "gpu" else feeding.is_in_memory(samples):
+        every = range(feeding.count(samples, batch_size))
+        return _loader(Batches([_read(samples, batch_size, index) for index in every]))
+    return _loader((CopiedAhead if device == "gpu" else HostBatches)(samples, batch_size))
 
 
 class Batches(Dataset[Any]):
