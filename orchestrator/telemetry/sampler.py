@@ -204,4 +204,6 @@ class Sampler:
 
 def _slept_s() -> float:
     """How long the machine has been suspended since its start; the monotonic clock stood still."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):  # Linux has it
+        return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
