@@ -173,10 +173,13 @@ class Cluster:
             time.sleep(_POLL_S)
         return found
 
-    def follow(self, id: str, write: Callable[[str], None]) -> Submitted:
+    def follow(
+        self, id: str, write: Callable[[str], None], warn: Callable[[str], None]
+    ) -> Submitted:
         """Write a start's log as it grows, until it ends; how it ended.
 
-        A network that is away for some minutes costs nothing: what was missed comes after it.
+        A network that is away for some minutes costs nothing: what was missed comes after it, and
+        `warn` says once that it is away.
 
         Raises:
             OutOfReach: the cluster has been away for too long.
@@ -188,7 +191,7 @@ class Cluster:
             write(log[written:])
             written = max(written, len(log))
 
-        seen_s = time.monotonic()
+        seen_s, warned = time.monotonic(), False
         while True:
             try:
                 asyncio.run(self._tail(id, take))
@@ -196,10 +199,13 @@ class Cluster:
                 if not found.active:
                     take(self.log(id))
                     return found
-                seen_s = time.monotonic()
-            except OutOfReach:
+                seen_s, warned = time.monotonic(), False
+            except OutOfReach as error:
                 if time.monotonic() - seen_s > _AWAY_S:
                     raise
+                if not warned:
+                    warn(f"{error}. Trying again for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
+                warned = True
             time.sleep(_POLL_S)
 
     async def _tail(self, id: str, take: Callable[[str], None]) -> None:

@@ -255,7 +255,7 @@ def _follow(cluster: Cluster, submitted: Submitted, again: str | None) -> int:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        ended = cluster.follow(submitted.id, show)
+        ended = cluster.follow(submitted.id, show, lambda text: show(f"{text}\n", err=True))
     except KeyboardInterrupt:
         come_back = _come_back(submitted.sweep, cluster.address)
         show(f"\n{submitted.sweep} goes on without this terminal.\n{come_back}", err=True)

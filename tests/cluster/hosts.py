@@ -264,6 +264,9 @@ class Host:
         kept = {key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ}
         own = {"PATH": f"{tools}:/sbin:/bin", "HOME": "/root", "COLUMNS": "120"}
         own |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+        own["RAY_worker_niceness"] = (
+            "0"  # by default workers give way to all others of this machine
+        )
         return {**kept, **own, **changes}
 
 

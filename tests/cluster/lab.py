@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from orchestrator import shipment
 from tests.cluster.hosts import ROOT, Done, Host, Running, Switch
 from tests.nvml.pretended import Pretended, PretendedGpu, library
 
@@ -123,6 +125,18 @@ class Lab:
     def at_a_distance(self, *arguments: str) -> Done:
         """The same, with the address of the cluster."""
         return self.rnnsweep(*arguments, "--address", self.dashboard)
+
+    def on_the_head(self, *arguments: str) -> Done:
+        """A command on the head, with the code put there by hand."""
+        with tempfile.TemporaryDirectory() as folder:
+            shipment.pack(Path(folder))
+            packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
+        self.head.write("/root/code.tar", packed.stdout)
+        self.head.run(
+            "bash", "-c", "mkdir /root/code; tar -xC /root/code -f /root/code.tar"
+        ).expect()
+        command = ["python", "-m", "orchestrator", *arguments]
+        return self.head.run(*command, cwd="/root/code").expect()
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
         """The trials that have ended, from the journal on the head."""

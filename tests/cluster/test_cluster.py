@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import time
 
@@ -45,19 +46,30 @@ def test_a_sweep_is_left_stopped_and_submitted_again(lab: Lab) -> None:
 
 def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
     """A real network on each: what the classes differ in is what the hosts may use."""
+    backend = "torch" if importlib.util.find_spec("torch") else "tensorflow"
     spec = lab.spec(
         "compared",
         workload="image_rows",
-        settings={"dataset": "digits", "epochs": 1},
+        settings={"dataset": "digits", "epochs": 1, "layers": 1},
         search={"configs": [{"units": units} for units in (8, 12, 16, 20, 24, 28)]},
-        arms={"implementations": ["tensorflow/portable"], "hardware": ["cpu"]},
-        baseline="tensorflow/portable",
+        arms={"implementations": [f"{backend}/portable"], "hardware": ["cpu"]},
     )
     followed = lab.submit(spec)
     assert followed.wait(300) == 0, followed.output
     lab.expect_exactly_once("compared", trials=12)
     report = json.loads(lab.rnnsweep("report", "compared", "--format", "json").expect().out)
-    print(json.dumps(report)[:6000])
+    assert report["sweep"]["environment"]["usable_cpus"] == "1 | 2"
+    (comparison,) = report["comparisons"]
+    assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 6
+    classes = [comparison[side]["hardware"] for side in ("baseline", "arm")]
+    assert [each.rpartition(", ")[2] for each in classes] == ["1 CPU", "2 CPUs"]
+
+
+def test_a_node_without_our_code_is_probed_from_another(lab: Lab) -> None:
+    """`--address` from a node: the code that is there goes to the others."""
+    done = lab.on_the_head("hardware", "--address", "head:6379", "--format", "json")
+    hosts = {node["hostname"] for each in json.loads(done.out)["classes"] for node in each["nodes"]}
+    assert hosts == {"steady", "gpu"}
 
 
 def test_a_worker_is_killed_and_another_joins_late(lab: Lab) -> None:

@@ -144,6 +144,25 @@ def test_a_followed_sweep_ends_with_its_own_exit_code(
         assert str(end["message"]) in err
 
 
+def test_a_cluster_out_of_reach_is_waited_for_and_told_once(
+    server: JobServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = server.add("mine")
+    server.logs[id] = "1/3  block 0\n"
+    answers = iter([None, 503, 503, 503, None])
+
+    def answer(method: str, path: str, body: bytes) -> tuple[int, object]:
+        if path.endswith(id) and next(answers, None) is not None:
+            raise ConnectionResetError
+        return JobServer.answer(server, method, path, body)
+
+    monkeypatch.setattr(server, "answer", answer)
+    server.next = [{}, {"status": "SUCCEEDED"}]
+    code, out, err = run("logs", "mine", "--follow")
+    assert (code, out) == (0, "1/3  block 0\n")
+    assert err.count("Trying again for 10 minutes") == 1
+
+
 def test_what_runs_already_is_followed(server: JobServer, run: Run) -> None:
     run("submit", "mine.yaml", "--detach")
     server.logs["rnnsweep-mine-1"] = "going on\n"
