@@ -28,7 +28,8 @@ node. What holds:
   Names carry their unit: `_s`, `_ms`, `_mib`, `_w`, `_j`.
 * On a device that works asynchronously, synchronise before a phase ends.
 * `train` is the phase of the timed epochs: energy, clocks, and others' share of the CPU are those
-  of its windows alone. Energy needs 10 s of them, and 1 s on average. Keep validation out of it.
+  of its windows alone. Energy needs 10 s of them; windows of less than 1 s will do where there
+  is next to nothing between them. Keep validation out of them.
 * A metric that is NaN or infinite fails the trial, at once in `trial.epoch`. Raise
   `workloads.failures.NotPossible` or `DataError` for those reasons; any other exception is
   reported as the failure of this trial, and the process takes the next one.

@@ -15,6 +15,10 @@ LEAST_S = 10.0
 LEAST_WINDOW_S = 1.0
 """How long one must take on average, for the same reason: each has two edges."""
 
+_DENSE = 0.95
+"""The share of all time from the first to the last at which shorter ones will do, as there is
+next to nothing between them to be told apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Energy:
@@ -73,12 +77,16 @@ def _too_short(windows: Sequence[Window]) -> str:
     seconds = sum(window.seconds for window in windows)
     if seconds < LEAST_S:
         return f"the timed epochs took {seconds:.1f} s, less than the {LEAST_S:g} s it takes"
-    if seconds / len(windows) < LEAST_WINDOW_S:
+    if seconds / len(windows) < LEAST_WINDOW_S and seconds < _DENSE * _span_s(windows):
         return (
             f"the timed epochs took {seconds / len(windows):.2f} s each, less than the"
             f" {LEAST_WINDOW_S:g} s it takes to tell them from what is between them"
         )
     return ""
+
+
+def _span_s(windows: Sequence[Window]) -> float:
+    return windows[-1].ended_s - windows[0].began_s
 
 
 def _not_covered(recording: Recording) -> str:

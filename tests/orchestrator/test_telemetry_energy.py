@@ -93,6 +93,15 @@ def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:
     assert energy_of(recording(between)).joules == pytest.approx(TRUTH_J, rel=0.1)
 
 
+def test_short_epochs_will_do_where_there_is_next_to_nothing_between_them() -> None:
+    """As of a user's workload of many small epochs, without validation between them."""
+    dense = tuple(Window(5 + step / 10, 5 + step / 10 + 0.098) for step in range(200))
+    found = energy_of(recording(gpu_samples(), dense))
+    assert found.joules == pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
+    thin = tuple(Window(5 + step / 10, 5 + step / 10 + 0.08) for step in range(200))
+    assert energy_of(recording(gpu_samples(), thin)).joules is None
+
+
 @pytest.mark.parametrize("at_s", [12.0, 15.0])
 def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float) -> None:
     """The clock stood still, and the counter may have gone on, or not."""
