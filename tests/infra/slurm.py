@@ -108,7 +108,11 @@ def running(folder: Path) -> Iterator[Slurm]:
         for node in NODES:
             start("slurmd", "-D", "-f", conf, "-N", node)
         wait_for(lambda: _idle(slurm) == len(NODES))
-        yield slurm
+        try:
+            yield slurm
+        finally:  # what a failed test has left behind would outlive the daemons
+            slurm._ask("scancel", "--full", "--signal=KILL", "--user=root")
+            wait_for(lambda: _idle(slurm) == len(NODES))
 
 
 def _idle(slurm: Slurm) -> int:

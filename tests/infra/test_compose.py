@@ -62,8 +62,7 @@ def test_every_variable_is_demanded_or_has_a_default() -> None:
 
 
 def test_no_secret_can_be_committed() -> None:
-    asked = ["git", "check-ignore", "--quiet", "infra/compose/.env"]
-    assert subprocess.run(asked, cwd=ROOT, check=False).returncode == 0
+    assert ".env" in (COMPOSE / ".gitignore").read_text().splitlines()
 
 
 def test_secrets_come_from_the_environment_only(compose: dict[str, Any]) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
+import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -94,6 +98,24 @@ def test_the_lock_alone_says_which_version_of_ray_and_mlflow(package: str) -> No
 def test_a_node_starts_with_a_token_only() -> None:
     environment = [rest for name, rest in instructions(IMAGES / "node.Dockerfile") if name == "ENV"]
     assert "RAY_AUTH_MODE=token" in " ".join(environment).split()
+
+
+def test_rnnsweep_can_be_built_from_what_is_copied(tmp_path: Path) -> None:
+    for source in copied(IMAGES / "node.Dockerfile"):
+        here, there = ROOT / source, tmp_path / source
+        if here.is_dir():
+            shutil.copytree(here, there, dirs_exist_ok=True)
+        else:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(here, there)
+    wheel = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "."]
+    done = subprocess.run(
+        [sys.executable, *wheel], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = tmp_path.glob("rnnsweep-*.whl")
+    inside = zipfile.ZipFile(made).namelist()
+    assert {"orchestrator/cli.py", "workloads/__main__.py"} <= set(inside)
 
 
 def test_what_the_lock_does_not_pin_is_pinned_here() -> None:
