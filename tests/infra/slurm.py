@@ -107,6 +107,7 @@ def running(folder: Path) -> Iterator[Slurm]:
         start("slurmctld", "-D", "-f", conf)
         for node in NODES:
             start("slurmd", "-D", "-f", conf, "-N", node)
+        stack.callback(_show_logs, folder)
         wait_for(lambda: _idle(slurm) == len(NODES))
         try:
             yield slurm
@@ -119,6 +120,12 @@ def _idle(slurm: Slurm) -> int:
     with contextlib.suppress(subprocess.CalledProcessError):  # the controller is not there yet
         return slurm._ask("sinfo", "--noheader", "--Node", "--states=idle").count("\n")
     return 0
+
+
+def _show_logs(folder: Path) -> None:
+    """What the daemons said, where pytest shows the output of what failed."""
+    for log in sorted(folder.glob("*.log")):
+        print(f"{log.name}:", log.read_text(errors="replace")[-2000:], sep="\n")
 
 
 def _configure(folder: Path) -> None:
