@@ -93,6 +93,7 @@ class Blocks:
         self._attempts: dict[str, int] = {}
         self._untold: set[int] = set()
         self._used_up = False
+        self._unseen = 0
         self.move(groups)
 
     def move(self, groups: Sequence[LaneGroup]) -> None:
@@ -112,9 +113,7 @@ class Blocks:
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
         for index, trials in self._blocks.items():
-            self._units[index] = self._split(
-                trial for trial in trials if trial.key not in held | self._out.keys()
-            )
+            self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
 
     def restore(self, past: Iterable[Block | FinishedTrial]) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
@@ -131,7 +130,7 @@ class Blocks:
                 self._source.replay(each.index, each.config)
                 self._admit(each)
         for index, trials in self._blocks.items():
-            self._units[index] = self._split(trials)
+            self._put(index, trials)
 
     def next(self) -> tuple[Issue, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
@@ -167,6 +166,7 @@ class Blocks:
         else:
             units = self._units.setdefault(issue.trial.block, {})
             units.setdefault(self._group_of(issue.trial), deque()).appendleft(issue.trial)
+            self._units = dict(sorted(self._units.items()))  # the oldest block comes first
 
     @property
     def done(self) -> bool:
@@ -174,7 +174,7 @@ class Blocks:
         return (
             not self._out
             and not any(queue.waiting for queue in self._queues)
-            and not any(units for units in self._units.values())
+            and not self._units
             and self._next_index() is None
         )
 
@@ -216,12 +216,10 @@ class Blocks:
         """
         if queue.waiting:
             return False
-        rivals = {lane for group in queue.groups for lane in group.lanes}
-        left = sum(not units.keys().isdisjoint(queue.groups) for units in self._units.values())
-        if left >= len(rivals) or self._used_up:
-            return left < len(rivals)
-        unseen = (index for index in self._plan.indices if index not in self._blocks)
-        return left + sum(1 for _ in itertools.islice(unseen, len(rivals))) < len(rivals)
+        rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
+        unseen = 0 if self._used_up else self._plan.blocks - len(self._blocks)
+        begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
+        return unseen + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
 
     def _supply(self, queue: LaneQueue) -> Block | None:
         """See to it that a lane has a next trial; the block that is new for that."""
@@ -248,6 +246,8 @@ class Blocks:
         """Put all of a block that a lane can run into its queue, in the block's order."""
         units = self._units[index]
         taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
+        if not units:
+            del self._units[index]
         queue.waiting.extend(trial for trial in self._blocks[index] if trial.key in taken)
 
     def _suggest(self) -> Block | None:
@@ -263,23 +263,27 @@ class Blocks:
         return Block(index, config)
 
     def _next_index(self) -> int | None:
-        if self._used_up:
+        if self._used_up or len(self._blocks) >= self._plan.blocks:
             return None
-        return next((i for i in self._plan.indices if i not in self._blocks), None)
+        while self._unseen in self._blocks or not self._plan.holds(self._unseen):
+            self._unseen += 1
+        return self._unseen
 
     def _admit(self, block: Block) -> None:
         self._blocks[block.index] = self._trials(block)
         self._untold.add(block.index)
-        self._units[block.index] = self._split(self._blocks[block.index])
+        self._put(block.index, self._blocks[block.index])
         self._tell_if_known(block.index)
 
-    def _split(self, trials: Iterable[Trial]) -> dict[LaneGroup, deque[Trial]]:
-        """A block's trials without an outcome, by the group of lanes that runs them."""
+    def _put(self, index: int, trials: Iterable[Trial]) -> None:
+        """Keep those of a block's trials that have no outcome, by the lanes that run them."""
         units: dict[LaneGroup, deque[Trial]] = {}
         for trial in trials:
             if trial.key not in self._outcomes:
                 units.setdefault(self._group_of(trial), deque()).append(trial)
-        return units
+        self._units.pop(index, None)
+        if units:
+            self._units[index] = units
 
     def _trials(self, block: Block) -> tuple[Trial, ...]:
         """The block's trials in the order to run them.

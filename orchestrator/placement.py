@@ -55,7 +55,7 @@ class Lane:
         return share if share < self.node.cpus else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LaneGroup:
     """Hardware (as arms name it) that stands on the same nodes, and a lane for each of these.
 
