@@ -113,12 +113,17 @@ class PlainLines:
         left = self.tally.remaining_s()
         self._console.print(
             f"{self.tally.trials_ended}/{self.tally.plan.trials}  block {trial.block}  "
-            f"{trial.arm.implementation}  {describe(trial.config)}  {verdict(outcome)}"
+            f"{self._named(trial.arm)}  {describe(trial.config)}  {verdict(outcome)}"
             + (f"  (about {duration(left)} left)" if left else ""),
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
+
+    def _named(self, arm: Arm) -> str:
+        """The arm, without its hardware where the whole sweep stands on one."""
+        alone = len({each.hardware for each in self.tally.plan.arms}) == 1
+        return arm.implementation if alone else str(arm)
 
     def warn(self, text: str) -> None:
         """Print a warning."""

@@ -54,6 +54,19 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
     assert "left)" in lines[1]
 
 
+def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
+    laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1, blocks=1)
+    out = console()
+    blocks = Blocks(
+        identity(), laid, make_lanes(laid), objectives={}, source=Told(), open_limit=None
+    )
+    issued = blocks.next()
+    assert issued is not None
+    trial = issued[0].trial
+    PlainLines(out, laid).finished(trial, Outcome("complete", 0.0, 1.0))
+    assert f"tensorflow/kernel0 on {trial.arm.hardware}  units=" in printed(out)
+
+
 def test_a_failure_is_said_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
     out = console()
     failure = FailureRecord("error", "broke [bold]here[/bold] [/]")
