@@ -1,0 +1,96 @@
+"""The head of a cluster dies while a sweep runs: exit code 3, and the next start goes on."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.integration.sweeping import Home, wait_for
+from tests.integration.test_stopping import wait_until_it_waits
+
+NAME = "headless"
+RAY = Path(sys.executable).with_name("ray")
+
+
+def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(home: Home) -> None:
+    spec = home.spec(NAME, arms={"implementations": ["python/a", "python/waits"]})
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    with (
+        cluster(token) as (address, head),
+        home.running("run", spec, "--address", address, **token) as command,
+    ):
+        wait_until_it_waits(home, command)
+        kill_whole(head, "gcs_server")
+        done = command.wait(90).expect(3)
+    assert "the head of the Ray cluster has not answered for 25 seconds" in done.err
+    assert f"To go on: rnnsweep run {spec} --address {address}" in done.err
+    ended = home.finished(NAME)
+    home.gate.touch()
+    with cluster(token) as (address, _):
+        done = home.run("run", spec, "--address", address, **token).expect(0)
+    assert "4 complete of 4 expected" in done.out
+    home.expect_exactly_once(NAME, 4)
+    assert home.finished(NAME)[: len(ended)] == ended
+
+
+@contextmanager
+def cluster(token: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """A cluster of one node, of its own and apart from any other; its address and its process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = Path(tempfile.mkdtemp(prefix="head-"))  # short: sockets lie in it
+    options = [
+        "--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=1",
+        "--include-dashboard=false", "--disable-usage-stats",
+        f"--temp-dir={folder}",
+    ]  # fmt: skip
+    log = (folder / f"ray-{port}.log").open("w")
+    process = subprocess.Popen(
+        [RAY, "start", *options],
+        env={**os.environ, **token},
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: listens(port) or process.poll() is not None, 60)
+        assert process.poll() is None, Path(log.name).read_text()
+        yield f"127.0.0.1:{port}", process.pid
+    finally:
+        kill_whole(process.pid)
+        process.wait()
+        log.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def listens(port: int) -> bool:
+    """Whether the head's service is there."""
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", port)) == 0
+
+
+def kill_whole(pid: int, name: str = "") -> None:
+    """Kill a process and its descendants, or those of this name."""
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for each in family:
+        try:
+            if name in each.name():
+                each.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
