@@ -89,6 +89,7 @@ class NodeGauge:
         self._family = {pid: self._trainer}
         self._neighbours = neighbours
         self._cpus = _part_of_cpus(pid)
+        self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
         self._most_s = 0.0
         self._look_at_s = 0.0
@@ -103,10 +104,16 @@ class NodeGauge:
     def read(self) -> NodeReading | None:
         """A reading; None where the operating system does not tell."""
         try:
-            busy_s, total_s, steal_s = _cpu_seconds(self._cpus)
+            now_s = _cpu_seconds(self._cpus)
             memory = psutil.virtual_memory()
         except (OSError, psutil.Error, IndexError, RuntimeError):
             return None
+        # The kernel's count of waiting for disks goes back now and then, by a little.
+        self._cpu_s = busy_s, total_s, steal_s = (
+            max(now_s[0], self._cpu_s[0]),
+            max(now_s[1], self._cpu_s[1]),
+            max(now_s[2], self._cpu_s[2]),
+        )
         trainer_s, trainer_mib = self._family_use()
         return NodeReading(
             busy_s,

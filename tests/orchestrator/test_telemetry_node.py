@@ -95,6 +95,21 @@ def test_cpus_that_the_trainer_may_not_use_are_not_its_business(
     assert (whole.busy_s, whole.steal_s, whole.total_s) == (8.0, 0.5, 33.0)
 
 
+def test_what_the_kernel_counts_back_is_no_time_that_was_won(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gauge = NodeGauge(os.getpid(), Neighbours())
+    names = ("user", "nice", "system", "irq", "softirq", "steal", "idle")
+    totals = []
+    for iowait in (5.0, 4.5, 6.0):
+        times = SimpleNamespace(iowait=iowait, **dict.fromkeys(names, 1.0))
+        monkeypatch.setattr(psutil, "cpu_times", lambda percpu=False, now=times: now)
+        reading = gauge.read()
+        assert reading is not None
+        totals.append(reading.total_s)
+    assert totals == [12.0, 12.0, 13.0]
+
+
 def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def sensors() -> dict[str, list[SimpleNamespace]]:
         cores = [SimpleNamespace(current=each) for each in (51.0, None, 63.5, 0.0)]
