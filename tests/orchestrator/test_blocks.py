@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -33,8 +33,10 @@ def identity(seed: int = 0) -> SweepIdentity:
     return SweepIdentity("sweep", 1, "image_rows", {"epochs": 1}, {"sampler": "random"}, seed, "d")
 
 
-def node(name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A") -> Node:
-    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{name}-{index}", 16_000) for index in range(gpus))
+def node(
+    name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A", gpu: str = "NVIDIA T4"
+) -> Node:
+    found = tuple(Gpu(index, gpu, f"GPU-{name}-{index}", 16_000) for index in range(gpus))
     return Node(name, NodeProfile(name, cpu_model, cpus, 8_000, found, None, "Linux", "3.11"), cpus)
 
 
@@ -475,3 +477,74 @@ def test_a_node_that_joins_takes_its_share() -> None:
     assert all(found is not None for found in (*first, *joined))
     assert {found[0].lane.node.id for found in joined if found} == {"b"}
     assert {found[0].trial.block for found in (*first, *joined) if found} == {0, 1, 2, 3}
+
+
+def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Issue]) -> list[str]:
+    """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
+    busy = {issue.lane.node.id for issue in at_work}
+    held = {
+        trial.key
+        for trials in blocks._blocks.values()
+        for trial in trials
+        if trial.key in blocks._outcomes or trial.key in blocks._out
+    } | {
+        trial.key
+        for queue in blocks._queues
+        if queue.lane.node.id in busy
+        for trial in queue.waiting
+    }
+    free = Counter(
+        trial.arm for ts in blocks._blocks.values() for trial in ts if trial.key not in held
+    )
+    unseen = laid.blocks - len(blocks._blocks)
+    return [
+        found.id
+        for planned in laid.possible
+        for found in planned.hardware.nodes
+        if found.id not in busy and (unseen or free[planned.arm])
+    ]
+
+
+KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_from("TL"))
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data())
+def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
+    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits."""
+    nodes = [
+        node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
+        for number, (model, gpus, kind) in enumerate(
+            data.draw(st.lists(KINDS, min_size=1, max_size=5))
+        )
+    ]
+    sizes = st.integers(1, 3)
+    laid = plan(
+        classify(nodes),
+        implementations=data.draw(sizes),
+        blocks=data.draw(st.integers(1, 9)),
+        repeats=data.draw(sizes),
+    )
+    rng = random.Random(data.draw(st.integers(0, 1000)))
+    blocks = blocks_of(laid)
+    waiting: list[Issue] = []
+    at_work: dict[str, tuple[float, Issue]] = {}
+    seen: list[str] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            waiting.append(found[0])
+        for issue in list(waiting):
+            beside = [each for _, each in at_work.values() if each.lane.node == issue.lane.node]
+            alike = {each.device for each in beside} <= {issue.device}
+            takes_turns = issue.lane.takes_turns
+            room = issue.lane.room(issue.device) if takes_turns else issue.lane.slots
+            if len(beside) < room and (alike or not takes_turns):
+                waiting.remove(issue)
+                at_work[issue.trial.key] = (rng.expovariate(1.0), issue)
+        assert not idle_with_work(laid, blocks, [issue for _, issue in at_work.values()])
+        key = min(at_work, key=lambda key: at_work[key][0])
+        now, ended = at_work.pop(key)
+        at_work = {other: (end - now, issue) for other, (end, issue) in at_work.items()}
+        seen.append(key)
+        blocks.finish(ended, complete())
+    assert len(seen) == len(set(seen)) == laid.trials
