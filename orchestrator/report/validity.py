@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchestrator.report.arms import ArmSummary, KernelCount
 from orchestrator.report.document import Section, Table
+from orchestrator.report.noise import noise_notes
 from orchestrator.report.numbers import ABSENT
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
@@ -43,7 +44,7 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     versions = ", ".join(f"{key} {environment[key]}" for key in sorted(environment))
     notes = (f"Environment: {versions}.",) if versions else ("Environment: not recorded.",)
     table = Table(headers, rows, frozenset(range(1, 6)))
-    return Section("Validity", tables=(table,), paragraphs=notes)
+    return Section("Validity", tables=(table,), paragraphs=(*noise_notes(summary), *notes))
 
 
 def _kernels(arm: ArmSummary) -> str:

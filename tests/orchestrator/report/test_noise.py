@@ -1,0 +1,39 @@
+"""What a report says of what else went on, so that a reader can judge its times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.report.rendering import render, summarise
+from tests.orchestrator.report.records import PORTABLE, paired, sweep, trial
+
+
+def told(*trials_of: dict[str, Any]) -> str:
+    trials = [trial(PORTABLE, block, **fields) for block, fields in enumerate(trials_of)]
+    return " ".join(render(summarise(sweep(trials, (PORTABLE,))), "text").split())
+
+
+def test_shares_of_the_timed_epochs_are_told() -> None:
+    said = told(
+        {"others_cpu_pct": 10.0, "steal_pct": 0.5, "throttled_pct": 0.0},
+        {"others_cpu_pct": 20.0, "steal_pct": 1.5},
+        {"others_cpu_pct": 90.0, "status": "failed", "failure": "error: not counted"},
+    )
+    assert (
+        "During the timed epochs others took 15.0 (12.5–17.5) % of the CPUs, the machine's host"
+        " took 1.00 (0.75–1.25) %, the GPU's clocks were held back 0 % of the time: median" in said
+    )
+
+
+def test_neighbours_are_told_where_there_were_any() -> None:
+    other = {"neighbours": "1 other trainer at work on the node"}
+    said = told({"notes": other}, {"notes": {"neighbours": "none"}}, {})
+    assert (
+        "Beside 1 of 2 trials others were at work, the first time: 1 other trainer at work on the"
+        " node." in said
+    )
+    assert "others were at work" not in told({"notes": {"neighbours": "none"}})
+
+
+def test_nothing_is_said_of_what_was_not_measured() -> None:
+    assert "During the timed epochs" not in render(summarise(paired(3)), "text")
