@@ -87,7 +87,7 @@ def _labels_present(nodes: Iterable[Node]) -> str:
 
 def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
     """Why a class cannot be used as an entry says, on each of its nodes; None if it can."""
-    smallest = min(node.cpus for node in hardware.nodes)
+    smallest = min(min(node.cpus, node.profile.cpus) for node in hardware.nodes)
     has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
     if entry.cpus is not None and hardware.device == "cpu":
         return "cpus: a CPU arm takes its whole node; threads says how much of it is used"

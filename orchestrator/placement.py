@@ -52,7 +52,7 @@ class Lane:
         if device_of(arm.hardware) == "cpu":
             return None
         share = _share(self.node, usage)
-        return share if share < self.node.cpus else None
+        return share if share < _usable(self.node) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +111,7 @@ def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
     if not on_gpus:
         return Lane(node, node.cpus)
     cpus = max(_share(node, planned.usage) for planned in on_gpus)
-    slots = min(node.gpus, node.cpus // cpus)
+    slots = max(1, min(node.gpus, _usable(node) // cpus))
     is_mixed = len(on_gpus) < len(arms)
     if is_mixed and slots == 1:
         return Lane(node, node.cpus, gpus=1)
@@ -120,4 +120,10 @@ def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
 
 def _share(node: Node, usage: Usage) -> int:
     """The CPUs of a GPU's trial: as many as it asks for, or the node's divided by its GPUs."""
-    return usage.cpus or node.cpus // min(node.gpus, node.cpus)  # a GPU has a CPU at least
+    usable = _usable(node)
+    return usage.cpus or usable // min(node.gpus, usable)  # a GPU has a CPU at least
+
+
+def _usable(node: Node) -> int:
+    """CPUs that trials may share out: Ray may have been told of more than there are."""
+    return min(node.cpus, node.profile.cpus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from dataclasses import replace
 
 import pytest
 
@@ -422,6 +423,16 @@ def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
     assert (lane.bundle("gpu"), lane.slots, lane.cpus_used(laid.arms[0])) == (bundle, slots, used)
 
 
+@pytest.mark.parametrize(("given", "share"), [(64, 2), (8, 2), (4, 1)])
+def test_no_more_cpus_are_shared_out_than_there_are(given: int, share: int) -> None:
+    (gpu,) = (each for each in cluster({"gpu": "NVIDIA T4", "gpus": 4}) if each.device == "gpu")
+    told = classify([replace(gpu.nodes[0], cpus=given)])
+    wanted = spec(implementations="[tensorflow/portable]", hardware="[gpu]")
+    laid = make_plan(wanted, told)
+    ((lane,),) = (group.lanes for group in make_lanes(laid))
+    assert (lane.slots, lane.cpus, lane.cpus_used(laid.arms[0])) == (4, share, share)
+
+
 def test_a_node_of_several_groups_has_one_lane() -> None:
     wanted = spec(implementations="[tensorflow/portable]", hardware="[cpu, '*T4*', '*L4*']")
     laid = make_plan(wanted, cluster({"gpu": "NVIDIA T4"}, {"gpu": "NVIDIA L4"}))
@@ -432,4 +443,7 @@ def test_a_node_of_several_groups_has_one_lane() -> None:
         ["n1"],
     ]
     assert len(lanes_of(groups)) == 2
-    assert all(lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1} for lane in lanes_of(groups))
+    assert all(
+        lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
+        for lane in lanes_of(groups)
+    )
