@@ -12,7 +12,6 @@ gives the variables with which a child process (pynvml loads `libnvidia-ml.so.1`
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import functools
 import os
 import shutil
@@ -229,11 +228,6 @@ class Pretended:
         new.write_text("\n".join(lines) + "\n", encoding="utf-8")
         new.replace(path)  # whole, for a process that reads it just now
         return path
-
-
-def with_values(gpu: PretendedGpu, **values: Value) -> PretendedGpu:
-    """The same GPU, but for some values."""
-    return dataclasses.replace(gpu, **values)  # type: ignore[arg-type]
 
 
 class CannotBuild(RuntimeError):
