@@ -61,7 +61,7 @@ def connect(
     """
     os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
     if address is not None:
-        _expect_answer(address)
+        address = _answering(address)
         use_token()  # before Ray is imported: it reads its configuration then
     import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
@@ -147,14 +147,16 @@ def _start(profile: NodeProfile) -> None:
         ) from error
 
 
-def _expect_answer(address: str) -> None:
-    """Fail within seconds where nobody listens: Ray itself tries for ten minutes.
+def _answering(address: str) -> str:
+    """The address of a head that answers, its host as a number: Ray waits for ever for a name.
+
+    Fails within seconds where nobody listens, for which Ray itself tries for ten minutes.
 
     Raises:
         ClusterError: nobody does, or it is no address of a cluster's head.
     """
     if address == "auto":
-        return
+        return address
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
         raise ClusterError(
@@ -162,9 +164,11 @@ def _expect_answer(address: str) -> None:
             f"received {address!r}"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as connection:
+            number = connection.getpeername()[0]
     except OSError as error:
         raise _no_answer(address, error) from error
+    return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
 
 
 def _no_answer(where: str, error: Exception) -> ClusterError:

@@ -126,7 +126,7 @@ class Lab:
         """The same, with the address of the cluster."""
         return self.rnnsweep(*arguments, "--address", self.dashboard)
 
-    def on_the_head(self, *arguments: str) -> Done:
+    def on_the_head(self, *arguments: str, timeout_s: float = 60) -> Done:
         """A command on the head, with the code put there by hand."""
         with tempfile.TemporaryDirectory() as folder:
             shipment.pack(Path(folder))
@@ -136,7 +136,7 @@ class Lab:
             "bash", "-c", "mkdir /root/code; tar -xC /root/code -f /root/code.tar"
         ).expect()
         command = ["python", "-m", "orchestrator", *arguments]
-        return self.head.run(*command, cwd="/root/code").expect()
+        return self.head.run(*command, cwd="/root/code", timeout_s=timeout_s).expect()
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
         """The trials that have ended, from the journal on the head."""

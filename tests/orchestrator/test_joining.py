@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,11 @@ class RayError(Exception):
 def join(monkeypatch: pytest.MonkeyPatch) -> Join:
     """Join a cluster whose Ray fails at `init` or at its first task so; what it was told."""
 
-    def join(at_init: Exception | None = None, at_task: Exception | None = None) -> dict[str, Any]:
+    def join(
+        at_init: Exception | None = None,
+        at_task: Exception | None = None,
+        address: str = "auto",
+    ) -> dict[str, Any]:
         told: dict[str, Any] = {}
 
         def init(**options: Any) -> None:
@@ -45,7 +50,7 @@ def join(monkeypatch: pytest.MonkeyPatch) -> Join:
         )
         ray.exceptions.RayError = RayError
         monkeypatch.setitem(sys.modules, "ray", ray)
-        with pytest.raises(cluster.ClusterError) as refused, cluster.connect("auto"):
+        with pytest.raises(cluster.ClusterError) as refused, cluster.connect(address):
             pass
         return {**told, "error": str(refused.value)}
 
@@ -85,6 +90,13 @@ def test_our_code_goes_to_the_nodes(join: Join) -> None:
     told = join()
     assert told["files"] == ["orchestrator", "workloads"]
     assert not Path(told["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
+
+
+def test_a_heads_name_is_looked_up(join: Join) -> None:
+    """Ray, given a name, waits for ever (2.60)."""
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        port = head.getsockname()[1]
+        assert join(address=f"localhost:{port}")["address"] == f"127.0.0.1:{port}"
 
 
 def test_within_a_job_everything_has_come_already(
