@@ -1,0 +1,115 @@
+"""`ray up` with the launcher file for one's own machines, over ssh, onto hosts of namespaces.
+
+Only what is to be chosen in the file is changed, and how packages get there: no host can reach a
+registry, so the environment is a link to this one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cluster import hosts
+from tests.cluster.hosts import ROOT, Host, Switch
+from tests.cluster.lab import wait_for
+
+FILE = ROOT / "infra/machines/cluster.yaml"
+README = FILE.with_name("README.md")
+TOKEN = "0123456789abcdef0123456789abcdef"
+KEY = "/root/.ssh/rnnsweep"
+VENV = "~/rnnsweep-node/venv"
+SSHD = """
+mkdir -p /run/sshd
+ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/host
+exec /usr/sbin/sshd -D -e -f /dev/null -o HostKey=/root/.ssh/host -o PermitRootLogin=yes \\
+    -o StrictModes=no -o UsePAM=no -o PidFile=none
+"""
+NODES = """
+import json, ray
+ray.init("auto", log_to_driver=False, logging_level="error")
+print(json.dumps({
+    node["NodeManagerHostname"]: node["Resources"].get("CPU", 0)
+    for node in ray.nodes() if node["Alive"]
+}))
+"""
+
+
+def why_not() -> str | None:
+    """Why it cannot be tried here; None where it can."""
+    if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
+        return "a cluster on one machine takes minutes: make test-cluster"
+    if (reason := hosts.why_not()) is not None:
+        return reason
+    path = f"{os.environ['PATH']}:/usr/sbin"
+    lacking = [each for each in ("sshd", "rsync") if shutil.which(each, path=path) is None]
+    return (
+        f"{', '.join(lacking)} not installed (Debian: openssh-server, rsync)" if lacking else None
+    )
+
+
+@pytest.fixture
+def switch() -> Iterator[Switch]:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    switch = Switch()
+    try:
+        yield switch
+    finally:
+        switch.close()
+
+
+def launcher_file() -> dict[str, Any]:
+    """The file, with what its user chooses."""
+    config: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    config["provider"]["head_ip"] = Host.address_of("head")
+    config["provider"]["worker_ips"] = [Host.address_of("steady")]
+    config["auth"] = {"ssh_user": "root", "ssh_private_key": KEY}
+    install = [each for each in config["setup_commands"] if "venv" in each]
+    assert len(install) == 2, "it is made, and filled"
+    config["setup_commands"] = [
+        *(each for each in config["setup_commands"] if each not in install),
+        f"ln -sfn {sys.prefix} {VENV}",
+    ]
+    return config
+
+
+def test_machines_become_a_cluster(switch: Switch) -> None:
+    laptop, head, worker = (switch.plug(name) for name in ("laptop", "head", "steady"))
+    laptop.run("mkdir", "-p", "/root/.ssh").expect()
+    laptop.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", KEY).expect()
+    public = laptop.run("cat", f"{KEY}.pub").expect().out
+    for host in (head, worker):
+        host.write("/root/.ssh/authorized_keys", public)
+        host.start("bash", "-c", SSHD).until("Server listening", 30)
+    laptop.write("/root/.ray/auth_token", TOKEN)
+    laptop.write("/root/cluster.yaml", yaml.safe_dump(launcher_file()))
+
+    up = laptop.start("ray", "up", "--yes", "--no-config-cache", "/root/cluster.yaml")
+    assert up.wait(240) == 0, up.output
+
+    def nodes() -> dict[str, float]:
+        shown = head.run("python", "-c", NODES)
+        found: dict[str, float] = yaml.safe_load(shown.out.strip().splitlines()[-1] or "{}")
+        return found
+
+    cpus = float(worker.run("nproc").expect().out)
+    wait_for(lambda: "steady" in nodes(), 240, "worker")
+    assert nodes() == {"head": 0, "steady": cpus}
+    for host in (head, worker):
+        assert host.run("cat", "/root/.ray/auth_token").out == TOKEN
+        assert host.run("stat", "-c", "%a", "/root/.ray/auth_token").out.strip() == "600"
+    stranger = head.run("python", "-c", NODES, environ={"RAY_AUTH_TOKEN": "f" * 32})
+    assert stranger.code != 0
+
+    stop = re.findall(r"^ +ray exec \S+ '(.*)'$", README.read_text(), re.MULTILINE)
+    laptop.run("ray", "exec", "/root/cluster.yaml", *stop, timeout_s=120).expect()
+    assert head.run("pgrep", "gcs_server").code == 1
+    wait_for(lambda: worker.run("pgrep", "raylet").code == 1, 240, "end of the worker")
+    laptop.run("ray", "down", "--yes", "/root/cluster.yaml", timeout_s=120).expect()
