@@ -124,9 +124,12 @@ class Upkeep:
             return
         if self._idle_since is None:
             self._idle_since = self.clock()
-        if self.clock() - self._idle_since >= self.wait_s:
-            waiting = ", ".join(f"{count} on {name}" for name, count in sorted(stranded.items()))
-            raise Stopped(
-                f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
-                f" (limits.node_wait_s); trials that wait: {waiting}"
-            )
+        if self.clock() - self._idle_since < self.wait_s:
+            return
+        if not self.presence.nodes:
+            raise Stopped("the Ray cluster has lost every node that trials could run on")
+        waiting = ", ".join(f"{count} on {name}" for name, count in sorted(stranded.items()))
+        raise Stopped(
+            f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
+            f" (limits.node_wait_s); trials that wait: {waiting}"
+        )
