@@ -145,6 +145,8 @@ def server() -> Iterator[Server]:
     if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
         pytest.skip("a server of its own takes half a minute: make test-cluster")
     if postgresql() is None:
+        if os.environ.get("RNNSWEEP_TEST_ALL") == "1":
+            pytest.fail("PostgreSQL is not installed (Debian: postgresql)")
         pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
