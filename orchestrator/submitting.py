@@ -14,7 +14,6 @@ import signal
 import sys
 import tempfile
 import time
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -25,7 +24,7 @@ import click
 from orchestrator.exits import COMPLETE, REFUSED, STOPPED, WITH_FAILURES, show
 from orchestrator.progress import duration
 from orchestrator.refusal import Refusal
-from orchestrator.tracking.place import is_database, shown, sqlite_path
+from orchestrator.remote_store import store_for, where
 
 if TYPE_CHECKING:
     from orchestrator.spec import SweepSpec
@@ -34,14 +33,6 @@ if TYPE_CHECKING:
 HOME = "~/rnnsweep-data"
 """Where a submitted sweep lies on the head: Ray's own folders go with the cluster."""
 
-_STORE = ("MLFLOW_TRACKING_URI",)
-_CREDENTIALS = (
-    "MLFLOW_TRACKING_USERNAME",
-    "MLFLOW_TRACKING_PASSWORD",
-    "MLFLOW_TRACKING_TOKEN",
-    "MLFLOW_TRACKING_INSECURE_TLS",
-)
-_LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _LARGE = 500
 """Trials beyond which a person at a terminal is asked, as before `run`."""
 
@@ -82,10 +73,9 @@ def submit(spec: Path, overrides: tuple[str, ...], address: str, options: Option
         with tempfile.TemporaryDirectory(prefix="rnnsweep-submit-") as scratch:
             order = _order(loaded, digest, (spec, overrides), Path(scratch), options, again)
             submitted = cluster.submit(_with(order, environ))
-        store = environ.get("MLFLOW_TRACKING_URI")
         show(
             f"{submitted.id} is on its way to {cluster.address}; it keeps the sweep in {home} of "
-            f"the head. {_where(store, home)}\n",
+            f"the head. {where(environ, home)}\n",
             err=True,
         )
     if options.detach:
@@ -132,49 +122,6 @@ def status(address: str, sweep: str | None) -> str:
     if not latest:
         return f"no sweeps at {cluster.address}\n"
     return "".join(_describe(cluster, each) for each in latest)
-
-
-def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the sweep has to know of the tracking store, of all that is set here.
-
-    Raises:
-        Refusal: the store that is set here cannot be reached from the cluster.
-    """
-    kept = {name: environ[name] for name in (*_STORE, *_CREDENTIALS) if environ.get(name)}
-    uri = kept.get("MLFLOW_TRACKING_URI", "").strip()
-    if not uri:
-        return {}
-    parts = urllib.parse.urlsplit(uri)
-    instead = (
-        "Expected a server that the head can reach (http://…), or nothing: then the head's own "
-        "MLFLOW_TRACKING_URI counts, or a SQLite store in the sweep's home on the head"
-    )
-    if sqlite_path(uri) is not None or parts.scheme in ("", "file"):
-        raise Refusal(f"MLFLOW_TRACKING_URI: {uri} is a file of this machine. {instead}")
-    over_network = parts.scheme in ("http", "https") or is_database(uri)
-    if over_network and _is_local(parts.hostname) and not _is_local(_host(address)):
-        raise Refusal(
-            f"MLFLOW_TRACKING_URI: {shown(uri)} means this machine here and the head there. "
-            f"{instead}"
-        )
-    return kept
-
-
-def _host(address: str) -> str | None:
-    return urllib.parse.urlsplit(address).hostname
-
-
-def _is_local(host: str | None) -> bool:
-    return host is None or host in _LOCAL
-
-
-def _where(store: str | None, home: str) -> str:
-    if store:
-        return f"Trials go to {shown(store)}"
-    return (
-        "MLFLOW_TRACKING_URI is not set here: trials go to the head's own, and if it has none, to "
-        f"{home}/mlflow.db there"
-    )
 
 
 def _expect_home(home: str) -> str:

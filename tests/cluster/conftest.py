@@ -27,7 +27,7 @@ def why_not() -> str | None:
     return None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """The cluster. Where it is asked for (`RNNSWEEP_TEST_ALL=1`), its absence is a failure."""
     if (reason := why_not()) is not None:

@@ -267,6 +267,7 @@ class Host:
         own["RAY_worker_niceness"] = (
             "0"  # by default workers give way to all others of this machine
         )
+        own["OMP_WAIT_POLICY"] = "PASSIVE"  # as in all tests: hosts share this machine's CPUs
         return {**kept, **own, **changes}
 
 

@@ -60,8 +60,9 @@ class Lab:
         with ThreadPoolExecutor() as pool:
             serving = pool.submit(self._serve_runs)
             self._start_head()
-            self.join(steady)
+            joining = pool.submit(self.join, steady)
             self.join(gpu, gpus=1)
+            joining.result()
             serving.result()
         return self
 

@@ -13,8 +13,8 @@ import pytest
 from orchestrator import submission
 from orchestrator.cli import main
 from orchestrator.refusal import Refusal
+from orchestrator.remote_store import store_for
 from orchestrator.spec import load, parse
-from orchestrator.submitting import store_for
 from tests.orchestrator.job_server import TOKEN, JobServer, serving
 
 SPEC = """
