@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import signal
@@ -10,11 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.integration.sweeping import Home, wait_for
 from tests.integration.test_stopping import wait_until_it_waits
@@ -23,12 +23,15 @@ NAME = "headless"
 RAY = Path(sys.executable).with_name("ray")
 
 
-def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(home: Home) -> None:
+def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = home.spec(NAME, arms={"implementations": ["python/a", "python/waits"]})
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
     with (
-        cluster(token) as (address, head),
-        home.running("run", spec, "--address", address, **token) as command,
+        cluster() as (address, head),
+        home.running("run", spec, "--address", address) as command,
     ):
         wait_until_it_waits(home, command)
         kill_whole(head, "gcs_server")
@@ -37,15 +40,15 @@ def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(home: Home) 
     assert f"To go on: rnnsweep run {spec} --address {address}" in done.err
     ended = home.finished(NAME)
     home.gate.touch()
-    with cluster(token) as (address, _):
-        done = home.run("run", spec, "--address", address, **token).expect(0)
+    with cluster() as (address, _):
+        done = home.run("run", spec, "--address", address).expect(0)
     assert "4 complete of 4 expected" in done.out
     home.expect_exactly_once(NAME, 4)
     assert home.finished(NAME)[: len(ended)] == ended
 
 
 @contextmanager
-def cluster(token: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+def cluster() -> Iterator[tuple[str, int]]:
     """A cluster of one node, of its own and apart from any other; its address and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -59,7 +62,6 @@ def cluster(token: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     log = (folder / f"ray-{port}.log").open("w")
     process = subprocess.Popen(
         [RAY, "start", *options],
-        env={**os.environ, **token},
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,
