@@ -29,7 +29,7 @@ def one(name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]) 
             f"{name} is a workload of your own: expected a built-in one "
             f"({', '.join(each.name for each in registry.workloads())}), whose rules are known here"
         )
-    document = places.read("{}", source="--set", overrides=overrides)
+    document = places.read("{}", source="--set", overrides=overrides, example="cell=gru")
     if problems := document.problems(()):
         raise SpecError("--set", problems)
     try:

@@ -113,7 +113,7 @@ def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device
         Refusal: a name is no implementation.
         SpecError: an override is not `KEY=VALUE`.
     """
-    document = places.read("{}", source="--set", overrides=overrides)
+    document = places.read("{}", source="--set", overrides=overrides, example="cell=gru")
     if problems := document.problems(()):
         raise SpecError("--set", problems)
     try:

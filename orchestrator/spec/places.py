@@ -83,8 +83,10 @@ class Document:
         ]
 
 
-def read(text: str, *, source: str, overrides: Sequence[str] = ()) -> Document:
-    """Read one YAML document and set the overrides (`dotted.key=YAML`) in it.
+def read(
+    text: str, *, source: str, overrides: Sequence[str] = (), example: str = "settings.epochs=2"
+) -> Document:
+    """Read one YAML document and set the overrides (`dotted.key=YAML`, as the example) in it.
 
     Raises:
         SpecError: the text is not one YAML mapping. What can be read past (a key written twice,
@@ -100,18 +102,18 @@ def read(text: str, *, source: str, overrides: Sequence[str] = ()) -> Document:
         expected = "a mapping (name: …, workload: …)"
         raise SpecError(source, [Problem(f"{source}:1", "", expected, received)])
     for override in overrides:
-        _set(override, data, reader)
+        _set(override, data, reader, example)
     return Document(source, data, reader.places, tuple(reader.findings))
 
 
-def _set(override: str, data: dict[str, Any], reader: _Reader) -> None:
+def _set(override: str, data: dict[str, Any], reader: _Reader, example: str) -> None:
     """Set one `KEY=VALUE` in `data`, with its places; what is wrong becomes a finding."""
     typed = override if override.isprintable() else ascii(override)
     place = Place(f"--set {cut(typed)}")
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
-        expected = "KEY=VALUE, such as settings.epochs=2"
+        expected = f"KEY=VALUE, such as {example}"
         reader.findings.append(Finding((), expected, shown(override), place=place))
         return
     inner = _Reader(lambda _: place, source=reader.source)

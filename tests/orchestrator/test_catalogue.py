@@ -97,7 +97,7 @@ def test_what_cannot_be_asked_is_refused(
 ) -> None:
     with pytest.raises(Refusal, match=message):
         catalogue.one(name, overrides, ())
-    with pytest.raises(SpecError, match="KEY=VALUE"):
+    with pytest.raises(SpecError, match="KEY=VALUE, such as cell=gru"):
         catalogue.one("image_rows", ["cell"], ())
 
 

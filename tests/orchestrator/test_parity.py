@@ -108,7 +108,7 @@ def test_what_cannot_be_asked_is_refused(
 
 
 def test_an_override_that_is_none_is_refused() -> None:
-    with pytest.raises(SpecError, match="expected KEY=VALUE"):
+    with pytest.raises(SpecError, match="expected KEY=VALUE, such as cell=gru"):
         ask([], ["units"], ("cpu",))
 
 
