@@ -252,24 +252,36 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
 def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
     """Probe every node that has a CPU to give, by a task pinned to it.
 
-    A head node is often started without any (`--num-cpus=0`), to be left alone by trials.
+    A head node is often started without any (`--num-cpus=0`), to be left alone by trials. One that
+    leaves while it is asked takes no part.
 
     Raises:
         ClusterError: no node has one.
     """
     import ray  # noqa: PLC0415
 
-    alive = [node for node in ray.nodes() if node["Alive"]]
-    willing = [node for node in alive if given_cpus(node)]
-    if not willing and not may_be_empty:
+    willing = [node for node in ray.nodes() if node["Alive"] and given_cpus(node)]
+    probes = [(node, begin_probe(node)) for node in willing]
+    found = []
+    for node, probe in probes:
+        try:
+            found.append(as_node(node, ray.get(probe)))
+        except ray.exceptions.RayError:
+            if _is_alive(node["NodeID"]):
+                raise
+    if not found and not may_be_empty:
+        alive = sum(node["Alive"] for node in ray.nodes())
         raise ClusterError(
-            f"no node of the Ray cluster has a CPU for trials ({len(alive)} alive): start a node"
+            f"no node of the Ray cluster has a CPU for trials ({alive} alive): start a node"
             " with ray start --address HEAD:6379, without --num-cpus=0"
         )
-    probes = [begin_probe(node) for node in willing]
-    return tuple(
-        as_node(node, profile) for node, profile in zip(willing, ray.get(probes), strict=True)
-    )
+    return tuple(found)
+
+
+def _is_alive(node_id: str) -> bool:
+    import ray  # noqa: PLC0415
+
+    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
 @contextlib.contextmanager

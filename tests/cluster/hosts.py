@@ -8,6 +8,7 @@ with the last process go the networks and the folders.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _TOOLS = ("ip", "nsenter", "setpriv", "taskset", "unshare")
 _NETWORK = "10.77.0"
 _CODE = ("orchestrator", "workloads", "tests")
+_CABLES = itertools.count()
 _START_S = 20.0
 
 # The folders that a host has for itself. What Python needs and lies below one of them (as in
@@ -144,9 +146,7 @@ class Switch:
 
     def plug(self, name: str, *, with_code: bool = False, cpus: Iterable[int] = ()) -> Host:
         """A new host. Without the code, it has what Python packages there are, and not ours."""
-        taken = {host.number for host in self.hosts.values()}
-        number = next(each for each in range(1, 250) if each not in taken)
-        self.hosts[name] = Host(self, name, number, with_code=with_code, cpus=tuple(cpus))
+        self.hosts[name] = Host(self, name, with_code=with_code, cpus=tuple(cpus))
         return self.hosts[name]
 
     def close(self) -> None:
@@ -163,9 +163,9 @@ class Host:
     NAMES = ("head", "steady", "gpu", "mlflow", "laptop", "late")
 
     def __init__(
-        self, switch: Switch, name: str, number: int, *, with_code: bool, cpus: tuple[int, ...]
+        self, switch: Switch, name: str, *, with_code: bool, cpus: tuple[int, ...]
     ) -> None:
-        self.name, self.number, self._switch, self._cpus = name, number, switch, cpus
+        self.name, self._switch, self._cpus = name, switch, cpus
         self.address = self.address_of(name)
         script = _INIT.format(
             name=name,
@@ -180,7 +180,7 @@ class Host:
         said = self._holder.stdout.readline()
         assert said == b"ready\n", f"host {name} could not be made: {said!r}"
         self.pid = _child(self._holder.pid)
-        self._cable = f"cable{number}"
+        self._cable = f"cable{next(_CABLES)}"  # a removed host's stays for a moment
         switch.ip(
             *("link", "add", self._cable, "type", "veth"),
             *("peer", "name", "eth0", "netns", str(self.pid)),
