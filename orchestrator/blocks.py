@@ -82,7 +82,6 @@ class Blocks:
         self._plan = plan
         self._objectives = objectives
         self._source = source
-        self._open_limit = open_limit
         self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
@@ -94,15 +93,16 @@ class Blocks:
         self._untold: set[int] = set()
         self._used_up = False
         self._unseen = 0
-        self.move(groups)
+        self.move(groups, open_limit)
 
-    def move(self, groups: Sequence[LaneGroup]) -> None:
-        """Go on with other lanes: nodes have left, or joined.
+    def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
+        """Go on with other lanes: nodes have left, or joined; `open_limit` is the one for these.
 
         What is out on a lane that is gone stays out until it is finished or given back; what
         waited there goes to the other lanes of its hardware, or waits until there is one.
         """
         before = {queue.lane.node.id: queue for queue in self._queues}
+        self._open_limit = open_limit
         self._groups = tuple(groups)
         self._queues = []
         for lane in lanes_of(groups):
@@ -156,12 +156,13 @@ class Blocks:
     def give_back(self, issue: Issue, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
-        It is the next one on its lane; where that is gone, the next one of its hardware.
+        It is the next one on its lane; where that is gone, or its node now stands for other
+        hardware, the next one of its hardware.
         """
         if not charged:
             self._attempts[issue.trial.key] -= 1
         queue = self._take_back(issue)
-        if queue is not None:
+        if queue is not None and self._group_of(issue.trial) in queue.groups:
             queue.waiting.appendleft(issue.trial)
         else:
             units = self._units.setdefault(issue.trial.block, {})
@@ -189,12 +190,19 @@ class Blocks:
 
     @property
     def stranded(self) -> dict[str, int]:
-        """How many trials of begun blocks wait for hardware that has no lane, by its name."""
+        """How many trials of begun blocks wait for hardware that has no lane, by its name.
+
+        Where there is no lane at all, blocks that have not begun wait, too.
+        """
         waiting: Counter[str] = Counter()
         for units in self._units.values():
             for group, trials in units.items():
                 if not group.lanes:
                     waiting.update(trial.arm.hardware for trial in trials)
+        if not self._queues and self._next_index() is not None:
+            for arm in self._plan.arms:
+                unseen = self._plan.blocks - len(self._blocks)
+                waiting[arm.hardware] += unseen * self._plan.repeats
         return dict(waiting)
 
     def _take_back(self, issue: Issue) -> LaneQueue | None:

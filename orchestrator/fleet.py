@@ -7,14 +7,14 @@ have needs another start, because its arms belong to every block.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.hardware import Node, classify
 from orchestrator.placement import LaneGroup, make_lanes
-from orchestrator.plan import Plan, make_plan
+from orchestrator.plan import Plan, PlannedArm, make_plan
 from orchestrator.spec import SweepSpec
-from orchestrator.trial import Outcome
+from orchestrator.trial import Arm, Outcome
 
 _STRIKES = 3
 """So many trials in a row that fail on a node leave it out, where another node has its hardware."""
@@ -45,8 +45,7 @@ class Fleet:
     @property
     def lanes(self) -> tuple[LaneGroup, ...]:
         """The lanes of the nodes that are in use now."""
-        nodes = [node for node in self.nodes if node.id not in self._left_out]
-        there = {each.arm: each for each in make_plan(self.spec, classify(nodes)).possible}
+        there = self._arms_on(node for node in self.nodes if node.id not in self._left_out)
         absent = {
             each.arm: replace(each, hardware=replace(each.hardware, nodes=()))
             for each in self.plan.possible
@@ -61,9 +60,9 @@ class Fleet:
             if node.id not in now:
                 self.warn(f"node {node.profile.hostname} has left; its trials go on elsewhere")
         joined = [node for node in nodes if node.id not in before]
-        self.nodes = tuple(nodes)
+        self.nodes = tuple(node for node in nodes if node.id in before)
         for node in joined:
-            self.warn(f"node {node.profile.hostname} has joined{self._why_idle(node)}")
+            self._take_in(node)
         self._news = self._news or before != now
 
     def ended(self, node: Node, outcome: Outcome | None) -> None:
@@ -92,6 +91,20 @@ class Fleet:
             return None
         self._news = False
         return self.lanes
+
+    def _take_in(self, node: Node) -> None:
+        """Use a node that has joined, unless an arm could then not go on where it runs now."""
+        used = [each for each in self.nodes if each.id not in self._left_out]
+        self.nodes = (*self.nodes, node)
+        if self._arms_on(used).keys() - self._arms_on([*used, node]).keys():
+            self._left_out.add(node.id)
+            why = " and is not used: it has fewer CPUs than a trial takes (arms.hardware)"
+        else:
+            why = self._why_idle(node)
+        self.warn(f"node {node.profile.hostname} has joined{why}")
+
+    def _arms_on(self, nodes: Iterable[Node]) -> dict[Arm, PlannedArm]:
+        return {each.arm: each for each in make_plan(self.spec, classify(nodes)).possible}
 
     def _why_idle(self, node: Node) -> str:
         """Where nothing runs on a node that has joined."""

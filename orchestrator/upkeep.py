@@ -15,12 +15,16 @@ from typing import Protocol
 from orchestrator.blocks import Issue
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node
+from orchestrator.open_blocks import open_limit
 from orchestrator.session import Session
 from orchestrator.stopping import Stopped
 from orchestrator.trial import Outcome
 
 _SILENCE_S = 25.0
 """So long the cluster's head may be silent. Ray itself ends the process some time later."""
+
+_PAUSE_S = 5.0
+"""Looks further apart than this show that this process itself stood still (Ctrl-Z, a snapshot)."""
 
 _DOUBT_S = 60.0
 """A node that neither answers nor is known to be gone is taken as there."""
@@ -64,6 +68,8 @@ class Upkeep:
     clock: Callable[[], float] = time.monotonic
     _doubts: list[tuple[Issue, float]] = field(default_factory=list)
     _idle_since: float | None = None
+    _looked: float | None = None
+    _awake_since: float = 0.0
 
     def doubt(self, issue: Issue) -> None:
         """A trial's worker was lost."""
@@ -88,16 +94,21 @@ class Upkeep:
         self._settle_doubts()
         lanes = self.fleet.news()
         if lanes is not None:
-            self.session.blocks.move(lanes)
+            limit = open_limit(self.session.spec, self.fleet.plan, lanes)
+            self.session.blocks.move(lanes, limit)
         self._expect_progress()
 
     def expect_head(self) -> None:
-        """Notice the loss of the cluster's head.
+        """Notice the loss of the cluster's head; to be called all the time.
 
         Raises:
             Stopped: it is silent.
         """
-        if self.presence.silent_s > _SILENCE_S:
+        now = self.clock()
+        if self._looked is None or now - self._looked > _PAUSE_S:
+            self._awake_since = now
+        self._looked = now
+        if min(self.presence.silent_s, now - self._awake_since) > _SILENCE_S:
             raise Stopped(
                 f"the head of the Ray cluster has not answered for {_SILENCE_S:.0f} seconds"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from orchestrator.blocks import Blocks, Issue
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
 from orchestrator.journal import Journal, SweepOpened
+from orchestrator.open_blocks import open_limit
 from orchestrator.placement import make_lanes
 from orchestrator.plan import make_plan
 from orchestrator.progress import PlainLines
@@ -57,12 +58,13 @@ class Held:
 
     journal: Journal
     nodes: tuple[Node, ...] = (A, B, OTHER)
+    spec: str = SPEC
     recorded: list[FinishedTrial] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
-        spec = parse(SPEC, source="spec")
+        spec = parse(self.spec, source="spec")
         laid = make_plan(spec, classify(self.nodes))
         blocks = Blocks(
             identity(),
@@ -70,7 +72,7 @@ class Held:
             make_lanes(laid),
             objectives={},
             source=Told(),
-            open_limit=None,
+            open_limit=open_limit(spec, laid, make_lanes(laid)),
         )
         watcher = PlainLines(Console(quiet=True), laid)
         self.session = Session(spec, blocks, self.journal, self.recorded.append, watcher, "d")
@@ -183,6 +185,36 @@ def test_a_node_that_joins_is_used_and_one_of_another_class_is_told(held: Held) 
     assert "no arm of this start runs on CPU E, 2 CPUs" in told[1]
 
 
+def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
+    learning = SPEC.replace("random", "tpe, objectives: {accuracy: {direction: maximize}}")
+    with Journal.open(tmp_path) as journal:
+        journal.append(SweepOpened(identity(), {}))
+        held = Held(journal, (A,), learning)
+        held.issues()
+        held.present.nodes = (A, B, node("d"))
+        held.upkeep.settle()
+        assert {issue.lane.node.id for issue in held.issues()} == {"b", "d"}
+
+
+def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
+    wide = SPEC.replace("[cpu]", "[{class: cpu, threads: 2}]")
+    with Journal.open(tmp_path) as journal:
+        journal.append(SweepOpened(identity(), {}))
+        held = Held(journal, (A,), wide)
+        held.present.nodes = (A, replace(node("small"), cpus=1), B)
+        held.upkeep.settle()
+        assert {issue.lane.node.id for issue in held.issues()} == {"a", "b"}
+        assert any("small has joined and is not used: it has fewer CPUs" in t for t in held.said)
+
+
+def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_told(held: Held) -> None:
+    held.present.nodes = ()
+    held.upkeep.settle()
+    held.now_s = 101.0
+    with pytest.raises(Stopped, match="lost every node"):
+        held.upkeep.settle()
+
+
 def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
     failed = 0
     while held.upkeep.is_in_use("a"):
@@ -229,8 +261,18 @@ def test_hardware_that_is_gone_is_waited_for_and_then_told(held: Held) -> None:
 
 
 def test_a_silent_head_stops_the_sweep(held: Held) -> None:
-    held.present.silent_s = 24.0
-    held.upkeep.expect_head()
-    held.present.silent_s = 26.0
+    for held.now_s in range(25):
+        held.present.silent_s = held.now_s
+        held.upkeep.expect_head()
+    held.now_s = held.present.silent_s = 26.0
     with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
         held.upkeep.expect_head()
+
+
+def test_a_process_that_stood_still_blames_nobody(held: Held) -> None:
+    held.upkeep.expect_head()
+    held.now_s = held.present.silent_s = 600.0
+    held.upkeep.expect_head()
+    held.now_s += 1.0
+    held.present.silent_s = 0.5
+    held.upkeep.expect_head()
