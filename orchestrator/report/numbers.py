@@ -9,6 +9,7 @@ from orchestrator.report.statistics import Estimate, Spread
 
 ABSENT = "–"
 _LONE_FIGURES = 4  # significant figures of a number that has no spread
+_HOPELESS = 10_000  # between the ends of a ratio's interval: decimals would only look exact
 
 
 def quartiles(found: Spread | None) -> str:
@@ -25,10 +26,15 @@ def quartiles(found: Spread | None) -> str:
 
 
 def ratio(estimate: Estimate | None) -> str:
-    """`1.31 × (1.22–1.40)`, with digits enough to show that the interval excludes 1, if it does."""
+    """`1.31 × (1.22–1.40)`, with digits enough to show that the interval excludes 1, if it does.
+
+    An interval that is wide enough to say nothing has two figures: `0.2 × (2.6e-07–1.5e+05)`.
+    """
     if estimate is None:
         return ABSENT
     value, low, high = estimate.value, estimate.low, estimate.high
+    if low < 0.1 and high > max(10, _HOPELESS * low):
+        return f"{_rough(value)} × ({_rough(low)}–{_rough(high)})"
     digits = max(_decimals(value, high - low), _decimals(low, low), 2)
     while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
         digits += 1
@@ -68,6 +74,10 @@ def _decimals(value: float, width: float) -> int:
     if not math.isfinite(width) or width <= 1e-9 * abs(value):  # none but arithmetic's own
         return max(0, _LONE_FIGURES - 1 - _magnitude(value))
     return min(1 - _magnitude(width), max(0, 6 - _magnitude(value)))
+
+
+def _rough(value: float) -> str:
+    return f"{value:.2g}" if math.isfinite(value) else "∞"
 
 
 def _magnitude(value: float) -> int:

@@ -38,7 +38,8 @@ def test_quartiles(found: Spread | None, expected: str) -> None:
         (Estimate(8, 1.25, 1.25, 1.25), "1.250 × (1.250–1.250)"),
         (Estimate(8, 1.0, 1.0, 1.0), "1.000 × (1.000–1.000)"),
         (Estimate(2, 1.3, 0.021, 80.0), "1.300 × (0.021–80.000)"),
-        (Estimate(2, 1.0, 0.0, math.inf), "1.000 × (0.000–∞)"),
+        (Estimate(2, 0.19802704, 2.6e-7, 149453.38), "0.2 × (2.6e-07–1.5e+05)"),
+        (Estimate(2, 1.0, 0.0, math.inf), "1 × (0–∞)"),
     ],
 )
 def test_ratio(estimate: Estimate | None, expected: str) -> None:
