@@ -7,7 +7,7 @@ have needs another start, because its arms belong to every block.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from orchestrator.hardware import Node, classify
@@ -40,6 +40,7 @@ class Fleet:
     warn: Callable[[str], None]
     _left_out: set[str] = field(default_factory=set)
     _strikes: Counter[str] = field(default_factory=Counter)
+    _passed_over: set[str] = field(default_factory=set)
     _news: bool = False
 
     @property
@@ -64,6 +65,15 @@ class Fleet:
         for node in joined:
             self._take_in(node)
         self._news = self._news or before != now
+
+    def pass_over(self, unusable: Mapping[str, str]) -> None:
+        """Say, once of each, which nodes have joined and could not be probed, and why."""
+        for id_ in unusable.keys() - self._passed_over:
+            self._passed_over.add(id_)
+            self.warn(
+                f"a node has joined and is not used, as it cannot run rnnsweep: {unusable[id_]}."
+                " Every node needs its dependencies, in the Python that Ray runs in"
+            )
 
     def ended(self, node: Node, outcome: Outcome | None) -> None:
         """Note how a trial ended on a node; None where its worker was lost there."""

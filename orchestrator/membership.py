@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from orchestrator.cluster import as_node, begin_probe, given_cpus, pinned
 from orchestrator.hardware import Node
 
 _EVERY_S = 1.0
+
+_PROBES = 3
+"""A node that joins and cannot be probed so many times is not used."""
 
 
 class Membership:
@@ -28,6 +32,8 @@ class Membership:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._nodes = {node.id: node for node in nodes}
         self._probes: dict[str, tuple[Mapping[str, Any], Any]] = {}
+        self._failed: Counter[str] = Counter()
+        self._unusable: dict[str, str] = {}
         self._pings: dict[str, Any] = {}
         self._wanted: set[str] = set()
         self._answered: dict[str, float] = {}
@@ -50,6 +56,12 @@ class Membership:
         """The nodes that are there, as far as is known."""
         with self._lock:
             return tuple(self._nodes.values())
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """Nodes that have joined and could not be probed, by id: `HOST: why`."""
+        with self._lock:
+            return dict(self._unusable)
 
     @property
     def silent_s(self) -> float:
@@ -86,12 +98,19 @@ class Membership:
     def _probe(self, alive: Mapping[str, Any]) -> None:
         """Ask new nodes what they are made of; take in those that have answered."""
         for id_, ray_node in alive.items():
-            if id_ not in self._nodes and id_ not in self._probes and given_cpus(ray_node):
+            known = id_ in self._nodes or id_ in self._probes or id_ in self._unusable
+            if not known and given_cpus(ray_node):
                 self._probes[id_] = ray_node, begin_probe(ray_node)
         for id_, (ray_node, probe) in list(self._probes.items()):
             profile = _result(probe)
-            if id_ not in alive or isinstance(profile, Exception):
-                del self._probes[id_]  # gone, or asked once more
+            if id_ not in alive:
+                del self._probes[id_]
+            elif isinstance(profile, Exception):
+                del self._probes[id_]  # asked once more, or given up
+                self._failed[id_] += 1
+                if self._failed[id_] >= _PROBES:
+                    with self._lock:
+                        self._unusable[id_] = f"{ray_node['NodeManagerHostname']}: {_why(profile)}"
             elif profile is not None:
                 del self._probes[id_]
                 with self._lock:
@@ -109,6 +128,12 @@ class Membership:
                 del self._pings[id_]
                 with self._lock:
                     self._answered[id_] = time.monotonic()
+
+
+def _why(error: Exception) -> str:
+    """What an error of a task ends with: the rest is the way to it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
 
 
 def _here() -> bool:

@@ -8,7 +8,7 @@ preempted, which does not).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -36,6 +36,10 @@ class Presence(Protocol):
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that are there."""
+
+    @property
+    def unusable(self) -> Mapping[str, str]:
+        """Those that have joined and could not be probed, by id: `HOST: why`."""
 
     @property
     def silent_s(self) -> float:
@@ -91,6 +95,7 @@ class Upkeep:
             Stopped: what is left waits in vain for its hardware.
         """
         self.fleet.take(self.presence.nodes)
+        self.fleet.pass_over(self.presence.unusable)
         self._settle_doubts()
         lanes = self.fleet.news()
         if lanes is not None:

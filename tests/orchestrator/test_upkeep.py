@@ -41,6 +41,7 @@ class Present:
     """Who is there, as a test says."""
 
     nodes: tuple[Node, ...]
+    unusable: dict[str, str] = field(default_factory=dict)
     silent_s: float = 0.0
     answered: set[str] = field(default_factory=set)
     answers: bool = False
@@ -183,6 +184,14 @@ def test_a_node_that_joins_is_used_and_one_of_another_class_is_told(held: Held) 
     told = [text for text in held.said if "joined" in text]
     assert told[0] == "node d has joined"
     assert "no arm of this start runs on CPU E, 2 CPUs" in told[1]
+
+
+def test_a_node_that_cannot_be_probed_is_told_once(held: Held) -> None:
+    held.present.unusable["bare"] = "bare-host: No module named 'psutil'"
+    held.upkeep.settle()
+    held.upkeep.settle()
+    (told,) = held.said
+    assert "is not used, as it cannot run rnnsweep: bare-host: No module named 'psutil'" in told
 
 
 def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
