@@ -84,7 +84,7 @@ def main() -> None:
                 ]
                 tell("random", rows, _table("Random search, all blocks open", rows))
             if "tpe" in parts:
-                short = dataclasses.replace(base, fast_s=base.fast_s / 3, slow_s=base.slow_s / 3)
+                short = dataclasses.replace(base, fast_s=base.fast_s / 4, slow_s=base.slow_s / 4)
                 rows = [_told(ours(_question(short, name), address)) for name in _REAL]
                 title = f"TPE, one sweep each, with trials of {short.fast_s:.2g} s on average"
                 tell("tpe", rows, _table(title, rows))

@@ -128,6 +128,7 @@ def plain_tune(question: Question, address: str) -> Result:
     }
     space["hardware"] = distributions.CategoricalDistribution(["fast", "slow"])
     seconds = {"fast": question.fast_s, "slow": question.slow_s}
+    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # which a sweep of ours has set
     ray.init(address=address, log_to_driver=False, logging_level="warning")
     try:
         nodes = _by_speed()
