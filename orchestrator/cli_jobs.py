@@ -46,7 +46,8 @@ def submit(spec: Path, overrides: tuple[str, ...], address: str, **choices: Any)
 
     It runs on the cluster's head and needs nothing from here: Ctrl-C, or the end of this machine,
     leaves it running. Its code travels, with your own workload's; MLFLOW_TRACKING_URI and MLflow's
-    credentials go with it where they are set. The exit code is the sweep's own.
+    credentials go with it where they are set, and into Ray's logs there: to keep them out, put them
+    into ~/.mlflow/credentials on the head. The exit code is the sweep's own.
     """
     from orchestrator import submitting
 

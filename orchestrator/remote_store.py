@@ -15,6 +15,11 @@ _CREDENTIALS = (
     "MLFLOW_TRACKING_TOKEN",
     "MLFLOW_TRACKING_INSECURE_TLS",
 )
+_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+_LOGGED = (
+    "MLflow's password goes along, and Ray writes it into its logs on the cluster; in "
+    "~/.mlflow/credentials of the head's user, and unset here, it would stay out of them"
+)
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
@@ -53,9 +58,11 @@ def _is_local(host: str | None) -> bool:
 
 
 def where(environ: Mapping[str, str], home: str) -> str:
-    """A sentence about where a submitted sweep's trials go."""
+    """A sentence about where a submitted sweep's trials go, and one about a secret on its way."""
     if store := environ.get("MLFLOW_TRACKING_URI"):
-        return f"Trials go to {shown(store)}"
+        told = f"Trials go to {shown(store)}"
+        secret = any(environ.get(name) for name in _SECRETS) or shown(store) != store
+        return f"{told}. {_LOGGED}" if secret else told
     return (
         "MLFLOW_TRACKING_URI is not set here: trials go to the head's own, and if it has none, to "
         f"{home}/mlflow.db there"

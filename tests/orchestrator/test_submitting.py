@@ -106,9 +106,21 @@ def test_credentials_travel_and_are_not_told(
     code, out, err = run("submit", "mine.yaml")
     assert code == 0
     assert "hush" not in out + err
+    assert "Ray writes it into its logs" in err, "its user decides whether it may be there"
     job = server.jobs["rnnsweep-mine-1"]
     assert job["runtime_env"]["env_vars"]["MLFLOW_TRACKING_PASSWORD"] == "hush"
     assert "hush" not in job["entrypoint"]
+
+
+def test_no_secret_is_warned_of_where_none_travels(
+    server: JobServer, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
+    server.next = [{"status": "SUCCEEDED"}]
+    code, _, err = run("submit", "mine.yaml")
+    assert code == 0
+    assert "Trials go to http://mlflow.example:5000" in err
+    assert "password" not in err
 
 
 def test_a_wrong_spec_is_sent_nowhere(server: JobServer, run: Run, tmp_path: Path) -> None:
