@@ -158,10 +158,11 @@ def _answering(address: str) -> str:
     if address == "auto":
         return address
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
+    if not host or "/" in host or not port.isdigit() or int(port) > 65_535:
+        hint = "; with a dashboard's address use rnnsweep submit" if "://" in address else ""
         raise ClusterError(
             "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
-            f"received {address!r}"
+            f"received {address!r}{hint}"
         )
     try:
         with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as connection:

@@ -99,6 +99,21 @@ def test_a_heads_name_is_looked_up(join: Join) -> None:
         assert join(address=f"localhost:{port}")["address"] == f"127.0.0.1:{port}"
 
 
+@pytest.mark.parametrize(
+    ("address", "hint"),
+    [
+        ("http://10.0.0.5:8265", "; with a dashboard's address use rnnsweep submit"),
+        ("10.0.0.5", ""),
+        (":6379", ""),
+        ("10.0.0.5:70000", ""),
+    ],
+)
+def test_an_address_that_is_no_heads_is_told(join: Join, address: str, hint: str) -> None:
+    with pytest.raises(cluster.ClusterError, match="expected HOST:PORT of a Ray head") as told:
+        join(address=address)
+    assert str(told.value).endswith(f"received {address!r}{hint}")
+
+
 def test_within_a_job_everything_has_come_already(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
