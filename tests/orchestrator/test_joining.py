@@ -108,9 +108,15 @@ def test_a_heads_name_is_looked_up(join: Join) -> None:
         ("10.0.0.5:70000", ""),
     ],
 )
-def test_an_address_that_is_no_heads_is_told(join: Join, address: str, hint: str) -> None:
-    with pytest.raises(cluster.ClusterError, match="expected HOST:PORT of a Ray head") as told:
-        join(address=address)
+def test_an_address_that_is_no_heads_is_told(
+    monkeypatch: pytest.MonkeyPatch, address: str, hint: str
+) -> None:
+    monkeypatch.setattr(cluster, "_QUIET", {})  # leave this process's environment alone
+    with (
+        pytest.raises(cluster.ClusterError, match="expected HOST:PORT of a Ray head") as told,
+        cluster.connect(address),
+    ):
+        pass
     assert str(told.value).endswith(f"received {address!r}{hint}")
 
 
