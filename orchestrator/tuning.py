@@ -18,6 +18,7 @@ from orchestrator.placement import placement_group
 from orchestrator.runner import TrialActor
 from orchestrator.search import BlockSearch, Broken
 from orchestrator.session import Session
+from orchestrator.stopping import Stopped
 from orchestrator.upkeep import Upkeep
 
 _LOOK_S = 0.5
@@ -84,17 +85,27 @@ def run_trials(
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
-    while not session.blocks.done:
-        search = BlockSearch(session, python_path, upkeep, check)
-        tuner = _tuner(search, folder, upkeep, check)
-        try:
-            _aside(tuner.fit, upkeep.expect_head)
-        except Broken as broken:
-            raise broken.error from broken
-        except (ray.exceptions.RayError, tune.TuneError):
-            if not search.out:
-                raise
-        search.lose_all()
+    left = threading.Event()
+
+    def check_unless_left() -> None:
+        if left.is_set():  # the head came back: nobody waits for this thread any more
+            raise Stopped
+        check()
+
+    try:
+        while not session.blocks.done:
+            search = BlockSearch(session, python_path, upkeep, check_unless_left)
+            tuner = _tuner(search, folder, upkeep, check_unless_left)
+            try:
+                _aside(tuner.fit, upkeep.expect_head)
+            except Broken as broken:
+                raise broken.error from broken
+            except (ray.exceptions.RayError, tune.TuneError):
+                if not search.out:
+                    raise
+            search.lose_all()
+    finally:
+        left.set()
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
