@@ -10,6 +10,7 @@ RUN apt-get update \
 RUN useradd --create-home --uid 1000 --shell /bin/bash ray
 # Nothing of a cluster starts, or answers, without the token: RAY_AUTH_TOKEN or ~/.ray/auth_token.
 ENV RAY_AUTH_MODE=token \
+    RAY_worker_niceness=0 \
     RAY_USAGE_STATS_ENABLED=0 \
     RNNSWEEP_HOME=/home/ray/rnnsweep-data \
     PIP_NO_CACHE_DIR=1 \
