@@ -53,6 +53,9 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
         outcomes["gpu" if hardware.startswith("NVIDIA") else "cpu"].append(each["outcome"])
     assert [len(found) for found in outcomes.values()] == [4, 4]
 
+    everyone = [*outcomes["cpu"], *outcomes["gpu"]]
+    assert {each["metrics"]["niceness"] for each in everyone} == {os.nice(0)}, "none gives way"
+
     assert {each["metrics"]["cpus"] for each in outcomes["cpu"]} == {2.0}
     assert {each["metrics"]["sees_gpus"] for each in outcomes["cpu"]} == {0.0}
     assert {each["metrics"]["cpus"] for each in outcomes["gpu"]} == {1.0}

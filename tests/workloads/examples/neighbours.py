@@ -1,4 +1,4 @@
-"""A workload that sleeps and tells which CPUs it may use: who is at work beside whom?"""
+"""A workload that sleeps and tells which CPUs it may use, and who goes before it there."""
 
 from __future__ import annotations
 
@@ -20,4 +20,5 @@ def run(trial: Context) -> dict[str, float]:
         "cpus": float(len(usable)),
         "first_cpu": float(usable[0]),
         "sees_gpus": float(sees_gpus),
+        "niceness": float(os.nice(0)),
     }
