@@ -24,22 +24,23 @@ LEARNING = ("tpe", "nsga2", "gp")
 def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
     """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
 
-    One block more than keeps every device at work that the objectives read, so that there is a
-    next one while the last arms of a block run. None, for no limit, where the sampler does not
-    learn: it has nothing to wait for.
+    Each lane of hardware that the objectives read has the blocks that keep its devices at work,
+    and the next one: a worker for which no trial waits when its own ends is given up by Tune, and
+    the next trial begins with a cold one. None, for no limit, where the sampler does not learn: it
+    has nothing to wait for.
     """
     if spec.search.open_blocks is not None:
         return spec.search.open_blocks
     if spec.search.sampler not in LEARNING:
         return None
     read = arms_that_speak(spec, plan.arms)
-    return 1 + max(
+    return max(
         (
-            sum(math.ceil(lane.slots / trials) for lane in group.lanes)
+            sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
             for group in groups
             if (trials := plan.repeats * sum(arm.hardware in group.hardware for arm in read))
         ),
-        default=1,
+        default=2,
     )
 
 
