@@ -59,7 +59,10 @@ class Fleet:
         before, now = {node.id for node in self.nodes}, {node.id for node in nodes}
         for node in self.nodes:
             if node.id not in now:
-                self.warn(f"node {node.profile.hostname} has left; its trials go on elsewhere")
+                self.warn(
+                    f"node {node.profile.hostname} has left; its trials go to other nodes of"
+                    " its hardware, or wait for one"
+                )
         joined = [node for node in nodes if node.id not in before]
         self.nodes = tuple(node for node in nodes if node.id in before)
         for node in joined:

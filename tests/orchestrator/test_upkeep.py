@@ -131,7 +131,7 @@ def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held)
     assert held.session.blocks.done
     assert [each.outcome.status for each in held.recorded] == ["complete"] * 12
     assert len({each.trial.key for each in held.recorded}) == 12
-    assert any("node a has left" in text for text in held.said)
+    assert any("node a has left; its trials go to other nodes" in text for text in held.said)
 
 
 def test_a_node_that_answers_is_not_to_blame(held: Held) -> None:
