@@ -286,33 +286,6 @@ def _is_alive(node_id: str) -> bool:
     return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
-@contextlib.contextmanager
-def asked_for(requests: Sequence[tuple[Mapping[str, float], Mapping[str, str]]]) -> Iterator[None]:
-    """Have an autoscaler, if the cluster has one, start nodes while the block runs.
-
-    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head where
-    it is not the usual one); version 1 starts whatever has the resources.
-
-    Args:
-        requests: for each node the resources and the labels that it must have.
-    """
-    from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
-
-    if not requests:
-        yield
-        return
-    bundles, labels = zip(*requests, strict=True)
-    request_resources(
-        bundles=[dict(each) for each in bundles],
-        bundle_label_selectors=[dict(each) for each in labels],
-    )
-    try:
-        yield
-    finally:  # a request stays until the next one: it would keep idle nodes alive for ever
-        with contextlib.suppress(Exception):
-            request_resources(bundles=[])
-
-
 def begin_probe(ray_node: Mapping[str, Any]) -> Any:
     """Have one of `ray.nodes()` probed, by a task pinned to it; Ray's reference to the profile."""
     return pinned(hardware.probe, ray_node["NodeID"]).remote(every_gpu=True)

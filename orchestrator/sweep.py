@@ -15,7 +15,7 @@ from typing import Literal
 
 import yaml
 
-from orchestrator import __version__, cluster, resume
+from orchestrator import __version__, autoscaler, cluster, resume
 from orchestrator.blocks import Blocks
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
@@ -193,7 +193,7 @@ def _wait(
 ) -> tuple[tuple[Node, ...], Plan]:
     """Have the nodes started that the spec waits for; those that are there then, and their plan."""
     membership = Membership(nodes)
-    with cluster.asked_for(requests(awaited)), membership.watching():
+    with autoscaler.asked_for(requests(awaited)), membership.watching():
         plan = wait_for_nodes(spec, membership, check=stop.check)
         return membership.nodes, plan
 
@@ -286,6 +286,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         Fleet(start.spec, start.plan, start.nodes, start.watcher.warn),
         membership,
         wait_s=start.spec.limits.node_wait_s if start.on_cluster else 0.0,
+        ask_for=autoscaler.ask_for,
     )
     try:
         with (
@@ -296,6 +297,9 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
             run_trials(session, upkeep, folder=folder, python_path=python_path, check=check)
     except Stopped as stopped:
         return stopped
+    finally:
+        if upkeep.has_asked:
+            autoscaler.ask_for_no_more()
     return None
 
 

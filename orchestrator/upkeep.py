@@ -7,11 +7,13 @@ preempted, which does not).
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from orchestrator.autoscaler import Request
 from orchestrator.blocks import Issue
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node
@@ -19,6 +21,7 @@ from orchestrator.open_blocks import open_limit
 from orchestrator.session import Session
 from orchestrator.stopping import Stopped
 from orchestrator.trial import Outcome
+from orchestrator.waiting import replacements
 
 _SILENCE_S = 25.0
 """So long the cluster's head may be silent. Ray itself ends the process some time later."""
@@ -62,6 +65,7 @@ class Upkeep:
         presence: the nodes that are there.
         wait_s: how long the sweep waits, with nothing else to do, for hardware whose last node
             has left.
+        ask_for: asks an autoscaler for nodes, in the place of what it was asked for before.
         clock: seconds, from anywhere.
     """
 
@@ -69,9 +73,11 @@ class Upkeep:
     fleet: Fleet
     presence: Presence
     wait_s: float
+    ask_for: Callable[[Sequence[Request]], object] = len
     clock: Callable[[], float] = time.monotonic
     _doubts: list[tuple[Issue, float]] = field(default_factory=list)
     _idle_since: float | None = None
+    _wanted: list[Request] = field(default_factory=list)
     _looked: float | None = None
     _awake_since: float = 0.0
 
@@ -101,7 +107,14 @@ class Upkeep:
         if lanes is not None:
             limit = open_limit(self.session.spec, self.fleet.plan, lanes)
             self.session.blocks.move(lanes, limit)
-        self._expect_progress()
+        stranded = self.session.blocks.stranded
+        self._ask_for_hardware(stranded)
+        self._expect_progress(stranded)
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether an autoscaler still is to start nodes."""
+        return bool(self._wanted)
 
     def expect_head(self) -> None:
         """Notice the loss of the cluster's head; to be called all the time.
@@ -132,10 +145,16 @@ class Upkeep:
                 left.append((issue, since))
         self._doubts = left
 
-    def _expect_progress(self) -> None:
-        blocks = self.session.blocks
-        stranded = blocks.stranded
-        if blocks.out or not stranded:
+    def _ask_for_hardware(self, stranded: Mapping[str, int]) -> None:
+        """Whoever ends nodes that idle, or takes them away, may start others: if it is asked to."""
+        wanted = replacements(self.session.spec, self.fleet.plan, stranded)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            with contextlib.suppress(Exception):  # the sweep goes on with what it has
+                self.ask_for(wanted)
+
+    def _expect_progress(self, stranded: Mapping[str, int]) -> None:
+        if self.session.blocks.out or not stranded:
             self._idle_since = None
             return
         if self._idle_since is None:

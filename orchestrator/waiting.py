@@ -7,19 +7,18 @@ for, and waited for as long as the spec says. Then the plan is laid anew, on wha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
+from orchestrator.autoscaler import Request
 from orchestrator.hardware import Node, classify
+from orchestrator.labels import carries
 from orchestrator.plan import AwaitedArm, Plan, make_plan
 from orchestrator.selector import class_of, selects, usage_of
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.trial import Arm, Block, FinishedTrial
 
 _LOOK_S = 0.5
-
-Request = tuple[Mapping[str, float], Mapping[str, str]]
-"""What an autoscaler is asked for: a node with these resources, and with these labels."""
 
 
 class Presence(Protocol):
@@ -67,6 +66,27 @@ def requests(awaited: Iterable[AwaitedArm]) -> list[Request]:
         if each.entry.labels and each.entry not in entries:
             entries.append(each.entry)
     return [(_resources(entry), dict(entry.labels)) for entry in entries]
+
+
+def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[str]) -> list[Request]:
+    """What to ask an autoscaler for in the place of nodes that have left.
+
+    Args:
+        spec: whose entries have the labels to know such nodes by.
+        plan: of this start, with the nodes that were there.
+        hardware: that has no node any more, as arms name it.
+    """
+    gone = [
+        node
+        for planned in plan.possible
+        if planned.arm.hardware in hardware
+        for node in planned.hardware.nodes
+    ]
+    return [
+        (_resources(entry), dict(entry.labels))
+        for entry in spec.arms.hardware
+        if entry.labels and any(carries(node.labels, entry.labels) for node in gone)
+    ]
 
 
 def _resources(entry: HardwareEntry) -> Mapping[str, float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from orchestrator.autoscaler import Request
 from orchestrator.blocks import Blocks, Issue
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
@@ -62,6 +63,7 @@ class Held:
     spec: str = SPEC
     recorded: list[FinishedTrial] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    asked: list[Sequence[Request]] = field(default_factory=list)
     now_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -80,7 +82,12 @@ class Held:
         self.present = Present(self.nodes)
         fleet = Fleet(spec, laid, self.nodes, self.said.append)
         self.upkeep = Upkeep(
-            self.session, fleet, self.present, wait_s=100.0, clock=lambda: self.now_s
+            self.session,
+            fleet,
+            self.present,
+            wait_s=100.0,
+            ask_for=self.asked.append,
+            clock=lambda: self.now_s,
         )
 
     def issues(self) -> list[Issue]:
@@ -214,6 +221,30 @@ def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
         held.upkeep.settle()
         assert {issue.lane.node.id for issue in held.issues()} == {"a", "b"}
         assert any("small has joined and is not used: it has fewer CPUs" in t for t in held.said)
+
+
+def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> None:
+    """It may have ended the node itself, as it idled, or lost it: a spot instance."""
+    hardware = "[{class: cpu, labels: {market: spot}}, {class: cpu, labels: {market: own}}]"
+    spot = replace(OTHER, labels={"market": "spot"})
+    own = replace(A, labels={"market": "own"})
+    with Journal.open(tmp_path) as journal:
+        journal.append(SweepOpened(identity(), {}))
+        held = Held(journal, (own, spot), SPEC.replace("[cpu]", hardware))
+        lost = on(spot, held.issues())
+        held.upkeep.settle()
+        assert held.asked == []
+        held.present.nodes = (own,)
+        held.upkeep.settle()
+        give_back_pending(held, lost)
+        held.upkeep.settle()
+        held.upkeep.settle()
+        assert held.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
+        assert held.upkeep.has_asked
+        held.present.nodes = (own, replace(spot, id="again"))
+        held.upkeep.settle()
+        assert held.asked[1:] == [[]]
+        assert not held.upkeep.has_asked
 
 
 def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_told(held: Held) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.cluster import asked_for
+from orchestrator.autoscaler import ask_for, ask_for_no_more, asked_for
 from orchestrator.hardware import Node, classify
 from orchestrator.plan import Plan, describe_plan, make_plan
 from orchestrator.spec import SweepSpec, parse
@@ -160,3 +160,13 @@ def test_a_request_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> Non
     with asked_for([]):
         pass
     assert len(made) == 2, "nothing is asked for where there is nothing to ask for"
+
+
+def test_what_was_asked_for_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
+    )
+    ask_for([({"CPU": 1.0}, {"zone": "eu"})])
+    ask_for_no_more()
+    assert [bundles for _, bundles, *_ in made] == [[{"CPU": 1.0}], []]
