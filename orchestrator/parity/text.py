@@ -108,7 +108,9 @@ def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
     across = [pair for pair in findings.pairs if findings.is_across(pair)]
     bad = [pair for pair in worst(findings.pairs) if not pair.within]
     if not across:
-        yield "slower", "nothing was compared: only one implementation is left of each cell"
+        all_failed = findings.failed and not findings.pairs
+        why = "all failed" if all_failed else "only one implementation is left of each cell"
+        yield "slower", f"nothing was compared: {why}"
     elif bad:
         yield "slower", f"{count(len(bad), 'pair')} of {len(findings.pairs)} ✗:"
         yield from (("slower", _sentence(pair)) for pair in bad[:_TOLD_APART])

@@ -207,7 +207,8 @@ def test_the_table_has_marks_and_the_conclusion_names_the_worst() -> None:
     assert "nan ✗" in as_text(findings(GOOD, NAN))
     assert "1.0e-09 ≠ ✗" in as_text(findings(GOOD, INEXACT))
     assert "the weights do not read back" in " ".join(as_text(findings(GOOD, INEXACT)).split())
-    assert "nothing was compared" in as_text(findings(ITSELF))
+    assert "nothing was compared: only one" in as_text(findings(ITSELF))
+    assert "nothing was compared: all failed" in as_text(findings(failed=(Failed(FUSED, "died"),)))
 
 
 def test_who_could_not_take_part_is_told_once_for_each_reason() -> None:

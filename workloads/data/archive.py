@@ -29,7 +29,13 @@ def open_archive(path: str | Path) -> NpzFile[Any]:
     Raises:
         One of `UNREADABLE`: it is missing, or no such file.
     """
-    found = np.load(path, allow_pickle=False)
+    try:
+        found = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        if "pickled (object) data" not in str(error):
+            raise
+        # NumPy takes any file that it does not know for a pickle, and says how to trust it.
+        raise ValueError("received a file that begins like neither .npz nor .npy") from error
     if not isinstance(found, NpzFile):
         raise TypeError(f"received one array of shape {found.shape}, as in an .npy file")
     return found
