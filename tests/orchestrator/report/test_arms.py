@@ -140,6 +140,32 @@ def test_gpu_memory_counts_fresh_trainers_only() -> None:
     assert median(summarise(sweep(trials, (PORTABLE,))), "peak_gpu_mib") == (90.0, 1)
 
 
+@pytest.mark.parametrize(
+    "published",
+    [
+        # an epoch's row, as of Keras' LSTM and CuDNNLSTM
+        ("train_s", "sample_us", "loss", "accuracy", "val_loss", "val_accuracy"),
+        # a fit with its validation, as of mnist-CuDNNLSTM
+        ("train_s", "validate_s", "accuracy", "val_accuracy"),
+        # an engine and what it asks of a GPU, as of Char-RNN
+        (
+            *("load_s", "peak_rss_mib", "peak_gpu_mib"),
+            *("mean_gpu_utilization_pct", "max_temperature_c"),
+        ),
+    ],
+)
+def test_every_published_column_is_shown(published: tuple[str, ...]) -> None:
+    trials = [
+        trial(PORTABLE, 0, trainer_trials=0,
+              metrics={name: 1.5 + number for number, name in enumerate(published)})
+    ]  # fmt: skip
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    shown = {measure.metric: measure.title for measure in summary.measures}
+    heads = " ".join(render(summary, "text", width=200).split())
+    assert set(published) <= set(shown)
+    assert all(shown[metric] in heads for metric in published)
+
+
 def test_measures_are_shown_in_readable_units_and_fit_the_page() -> None:
     others = ("step_ms_median", "step_ms_p95", "sample_us", "predict_sample_ms", "bits_per_char",
              "val_bits_per_char", "peak_gpu_mib", "peak_rss_mib", "time_to_accuracy_s",
