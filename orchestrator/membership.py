@@ -84,7 +84,7 @@ class Membership:
         import ray  # noqa: PLC0415
 
         while not self._ended.wait(_EVERY_S):
-            with contextlib.suppress(ray.exceptions.RayError, RuntimeError, ConnectionError):
+            with contextlib.suppress(Exception):  # whatever it is, the cluster is asked again
                 alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
                 self._hear(alive)
                 self._probe(alive)

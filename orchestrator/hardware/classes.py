@@ -139,9 +139,14 @@ def _caches(profile: NodeProfile) -> str:
 
 def _of_gpus(tell: Callable[[Gpu], object]) -> Callable[[NodeProfile], str]:
     def trait(profile: NodeProfile) -> str:
-        return ", ".join(dict.fromkeys(str(tell(gpu)) for gpu in profile.gpus))
+        told = (tell(gpu) for gpu in profile.gpus)
+        return ", ".join(dict.fromkeys("untold" if each is None else str(each) for each in told))
 
     return trait
+
+
+def _with_unit(value: float | None, unit: str) -> str | None:
+    return None if value is None else f"{value:g} {unit}"
 
 
 _TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
@@ -158,8 +163,8 @@ _TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
 _GPU_TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
     "GPUs": lambda profile: str(len(profile.gpus)),
     "GPU memory": _of_gpus(lambda gpu: f"{gpu.memory_mib} MiB"),
-    "power limit": _of_gpus(lambda gpu: f"{gpu.power_limit_w} W"),
-    "highest SM clock": _of_gpus(lambda gpu: f"{gpu.max_sm_clock_mhz} MHz"),
+    "power limit": _of_gpus(lambda gpu: _with_unit(gpu.power_limit_w, "W")),
+    "highest SM clock": _of_gpus(lambda gpu: _with_unit(gpu.max_sm_clock_mhz, "MHz")),
     "ECC": _of_gpus(lambda gpu: {True: "on", False: "off", None: "untold"}[gpu.ecc]),
     "PCIe lanes": _of_gpus(lambda gpu: gpu.pcie_lanes_now),
     "driver": lambda profile: profile.driver or "untold",

@@ -6,6 +6,7 @@ times the CPU time that the sample took.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
@@ -109,8 +110,9 @@ class Sampler:
         return self._ending.is_set() and self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin to watch."""
-        self._thread.start()
+        """Begin to watch; where no thread can be had, the trial goes on unwatched."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.start()
 
     def take(self, event: protocol.Event) -> None:
         """Note where the training of a timed epoch begins and ends."""
@@ -126,7 +128,8 @@ class Sampler:
     def stop(self) -> Recording:
         """End the watching; everything that was seen."""
         self._ending.set()
-        self._thread.join(timeout=_FAREWELL_S)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=_FAREWELL_S)
         state = self._state
         with self._guard:
             samples = state.samples.all()

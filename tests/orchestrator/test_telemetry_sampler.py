@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -232,3 +233,15 @@ def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid
     seen = watch(pid, "cpu")
     told = summarise(seen)
     assert told.notes["energy_absent"] == "telemetry failed: ZeroDivisionError: division by zero"
+
+
+def test_a_trial_goes_on_unwatched_where_no_thread_can_be_had(
+    monkeypatch: pytest.MonkeyPatch, pid: int
+) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    sampler = Sampler("cpu", pid, None)
+    sampler.start()
+    assert sampler.stop().samples == ()
