@@ -48,6 +48,8 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
         *("--host", host, "--port", str(port)),
     ]
     print("MLflow is coming up …", flush=True)  # noqa: T201
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # no less than Ctrl-C: the server ends with us
+        signal.signal(ending, signal.default_int_handler)
     # A session of its own: Ctrl-C in the terminal is this command's to handle.
     with subprocess.Popen(command, env=environ, start_new_session=True) as server:
         try:
