@@ -132,6 +132,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
 
 def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended; the exit code."""
+    from orchestrator.hardware import counted
     from orchestrator.report.rendering import render, summarise
 
     if ended.refused:
@@ -158,8 +159,8 @@ def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) ->
         show("Every trial had been done already; nothing was run.\n", err=True)
     if failed:
         show(
-            f"{failed} trials failed; the output of each is the artifact trainer_output.txt of its "
-            "MLflow run. --retry-failed does them again.\n",
+            f"{counted(failed, 'trial')} failed; the output of each is the artifact "
+            "trainer_output.txt of its MLflow run. --retry-failed does them again.\n",
             err=True,
         )
     bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
