@@ -54,7 +54,7 @@ def _lines(pairs: Sequence[Pair], rounds: Rounds) -> Iterator[str]:
         ratio = f"{row['ratio']:.3f} ({row['low']:.3f}–{row['high']:.3f})" if row["high"] else "–"
         yield (
             f"{row['implementation']:<27}{row['step_ms']:>9.2f}  "
-            f"{row['reference_step_ms']:>6.2f} {row['reference'].partition(' tensor')[0]:<23}"
+            f"{row['reference_step_ms']:>6.2f} {_kind(row['reference']):<23}"
             f"{ratio:<22}{row['to_reach']:.2f}: {row['verdict']}"
         )
     for name in ("loss", "val_loss"):
@@ -65,6 +65,11 @@ def _lines(pairs: Sequence[Pair], rounds: Rounds) -> Iterator[str]:
         f"{len(rounds)} rounds; others kept {median(busy):.2f} CPUs busy (median), at most"
         f" {max(busy):.2f}"
     )
+
+
+def _kind(reference: str) -> str:
+    """`bare Keras` of `bare Keras jax/portable`: the row names the implementation already."""
+    return "bare Keras" if reference.startswith("bare Keras") else reference
 
 
 def _values(metric: str, rounds: Rounds) -> list[float]:
