@@ -109,7 +109,9 @@ def describe_opening(
         trial_s: seconds of a trial, by the arm's text, as far as they are known.
     """
     limit = open_limit(spec, plan, groups)
-    if limit is None or limit >= plan.blocks or spec.search.sampler not in LEARNING:
+    if not plan.possible or spec.search.sampler not in LEARNING:
+        return ""
+    if limit is None or limit >= plan.blocks:
         return ""
     told = (
         f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "

@@ -138,3 +138,9 @@ def test_one_kind_of_hardware_waits_for_none() -> None:
         "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from those that"
         " are told"
     )
+
+
+def test_nothing_is_told_of_blocks_where_no_arm_can_run() -> None:
+    spec, plan = laid(hardware='"CPU Z*"')
+    assert plan.possible == ()
+    assert describe_opening(spec, plan, make_lanes(plan), {}) == ""
