@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("any machine", deadline=None)  # a busy one would miss any
@@ -15,3 +17,18 @@ settings.load_profile("any machine")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 os.environ.setdefault("RNNSWEEP_CACHE", tempfile.mkdtemp(prefix="rnnsweep-cache-"))
+
+
+@pytest.fixture(autouse=True)
+def rays_environment() -> Iterator[None]:
+    """What a test tells Ray by the environment, through the code that it tests, ends with it."""
+    before = {name: value for name, value in os.environ.items() if _is_rays(name)}
+    yield
+    for name in filter(_is_rays, list(os.environ)):
+        if name not in before:
+            del os.environ[name]
+    os.environ.update(before)
+
+
+def _is_rays(name: str) -> bool:
+    return name.startswith(("RAY_", "TUNE_"))

@@ -128,6 +128,7 @@ def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -
 def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
     package = tmp_path / "workloads"
     package.mkdir()
+    (package / "__init__.py").touch()  # a namespace would give way to the real one
     (package / "__main__.py").write_text(
         f"import sys\nif 'spin' in sys.argv:\n exec({SPIN!r})\n{REST}"
     )
@@ -137,13 +138,14 @@ def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
         time.sleep(0.3)
         neighbours = Neighbours()
         assert neighbours.at_work() is None
-        neighbours.look({both[1].pid})
-        time.sleep(0.5)
-        with_one = neighbours.at_work()
+        due_s, with_one = time.monotonic() + 30, 0
+        while not with_one and time.monotonic() < due_s:  # there may be others on this machine
+            neighbours.look({both[1].pid})
+            time.sleep(0.5)
+            with_one = neighbours.at_work() or 0
+        assert with_one >= 1
         neighbours.look({both[0].pid, both[1].pid})  # now they are the trainer's own
         assert neighbours.at_work() is not None
-        assert with_one is not None
-        assert with_one >= 1  # there may be trainers of others on this machine
     finally:
         for process in both:
             process.kill()

@@ -132,7 +132,7 @@ def test_a_power_limit_of_one_gpu_node_is_told_of() -> None:
         return Node(host, dataclasses.replace(profile(gpus=(limited,)), hostname=host), 8)
 
     cpu, accelerated = classify([node("a", 700.0), node("b", 500.0)])
-    assert accelerated.unlike == ("power limit: 500.0 W on b; 700.0 W on a",)
+    assert accelerated.unlike == ("power limit: 500 W on b; 700 W on a",)
     assert cpu.unlike == ()
 
 
