@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import torch
+from torch.nn import functional
 
 from workloads.model import WitnessedModel
 
@@ -106,12 +107,38 @@ def _step_of(model: DirectModel) -> _Step | None:
         return None
     return _Step(
         layers=tuple(_call_in_training(layer) for layer in model.layers),
-        loss=loss.call,
+        loss=_loss_of(loss),
         optimizer=model.optimizer,
         variables=list(model.trainable_variables),
         loss_mean=_Mean(tracker.total, tracker.count),
-        metrics=tuple((_Mean(each.total, each.count), each._fn) for each in others),
+        metrics=tuple((_Mean(each.total, each.count), _metric_of(each)) for each in others),
     )
+
+
+def _loss_of(loss: Any) -> Callable[[Any, Any], Any]:
+    """The losses of a batch, or their mean."""
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        asked = loss.get_config()
+        if asked["from_logits"] and asked.get("ignore_class") is None:
+            return _cross_entropy
+    each: Callable[[Any, Any], Any] = loss.call
+    return each
+
+
+def _cross_entropy(targets: Any, logits: Any) -> Any:
+    return functional.cross_entropy(logits.flatten(0, -2), targets.flatten().long())
+
+
+def _metric_of(metric: Any) -> Callable[[Any, Any], Any]:
+    """The values that a metric is the mean of."""
+    if metric._fn is keras.metrics.sparse_categorical_accuracy:
+        return _is_right
+    values: Callable[[Any, Any], Any] = metric._fn
+    return values
+
+
+def _is_right(targets: Any, outputs: Any) -> Any:
+    return (outputs.argmax(-1) == targets.reshape(outputs.shape[:-1])).float()
 
 
 def _is_plain(layer: Any) -> bool:
