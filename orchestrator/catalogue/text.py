@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -15,6 +14,7 @@ from orchestrator.catalogue.listing import (
     with_options,
 )
 from orchestrator.catalogue.needs import DEVICES, Need, needs
+from orchestrator.folding import folded
 from orchestrator.hardware import HardwareClass
 from workloads.implementations import KERNELS, OPTIONS, Implementation
 from workloads.protocol import Device
@@ -37,7 +37,7 @@ def as_text(catalogue: Catalogue, width: int = 100) -> str:
     if catalogue.is_whole:
         lines += [*_needs(width), ""]
         told = "your own: workload: package.module:function (see workloads/context.py)"
-    lines += _wrapped(told, width)
+    lines += folded(told, width, rest="  ")
     return "\n".join(lines) + "\n"
 
 
@@ -46,13 +46,13 @@ def _workload(workload: Workload, width: int) -> Iterator[str]:
     assert model is not None  # the built-in ones have settings
     fixed = ", ".join(workload.data_settings)
     but = f" but {fixed}: these decide the data" if fixed else ""
-    yield from _wrapped(f"{workload.name}: {workload.summary}", width)
+    yield from folded(f"{workload.name}: {workload.summary}", width, rest="  ")
     yield ""
-    yield from _wrapped(f"settings (all may be searched{but})", width, "  ", "    ")
+    yield from folded(f"settings (all may be searched{but})", width, "  ", "    ")
     settings = {name: _setting(field) for name, field in model.model_fields.items()}
     yield from _definitions(settings, width, "    ")
     yield ""
-    yield from _wrapped(f"metrics  {', '.join(workload.metrics)}", width, "  ", "    ")
+    yield from folded(f"metrics  {', '.join(workload.metrics)}", width, "  ", "    ")
 
 
 def _setting(field: FieldInfo) -> str:
@@ -65,7 +65,7 @@ def _setting(field: FieldInfo) -> str:
 
 def _what_runs(catalogue: Catalogue, hardware: HardwareClass, width: int) -> Iterator[str]:
     asked = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
-    yield from _wrapped(f"on {hardware.name}, with {asked or 'each default'}", width)
+    yield from folded(f"on {hardware.name}, with {asked or 'each default'}", width, rest="  ")
     verdicts = {str(each): _verdict(catalogue, each, hardware) for each in plain_implementations()}
     yield from _definitions(verdicts, width)
 
@@ -93,8 +93,10 @@ def _verdict(catalogue: Catalogue, each: Implementation, hardware: HardwareClass
 
 def _needs(width: int) -> Iterator[str]:
     """One table a device, and the reasons beneath."""
-    yield from _wrapped(
-        "what each kernel can do, one change at a time (no: the reason of that number)", width
+    yield from folded(
+        "what each kernel can do, one change at a time (no: the reason of that number)",
+        width,
+        rest="  ",
     )
     found = list(needs())
     numbers: dict[str, int] = {}
@@ -151,14 +153,4 @@ def _definitions(texts: Mapping[str, str], width: int, indent: str = "  ") -> It
     """Names and their texts in two columns, the second one folded."""
     column = max(map(len, texts), default=0) + _GAP
     for name, text in texts.items():
-        yield from _wrapped(text, width, indent + name.ljust(column), " " * (len(indent) + column))
-
-
-def _wrapped(text: str, width: int, first: str = "", rest: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 60),
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-    )
+        yield from folded(text, width, indent + name.ljust(column), " " * (len(indent) + column))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence, Set
 
+from orchestrator.folding import folded
 from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
 from orchestrator.hardware.peak import Peak, Rate
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
@@ -37,29 +37,29 @@ def describe_hardware(
     measured = {peak.hardware for peak in peaks}
     if lacking := [each.name for each in found if each.name not in measured]:
         which = "" if len(lacking) == len(found) else f" of {', '.join(lacking)}"
-        lines += _wrapped(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
+        lines += folded(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
     return "\n".join(lines).rstrip("\n")
 
 
 def _class(
     hardware: HardwareClass, peaks: Sequence[Peak], told: Set[Node], width: int
 ) -> Iterator[str]:
-    yield from _wrapped(hardware.name, width)
+    yield from folded(hardware.name, width)
     slots = sum(node.gpus for node in hardware.nodes)
     gpus = f", {counted(slots, 'GPU')}" if hardware.device == "gpu" else ""
     nodes = counted(len(hardware.nodes), "node")
-    yield from _wrapped(f"{hardware.device}, {nodes}{gpus}; slug {hardware.slug}", width, "  ")
+    yield from folded(f"{hardware.device}, {nodes}{gpus}; slug {hardware.slug}", width, "  ")
     groups: dict[tuple[tuple[str, str], ...], list[Node]] = {}
     for node in hardware.nodes:
         details = _shortly(node) if node in told else _details(node, hardware)
         groups.setdefault(tuple(details), []).append(node)
     for rows, alike in groups.items():
-        yield from _wrapped(", ".join(_name(node) for node in alike), width, "  ")
+        yield from folded(", ".join(_name(node) for node in alike), width, "  ")
         for label, text in rows:
             yield from _row(label, text, width, "    ")
     yield from _peaks(peaks, width)
     for difference in hardware.unlike:
-        yield from _wrapped(f"! its nodes are not alike in {difference}", width, "  ")
+        yield from folded(f"! its nodes are not alike in {difference}", width, "  ")
 
 
 def _name(node: Node) -> str:
@@ -210,7 +210,7 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
         groups.setdefault(f"on {peak.node} on {peak.at[:10]}", []).append(peak)
     for where, members in groups.items():
         heading = f"peaks, measured {where}: the median of rounds (the slowest–the fastest)"
-        yield from _wrapped(heading, width, "  ")
+        yield from folded(heading, width, "  ")
         told: set[str] = set()
         for peak in members:
             if peak.backend not in told:
@@ -221,7 +221,7 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
                 text += f", copy {_rate(peak.bytes_per_s, 'B/s')}"
             yield from _row("", text, width, "    ")
         if any(rate.disturbed for peak in members for rate in _rates(peak)):
-            yield from _wrapped(_DISTURBED, width, "  ")
+            yield from folded(_DISTURBED, width, "  ")
 
 
 def _rates(peak: Peak) -> list[Rate]:
@@ -266,7 +266,7 @@ def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]
         reasons.setdefault(reason, []).append(host)
     for reason, hosts in reasons.items():
         where = f" on {', '.join(hosts)}" if len(nodes) > 1 else ""
-        yield from _wrapped(f"no GPU{where}: {reason}", width)
+        yield from folded(f"no GPU{where}: {reason}", width)
 
 
 def _size(kib: float) -> str:
@@ -280,14 +280,4 @@ def _size(kib: float) -> str:
 
 def _row(label: str, text: str, width: int, indent: str) -> list[str]:
     first = f"{indent}{label:<{_LABEL}} "
-    return _wrapped(text, width, first, " " * len(first))
-
-
-def _wrapped(text: str, width: int, first: str = "", rest: str = "    ") -> list[str]:
-    return textwrap.wrap(
-        text,
-        max(width, 60),
-        initial_indent=first,
-        subsequent_indent=rest,
-        break_on_hyphens=False,
-    )
+    return folded(text, width, first, " " * len(first))

@@ -41,9 +41,10 @@ def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
     tokens = tf.zeros((settings.batch_size, settings.sequence_length), tf.int32)
     model.fit(tokens, tokens, batch_size=settings.batch_size, verbose=0)  # makes all variables
     step = tf.function(model.train_step).get_concrete_function((tokens, tokens))
-    return Counter(kind for kind in _kinds(step.graph.as_graph_def()) if kind not in _PASSED_ON)
+    return Counter(kind for kind in _kinds(step.graph) if kind not in _PASSED_ON)
 
 
 def _kinds(graph: Any) -> Iterator[str]:
-    for part in (graph.node, *(function.node_def for function in graph.library.function)):
-        yield from (node.op for node in part)
+    """Of a graph and of the functions that it calls, each function once."""
+    for part in (graph, *(each.graph for each in graph._functions.values())):
+        yield from (operation.type for operation in part.get_operations())
