@@ -27,9 +27,9 @@ def read_text(path: pathlib.Path, what: str) -> str:
         received = f"the byte 0x{raw[error.start]:02x}"
         problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
     except FileNotFoundError:
-        others = [str(other) for other in path.parent.glob("*.y*ml")]
-        near = difflib.get_close_matches(str(path), others, n=1)
-        hint = f"did you mean {near[0]}?" if near else ""
+        others = {other.stem: other for other in path.parent.glob("*.y*ml")}
+        near = difflib.get_close_matches(path.stem, others, n=1)
+        hint = f"did you mean {others[near[0]]}?" if near else ""
         problem = Problem(str(path), "", what, "no such file", hint)
     except OSError as error:
         received = (error.strerror or str(error)).lower()

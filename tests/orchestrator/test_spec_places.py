@@ -133,6 +133,13 @@ def test_a_missing_file_is_told_with_the_nearest_one(tmp_path: pathlib.Path) -> 
     assert problem.hint == f"did you mean {tmp_path / 'quickstart.yaml'}?"
 
 
+def test_a_file_that_shares_only_its_folder_and_ending_is_not_meant(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "quickstart.yaml").touch()
+    assert refused_file(tmp_path / "prices.yaml").hint == ""
+
+
 def test_a_directory_is_told(tmp_path: pathlib.Path) -> None:
     assert refused_file(tmp_path).received == "is a directory"
 
