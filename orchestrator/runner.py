@@ -72,8 +72,8 @@ class TrialActor(tune.Trainable):
         for epoch in self._run:
             return {"epoch": epoch.index, "done": False}
         assert self._watched is not None
-        outcome = self._watched.outcome()
-        return {"outcome": to_json(outcome_adapter, outcome).decode(), "done": True}
+        outcome = to_json(outcome_adapter, self._watched.outcome()).decode()
+        return {"outcomes": [outcome], "done": True}
 
     def cleanup(self) -> None:
         """End the trainers."""

@@ -91,10 +91,10 @@ class BlockSearch(Searcher):
         with _past_tune():
             if not error and result is None:
                 self._session.give_back(issue)
-            elif error or result is None or "outcome" not in result:
+            elif error or result is None or "outcomes" not in result:
                 self.upkeep.doubt(issue)
             else:
-                outcome = outcome_adapter.validate_json(result["outcome"])
+                outcome = outcome_adapter.validate_json(result["outcomes"][0])
                 self._session.finish(issue, outcome)
                 self.upkeep.ended(issue, outcome)
 

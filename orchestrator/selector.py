@@ -13,13 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from orchestrator.aims import MeasureMode
 from orchestrator.trial import Arm, canonical
 from workloads.implementations import Implementation, ImplementationError, parse
 from workloads.protocol import Device
 
 _GPU_CLASS = re.compile(r"(?P<gpu>.+?) \(.+, \d+ CPUs?\)")
 _USED = re.compile(r"(?P<hardware>.*) \[(?P<usage>[^\[\]]*)\]", re.DOTALL)
-_ENDS_WITH_A_USE = re.compile(r"\[[^\[\]]+ [^\[\]]+\]$")
+_ENDS_WITH_A_USE = re.compile(r"\[(?:timing|[^\[\]]+ [^\[\]]+)\]$")
 _COUNT = re.compile(r"(?P<number>\d+) (?P<what>CPU|thread)s?")
 
 ANY_IMPLEMENTATION = "*"
@@ -31,12 +32,14 @@ class Usage:
     """How a trial uses its hardware, where that is not the usual way.
 
     `cpus` are reserved for a GPU's trial instead of its share of the node's; the trainer may keep
-    `threads` of its CPUs busy; `settings`, all numbers, are the arm's own amount of work.
+    `threads` of its CPUs busy; `settings`, all numbers, are the arm's own amount of work; what is
+    only timed, in slices, learns nothing to speak of.
     """
 
     cpus: int | None = None
     threads: int | None = None
     settings: Mapping[str, float] = field(default_factory=dict, hash=False)
+    measure: MeasureMode = "full"
 
     def __str__(self) -> str:
         words = [
@@ -44,6 +47,7 @@ class Usage:
             for number, what in ((self.cpus, "CPU"), (self.threads, "thread"))
             if number is not None
         ]
+        words += ["timing"] if self.measure == "timing" else []
         return ", ".join([*words, *filter(None, [self.work])])
 
     @property
@@ -69,8 +73,11 @@ def usage_of(name: str) -> Usage:
     cpus: int | None = None
     threads: int | None = None
     settings: dict[str, float] = {}
+    measure: MeasureMode = "full"
     for part in found["usage"].split(", ") if found else ():
-        if count := _COUNT.fullmatch(part):
+        if part == "timing":
+            measure = "timing"
+        elif count := _COUNT.fullmatch(part):
             if count["what"] == "CPU":
                 cpus = int(count["number"])
             else:
@@ -78,7 +85,7 @@ def usage_of(name: str) -> Usage:
         else:
             setting, _, number = part.rpartition(" ")
             settings[setting] = float(number) if set(number) & set(".e") else int(number)
-    return Usage(cpus, threads, settings)
+    return Usage(cpus, threads, settings, measure)
 
 
 def work_of(arm: Arm) -> str:
@@ -87,6 +94,11 @@ def work_of(arm: Arm) -> str:
     What arms learned is compared only where this is equal; empty for all of the work.
     """
     return usage_of(arm.hardware).work
+
+
+def measure_of(arm: Arm) -> MeasureMode:
+    """Whether the arm's trials are whole trainings, or timed in slices."""
+    return usage_of(arm.hardware).measure
 
 
 def gpu_class(gpu: str, host: str) -> str:

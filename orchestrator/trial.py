@@ -118,6 +118,7 @@ NOTES = (
     "throttle_reasons",
     "neighbours",
     "cost_basis",
+    "disturbed",
 )
 """The names that a trial's notes may have."""
 
@@ -127,7 +128,8 @@ class Telemetry:
     """What was seen of a trial from outside, beside its metrics.
 
     `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
-    slowed the GPU down; who else was at work; what its cost is that of. `curves` have a value, or
+    slowed the GPU down; who else was at work; what its cost is that of; by what its timing was
+    disturbed (absent for a quiet trial). `curves` have a value, or
     None, for each of `at_s`, in seconds after the trial's start.
     """
 

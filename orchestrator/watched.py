@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import TypeAdapter
 
 from orchestrator import telemetry
+from orchestrator.aims import Timing
 from orchestrator.cpu_sets import shown
 from orchestrator.surroundings import surroundings
 from orchestrator.trainer import Trainer
@@ -38,11 +39,20 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Another trial of the same round, timed in turns with the job's own."""
+
+    request: protocol.TrialRequest
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own.
 
     `cpus`: how many of the node's its trainer may use, and nobody else's; None for all.
     `neighbours`: at most so many other trials of this sweep are at work on the node beside it.
+    With `timing` the trial and its `rivals` are timed in slices, turn by turn.
     """
 
     request: protocol.TrialRequest
@@ -53,6 +63,8 @@ class Job:
     fresh: bool = False
     cpus: int | None = None
     neighbours: int = 0
+    rivals: tuple[Rival, ...] = ()
+    timing: Timing | None = None
 
 
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from orchestrator.trial import Arm, Config, DatasetRecord, ImpossibleArm, Kernel, OutcomeStatus
+from orchestrator.aims import Aims
+from orchestrator.trial import (
+    Arm,
+    Config,
+    DatasetRecord,
+    EpochRecord,
+    ImpossibleArm,
+    Kernel,
+    OutcomeStatus,
+)
 
 Direction = Literal["minimize", "maximize"]
 
@@ -15,7 +24,8 @@ Direction = Literal["minimize", "maximize"]
 class TrialRecord:
     """One trial as the store has it. `run_id` makes every number traceable.
 
-    `notes` are those of its telemetry: what its energy is that of, what its cost is told by, ….
+    `notes` are those of its telemetry: what its energy is that of, by what it was disturbed, ….
+    Times are seconds since the epoch (UTC), 0 where they are not known.
     """
 
     run_id: str
@@ -31,6 +41,11 @@ class TrialRecord:
     node: str = ""
     trainer_trials: int = 0
     notes: Mapping[str, str] = field(default_factory=dict)
+    epochs: tuple[EpochRecord, ...] = ()
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    attempt: int = 1
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +54,8 @@ class SweepRecord:
 
     `arms` are the arms that can run, in the order of the spec; the first is the default
     baseline. `expected_trials` counts blocks x arms x repeats. `settings` are what all trials
-    share, defaults included; `datasets` what trainers loaded: one, if all is well.
+    share, defaults included; `datasets` what trainers loaded: one, if all is well; `aims` what the
+    spec asks of the report.
     """
 
     name: str
@@ -59,3 +75,4 @@ class SweepRecord:
     sampler: str = ""
     seed: int = 0
     state: Literal["running", "complete", "stopped", "failed"] = "complete"
+    aims: Aims = Aims()

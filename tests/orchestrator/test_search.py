@@ -20,7 +20,7 @@ from tests.orchestrator.test_session import SPEC, session
 from tests.orchestrator.test_upkeep import Present
 
 RESULT = {
-    "outcome": outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode(),
+    "outcomes": [outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode()],
     "done": True,
 }
 Held = tuple[BlockSearch, list[FinishedTrial]]

@@ -1,0 +1,93 @@
+"""What a sweep is to decide, and how surely: asked for by a spec, obeyed by a run, told by a report.
+
+Plain data, and the defaults of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+MeasureMode: TypeAlias = Literal["full", "timing"]
+"""A whole training, or short slices of it that take turns with the block's other arms."""
+
+DisturbedAction: TypeAlias = Literal["mark", "rerun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """Differences that do not matter: of speed, as a share; of accuracy, as it is measured."""
+
+    speed: float = 0.02
+    accuracy: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How arms are timed in slices, and when a round of them ends.
+
+    `interval` is the half-width that the interval of each paired ratio is to have, as a share;
+    `least` and `most` bound the slices of each arm; `slice_s` is what one is to take.
+    """
+
+    interval: float = 0.01
+    least: int = 12
+    most: int = 96
+    slice_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class AutoBlocks:
+    """Blocks are added until each speed-up's interval has this half-width (a share), or to `most`.
+
+    `least` are run whatever they say.
+    """
+
+    interval: float = 0.01
+    least: int = 6
+    most: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """What a node may do beside a trial, and what becomes of a trial beside which it did more.
+
+    Shares are percent of the CPUs that the trainer may use (`others_cpu_pct`, `steal_pct`), of the
+    time (`throttled_pct`) and of the device's highest clock that is missing (`clock_drop_pct`);
+    `canary` is how many times its usual time a fixed piece of work may take. `reruns` bounds how
+    often a disturbed round is done again.
+    """
+
+    action: DisturbedAction = "mark"
+    reruns: int = 2
+    others_cpu_pct: float = 10.0
+    steal_pct: float = 5.0
+    throttled_pct: float = 5.0
+    clock_drop_pct: float = 10.0
+    canary: float = 1.15
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A result published elsewhere, on other hardware and software, to be shown beside ours.
+
+    `config` are the sizes that it was measured at; `metrics` are named as ours, in our units.
+    """
+
+    source: str
+    implementation: str
+    hardware: str
+    config: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """All of it that a report needs. `baseline` is the spec's own choice."""
+
+    baseline: str | None = None
+    margins: Margins = Margins()
+    auto_blocks: AutoBlocks | None = None
+    published: tuple[PublishedRow, ...] = ()
