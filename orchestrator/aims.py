@@ -1,4 +1,4 @@
-"""What a sweep is to decide, and how surely: asked for by a spec, obeyed by a run, told by a report.
+"""What a sweep is to decide and how surely: asked by a spec, obeyed by a run, told by a report.
 
 Plain data, and the defaults of each.
 """

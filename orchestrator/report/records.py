@@ -75,4 +75,4 @@ class SweepRecord:
     sampler: str = ""
     seed: int = 0
     state: Literal["running", "complete", "stopped", "failed"] = "complete"
-    aims: Aims = Aims()
+    aims: Aims = field(default_factory=Aims)
