@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
+from orchestrator.aims import Aims
 from orchestrator.report.records import Direction
 from orchestrator.tracking.lease import Owner
 from orchestrator.trial import Arm, FinishedTrial, ImpossibleArm, SweepIdentity
@@ -21,7 +22,7 @@ class SweepOpening:
     """All that the store is told of a sweep before its trials.
 
     `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
-    `home` is where the driver keeps the sweep.
+    `home` is where the driver keeps the sweep; `aims` what its report is to decide.
     """
 
     identity: SweepIdentity
@@ -34,6 +35,7 @@ class SweepOpening:
     repeats: int
     owner: Owner
     home: Path
+    aims: Aims = field(default_factory=Aims)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Manifest:
     impossible: tuple[ImpossibleArm, ...]
     blocks: int
     repeats: int
+    aims: Aims = field(default_factory=Aims)  # absent in what earlier versions wrote
     version: int = 1
 
 
@@ -63,6 +66,7 @@ def manifest_of(opening: SweepOpening) -> Manifest:
         opening.impossible,
         opening.blocks,
         opening.repeats,
+        opening.aims,
     )
 
 

@@ -61,6 +61,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         sampler=str(manifest.identity.search.get("sampler", "")),
         seed=manifest.identity.seed,
         state=_state(parent),
+        aims=manifest.aims,
     )
 
 
@@ -215,6 +216,11 @@ def _trial_record(child: Child) -> TrialRecord:
         node=outcome.node,
         trainer_trials=outcome.trainer_trials,
         notes=outcome.telemetry.notes if outcome.telemetry else {},
+        epochs=outcome.epochs,
+        started_s=outcome.started_s,
+        ended_s=outcome.ended_s,
+        attempt=outcome.attempt,
+        seed=trial.seed,
     )
 
 

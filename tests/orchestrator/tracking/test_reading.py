@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
+from orchestrator.aims import Aims, AutoBlocks, Margins, PublishedRow
 from orchestrator.tracking import SweepNotFound, TrackingError
+from orchestrator.tracking.opening import manifest_adapter, manifest_of
 from orchestrator.tracking.reading import find_sweep, list_sweeps, read_sweep
 from orchestrator.tracking.runs import finished_trial
 from orchestrator.tracking.store import Store
@@ -77,8 +80,24 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
     )
     stored = {run.info.run_id: run.data.metrics for run in children(home)}
     assert all(stored[each.run_id].items() >= each.metrics.items() for each in read.trials)
+    whole = finished(0)
+    assert (first.epochs, first.seed) == (whole.outcome.epochs, whole.trial.seed)
+    assert (first.started_s, first.ended_s) == (whole.outcome.started_s, whole.outcome.ended_s)
+    assert (first.attempt, first.notes) == (1, {})
     assert read.environment["python"] == "3.11.7 | 3.12"
     assert read.run_id == runs(home, "tags.generation = '1'")[0].info.run_id
+
+
+def test_what_a_sweep_is_to_decide_stands_in_its_manifest(home: Path) -> None:
+    row = PublishedRow("a table", "tensorflow/cudnn", "Tesla P100", {"units": 128}, {"fit_s": 39.8})
+    aims = Aims("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
+    with tracker(home) as opened:
+        opened.open_sweep(opening(home, aims=aims))
+        opened.close("complete", {})
+    assert read_sweep(address(home), "quickstart").aims == aims
+    manifest = json.loads(manifest_adapter.dump_json(manifest_of(opening(home))))
+    del manifest["aims"]  # as earlier versions wrote it
+    assert manifest_adapter.validate_json(json.dumps(manifest)).aims == Aims()
 
 
 def test_generations_stand_beside_each_other(home: Path) -> None:
