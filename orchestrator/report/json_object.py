@@ -11,7 +11,7 @@ from typing import Any
 from orchestrator.report.summary import ReportSummary
 
 FORMAT = "rnnsweep-report"
-VERSION = 1
+VERSION = 2
 
 
 def to_json(summary: ReportSummary) -> str:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from orchestrator.report.arms import ArmSummary, TrialCounts, count_trials, summarise_arm
-from orchestrator.report.baseline import Baseline, pick_baseline
+from orchestrator.report.baseline import Baseline, BaselineError, pick_baseline
+from orchestrator.report.best import Best
 from orchestrator.report.blocks import BlockGap, ParamRange, match, ranges
+from orchestrator.report.break_even import BreakEven
 from orchestrator.report.comparison import Comparison, Contrast, compare, contrast
+from orchestrator.report.crossover import Crossover
 from orchestrator.report.failures import LeftOut, left_out
+from orchestrator.report.learning import LearningCurve
+from orchestrator.report.matrix import Matrix
 from orchestrator.report.measures import Measure, measures_of
 from orchestrator.report.pairs import time_metric
 from orchestrator.report.pareto import Front, pareto_front
+from orchestrator.report.phases import PhaseSplit
+from orchestrator.report.proof import Validity
+from orchestrator.report.published import PublishedBeside
 from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.report.sizes import BySize
+from orchestrator.report.telling_runs import TelemetryCurves, telling
+from orchestrator.report.trade_offs import TradeOff
 from orchestrator.selector import mathematics_of, work_of
-from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm
+from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm, Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +74,37 @@ class ReportSummary:
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[TrialRecord, ...]
     different_mathematics: tuple[Contrast, ...] = ()
+    matrix: Matrix = field(default_factory=Matrix)
+    best_of_arm: tuple[Best, ...] = ()
+    fronts: tuple[TradeOff, ...] = ()
+    crossovers: tuple[Crossover, ...] = ()
+    break_evens: tuple[BreakEven, ...] = ()
+    learning: tuple[LearningCurve, ...] = ()
+    phases: tuple[PhaseSplit, ...] = ()
+    curves: tuple[TelemetryCurves, ...] = ()
+    published: tuple[PublishedBeside, ...] = ()
+    validity: Validity = field(default_factory=Validity)
+    sizes: tuple[BySize, ...] = ()
 
 
-def summarise(record: SweepRecord, baseline: str | None = None) -> ReportSummary:
+def summarise(
+    record: SweepRecord,
+    baseline: str | None = None,
+    curves: Mapping[str, Telemetry] = MappingProxyType({}),
+) -> ReportSummary:
     """Summarise a sweep, complete or not.
 
     Args:
         record: the sweep as the store has it.
         baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that stands on
-            several hardware classes is the baseline within each. The sweep's first arm if None.
+            several hardware classes is the baseline within each. What the spec says if None, or
+            else the sweep's first arm.
+        curves: telemetry by run id, of the trials that `representatives` chose.
 
     Raises:
         BaselineError: `baseline` is no arm of the sweep that can run.
     """
-    over = pick_baseline(record, baseline)
+    over = _over(record, baseline)
     matched = match(record)
     extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
     arms = (*record.arms, *extra)
@@ -100,7 +129,18 @@ def summarise(record: SweepRecord, baseline: str | None = None) -> ReportSummary
         impossible=record.impossible,
         trials=tuple(trials),
         different_mathematics=contrast(record, matched, over) if over else (),
+        curves=telling(trials, curves),
     )
+
+
+def _over(record: SweepRecord, asked: str | None) -> Baseline | None:
+    """The baseline that was asked for, or the spec's own where that can run, or the first arm."""
+    if asked is None and record.aims.baseline is not None:
+        try:
+            return pick_baseline(record, record.aims.baseline)
+        except BaselineError:  # it was right when the spec was checked; the hardware has changed
+            return pick_baseline(record, None)
+    return pick_baseline(record, asked)
 
 
 def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
