@@ -22,7 +22,7 @@ _SHARES = (
     ("other processes", "others_cpu_pct", "others took {:.0f} % of the CPUs"),
     ("the machine's host", "steal_pct", "the machine's host took {:.0f} % of the CPUs"),
     ("throttling", "throttled_pct", "clocks were held back {:.0f} % of the time"),
-    ("low clocks", "clock_drop_pct", "clocks were {:.0f} % lower than they may be"),
+    ("low clocks", "clock_drop_pct", "clocks lay {:.0f} % below what they may be"),
 )
 _CANARY = "a slow canary", "the canary took {:.2f} times its usual time"
 _SHARED = "a shared GPU"

@@ -40,7 +40,7 @@ def test_every_reason_is_told_with_its_figure() -> None:
     note = judge(metrics, {"throttle_reasons": "hw_thermal_slowdown 20 %"}, QUIET, 20.0)
     assert note == (
         "others took 43 % of the CPUs; the machine's host took 6 % of the CPUs; clocks were held"
-        " back 20 % of the time; clocks were 25 % lower than they may be; the canary took 1.31"
+        " back 20 % of the time; clocks lay 25 % below what they may be; the canary took 1.31"
         " times its usual time"
     )
     assert causes(note) == (
