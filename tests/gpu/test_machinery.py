@@ -66,7 +66,11 @@ def test_the_command_skips_all_where_there_is_no_gpu(tmp_path: Path) -> None:
     assert f"{len(CHECKS)} skipped" in done.stdout
 
 
-def test_every_check_passes_where_all_is_as_asked(tmp_path: Path) -> None:
+def test_every_check_passes_where_all_is_as_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
+
     def answer(request: TrialRequest) -> Sequence[Event]:
         if request.workload.endswith(":race"):
             told = {
