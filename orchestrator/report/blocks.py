@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.trial import Arm, Config, canonical
@@ -33,7 +33,8 @@ class Matched:
     """The complete rounds of a sweep.
 
     `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
-    without one complete trial; `gaps` the blocks left out.
+    without one complete trial; `gaps` the blocks left out; `disturbed` says by what an arm was
+    disturbed in a complete round, for those rounds in which it was.
     """
 
     blocks: tuple[int, ...]
@@ -41,6 +42,7 @@ class Matched:
     set_aside: tuple[Arm, ...]
     gaps: tuple[BlockGap, ...]
     trials: dict[Arm, dict[Round, list[TrialRecord]]]
+    disturbed: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,21 @@ def match(record: SweepRecord) -> Matched:
     mixed = _mixed({each: configs[each] for each in whole})
     shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
+    matched = {arm: {r: rounds[r] for r in sorted(shared)} for arm, rounds in able.items()}
     return Matched(
         blocks=blocks,
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, tuple(able), set(blocks), {block for block, _ in mixed}),
-        trials={arm: {r: able[arm][r] for r in sorted(shared)} for arm in able},
+        trials=matched,
+        disturbed={arm: _disturbed(rounds) for arm, rounds in matched.items()},
     )
+
+
+def _disturbed(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str]:
+    """By what an arm was disturbed, in the rounds in which it was."""
+    told = {r: [trial.notes.get("disturbed", "") for trial in found] for r, found in rounds.items()}
+    return {r: next(filter(None, reasons)) for r, reasons in told.items() if any(reasons)}
 
 
 def _mixed(configs: Mapping[Round, set[str]]) -> set[Round]:

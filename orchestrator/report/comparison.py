@@ -1,30 +1,69 @@
 """Each arm against its baseline, block by block.
 
-Arms that compute the same are compared; arms that do not are only put side by side.
+Arms that compute the same are compared, and judged together: the more comparisons, the wider each
+one's interval. Arms that do not compute the same are only put side by side.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from orchestrator.aims import Margins, MeasureMode
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
 from orchestrator.report.measures import TIMES
-from orchestrator.report.pairs import Pair, measured, time_metric
+from orchestrator.report.pairs import Pair, Paired, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate, Verdict, verdict
-from orchestrator.selector import mathematics_of
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential
+from orchestrator.report.verdicts import Finding, Judgement, Outlook, judge
+from orchestrator.selector import mathematics_of, measure_of
 from orchestrator.trial import Arm
+
+Verdict = Literal["same", "faster", "slower", "cannot tell"]
+AccuracyVerdict = Literal["equal", "better", "worse", "cannot tell"]
+
+_SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
+_ACCURACY: dict[Finding, AccuracyVerdict] = {"same": "equal", "more": "better", "less": "worse"}
+
+
+@dataclass(frozen=True, slots=True)
+class AccuracyComparison:
+    """The mean over blocks of the arm's val_accuracy minus the baseline's.
+
+    `difference` has the plain 95 % interval; the verdict is read from `corrected`, which is None
+    for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
+    difference) is adjusted for the report's other comparisons.
+    """
+
+    difference: Estimate
+    corrected: Estimate | None
+    confidence: float | None
+    p_value: float | None
+    verdict: AccuracyVerdict
+    margin: float
+    outlook: Outlook | None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """An arm against its baseline.
 
-    `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time:
-    above 1 the arm is faster. `accuracy_difference` is the mean of the blocks' differences,
-    the arm's val_accuracy minus the baseline's. Both are None for fewer than two blocks.
-    `reason` says why a verdict is `cannot tell`, and is empty otherwise.
+    `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time, with
+    its plain 95 % interval: above 1 the arm is faster. The verdict is read from `corrected`, the
+    interval at the level `confidence` that allows for the report's other comparisons; `p_value` (of
+    no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
+    within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
+    blocks, corrected ones for fewer than `MIN_BLOCKS`. `reason` says why a verdict is
+    `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring (its half-width is
+    one of the logarithm of the ratio).
+
+    `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
+    slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
+    first one's reason; with `quiet_only` the pairs are over undisturbed rounds alone. `accuracy` is
+    None where it is not known of two blocks, or not of whole trainings.
     """
 
     arm: Arm
@@ -34,7 +73,16 @@ class Comparison:
     speedup: Estimate | None
     verdict: Verdict
     reason: str
-    accuracy_difference: Estimate | None
+    corrected: Estimate | None = None
+    confidence: float | None = None
+    p_value: float | None = None
+    margin: float = Margins().speed
+    outlook: Outlook | None = None
+    accuracy: AccuracyComparison | None = None
+    measures: tuple[MeasureMode, MeasureMode] = ("full", "full")
+    quiet_only: bool = True
+    disturbed_blocks: tuple[int, ...] = ()
+    disturbance: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +91,7 @@ class Contrast:
 
     `mathematics` says what differs. `time_ratio` and `accuracy_difference` are made as a
     comparison's: the baseline's time over the arm's, and the arm's val_accuracy minus the
-    baseline's.
+    baseline's, with plain 95 % intervals.
     """
 
     arm: Arm
@@ -58,10 +106,21 @@ class Contrast:
 def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Comparison, ...]:
     """Every arm but the baseline itself and those of other mathematics, in the spec's order."""
     metric = time_metric(matched)
-    return tuple(
-        _compare(matched, arm, base, metric)
+    sides = [
+        (arm, base)
         for arm, base in _sides(record, baseline)
         if base is None or not difference_of(arm, base)
+    ]
+    paired = [pair_up(matched, arm, base, metric) if base else None for arm, base in sides]
+    margins = record.aims.margins
+    speeds = judge([p.log_ratios if p else [] for p in paired], math.log1p(margins.speed))
+    accuracies = judge([p.differences if p else [] for p in paired], margins.accuracy)
+    both = zip(speeds, accuracies, strict=True)
+    return tuple(
+        _compare(matched, (arm, base), metric, found, judged, margins)
+        if base is not None and found is not None
+        else _incomparable(arm, metric, margins)
+        for (arm, base), found, judged in zip(sides, paired, both, strict=True)
     )
 
 
@@ -86,38 +145,78 @@ def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | Non
     return [(arm, base) for arm, base in sides if arm != base]
 
 
-def _compare(matched: Matched, arm: Arm, base: Arm | None, metric: str | None) -> Comparison:
-    if base is None:
-        reason = "the baseline cannot run on this hardware"
-        return Comparison(arm, None, metric, (), None, "cannot tell", reason, None)
-    times, speedup, difference = measured(matched, arm, base, metric)
-    judged = verdict(speedup)
-    reason = (
-        _doubt(matched, arm, base, metric, speedup, len(times)) if judged == "cannot tell" else ""
+def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
+    reason = "the baseline cannot run on this hardware"
+    mode = measure_of(arm)
+    return Comparison(
+        arm, None, metric, (), None, "cannot tell", reason,
+        margin=margins.speed, measures=(mode, mode),
+    )  # fmt: skip
+
+
+def _compare(
+    matched: Matched,
+    sides: tuple[Arm, Arm],
+    metric: str | None,
+    found: Paired,
+    judged: tuple[Judgement, Judgement],
+    margins: Margins,
+) -> Comparison:
+    (arm, base), (speed, accuracy) = sides, judged
+    told = speed.finding != "cannot tell"
+    return Comparison(
+        arm=arm,
+        baseline=base,
+        metric=metric,
+        pairs=found.times,
+        speedup=found.ratio,
+        verdict=_SPEED.get(speed.finding, "cannot tell"),
+        reason="" if told else _doubt(matched, sides, metric, found.times),
+        corrected=exponential(speed.corrected) if speed.corrected else None,
+        confidence=speed.confidence,
+        p_value=speed.p_value,
+        margin=margins.speed,
+        outlook=speed.outlook,
+        accuracy=_accuracy(found.difference, accuracy, margins.accuracy),
+        measures=(measure_of(arm), measure_of(base)),
+        quiet_only=found.quiet_only,
+        disturbed_blocks=tuple(sorted(found.disturbed)),
+        disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",
     )
-    return Comparison(arm, base, metric, times, speedup, judged, reason, difference)
+
+
+def _accuracy(
+    difference: Estimate | None, judged: Judgement, margin: float
+) -> AccuracyComparison | None:
+    if difference is None:
+        return None
+    return AccuracyComparison(
+        difference,
+        judged.corrected,
+        judged.confidence,
+        judged.p_value,
+        _ACCURACY.get(judged.finding, "cannot tell"),
+        margin,
+        judged.outlook,
+    )
 
 
 def _contrast(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Contrast:
-    times, ratio, difference = measured(matched, arm, base, metric)
-    return Contrast(arm, base, difference_of(arm, base), metric, times, ratio, difference)
+    found = pair_up(matched, arm, base, metric)
+    differs = difference_of(arm, base)
+    return Contrast(arm, base, differs, metric, found.times, found.ratio, found.difference)
 
 
 def _doubt(
-    matched: Matched,
-    arm: Arm,
-    base: Arm,
-    metric: str | None,
-    speedup: Estimate | None,
-    blocks: int,
+    matched: Matched, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
 ) -> str:
     """Why nothing can be told."""
-    for side in (arm, base):
+    for side in sides:
         if side in matched.set_aside:
             return f"no trial of {side} is complete"
     if metric is None and matched.rounds:
         return f"neither {' nor '.join(TIMES)} was recorded on two arms"
-    if speedup is None or blocks < MIN_BLOCKS:
-        number = f"{blocks} block{'' if blocks == 1 else 's'}" if blocks else "no complete block"
-        return f"{number}; at least {MIN_BLOCKS} are needed"
-    return "the interval includes 1"
+    if len(pairs) < MIN_BLOCKS:
+        number = f"{len(pairs)} block{'' if len(pairs) == 1 else 's'}" if pairs else ""
+        return f"{number or 'no complete block'}; at least {MIN_BLOCKS} are needed"
+    return "the interval includes 1, and reaches beyond the margin"

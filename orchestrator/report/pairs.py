@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.measures import TIMES
 from orchestrator.report.records import TrialRecord
-from orchestrator.report.statistics import Estimate, geometric_mean, t_interval
-from orchestrator.selector import work_of
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate, geometric_mean, t_interval
+from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 
 _WHATEVER_WORK = ("step_ms",)
@@ -20,12 +20,51 @@ _WHATEVER_WORK = ("step_ms",)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One block's values of one metric on both sides, each the mean over its shared rounds."""
+    """One block's values of one metric on both sides, each the mean over its shared rounds.
+
+    Times have their geometric mean: the block's ratio is then that of its rounds, each of which is
+    a pair by itself, and a round that was slow on both sides weighs no more than the others.
+    Accuracies have their arithmetic mean.
+    """
 
     block: int
     arm: float
     baseline: float
     rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What was measured of two arms, block by block.
+
+    `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
+    side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`.
+    """
+
+    times: tuple[Pair, ...]
+    accuracies: tuple[Pair, ...]
+    disturbed: Mapping[int, str]
+    quiet_only: bool
+
+    @property
+    def log_ratios(self) -> list[float]:
+        """The logarithm of the baseline's time over the arm's, a block each."""
+        return [math.log(pair.baseline) - math.log(pair.arm) for pair in self.times]
+
+    @property
+    def differences(self) -> list[float]:
+        """The arm's accuracy minus the baseline's, a block each."""
+        return [pair.arm - pair.baseline for pair in self.accuracies]
+
+    @property
+    def ratio(self) -> Estimate | None:
+        """The geometric mean ratio of times; None for fewer than two blocks."""
+        return geometric_mean([pair.baseline / pair.arm for pair in self.times])
+
+    @property
+    def difference(self) -> Estimate | None:
+        """The mean difference of accuracies; None for fewer than two blocks."""
+        return t_interval(self.differences)
 
 
 def time_metric(matched: Matched) -> str | None:
@@ -44,26 +83,32 @@ def time_metric(matched: Matched) -> str | None:
     return None
 
 
-def measured(
-    matched: Matched, arm: Arm, base: Arm, metric: str | None
-) -> tuple[tuple[Pair, ...], Estimate | None, Estimate | None]:
-    """The blocks' times, and what they and the accuracies add up to.
+def pair_up(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Paired:
+    """The blocks' times and accuracies on both sides.
 
-    Returns:
-        The pairs of times; the geometric mean of their ratios, the baseline's time over the
-        arm's; the mean difference in val_accuracy, the arm's minus the baseline's. Means are
-        None for fewer than two blocks. Between arms that did unlike amounts of work only times per
-    step are compared.
+    Between arms that did unlike amounts of work, or one of which was timed in slices, only times
+    per step are compared; accuracies only between whole trainings of equal work. Rounds in which
+    neither side's timing was disturbed are enough where `MIN_BLOCKS` blocks have one, else all are
+    taken. What a disturbance slows is no less accurate for it.
     """
+    modes = {measure_of(arm), measure_of(base)}
     alike = work_of(arm) == work_of(base)
-    comparable = metric if alike or metric in _WHATEVER_WORK else None
-    times = _pairs(matched, arm, base, comparable, _positive) if comparable else ()
-    accuracies = _pairs(matched, arm, base, "val_accuracy", _finite) if alike else ()
-    return (
-        times,
-        geometric_mean([pair.baseline / pair.arm for pair in times]),
-        t_interval([pair.arm - pair.baseline for pair in accuracies]),
+    whole = alike and modes == {"full"}
+    comparable = metric if (alike and len(modes) == 1) or metric in _WHATEVER_WORK else None
+    reasons = {**matched.disturbed.get(base, {}), **matched.disturbed.get(arm, {})}
+    every = _pairs(matched, arm, base, comparable, geometric) if comparable else ()
+    quiet = _pairs(matched, arm, base, comparable, geometric, reasons) if comparable else ()
+    disturbed = _by_block(reasons, {pair.block for pair in every})
+    quiet_only = not disturbed or len(quiet) >= MIN_BLOCKS
+    return Paired(
+        times=quiet if quiet_only else every,
+        accuracies=_pairs(matched, arm, base, "val_accuracy", _arithmetic) if whole else (),
+        disturbed=disturbed,
+        quiet_only=quiet_only,
     )
+
+
+Mean = Callable[[Sequence[float]], float]
 
 
 def _pairs(
@@ -71,32 +116,49 @@ def _pairs(
     arm: Arm,
     base: Arm,
     metric: str,
-    usable: Callable[[float | None], bool],
+    mean: Mean,
+    but: Mapping[Round, str] | None = None,
 ) -> tuple[Pair, ...]:
     """The blocks in which both arms have the metric, over the rounds in which both have it."""
-    ours, theirs = (_by_round(matched.trials.get(side, {}), metric, usable) for side in (arm, base))
+    usable = _positive if mean is geometric else _finite
+    ours, theirs = (
+        _by_round(matched.trials.get(side, {}), metric, mean, usable) for side in (arm, base)
+    )
     blocks: dict[int, list[Round]] = defaultdict(list)
-    for shared in sorted(ours.keys() & theirs.keys()):
+    for shared in sorted((ours.keys() & theirs.keys()) - (but or {}).keys()):
         blocks[shared[0]].append(shared)
     return tuple(
-        Pair(
-            block, _mean([ours[r] for r in rounds]), _mean([theirs[r] for r in rounds]), len(rounds)
-        )
+        Pair(block, mean([ours[r] for r in rounds]), mean([theirs[r] for r in rounds]), len(rounds))
         for block, rounds in blocks.items()
     )
 
 
 def _by_round(
-    rounds: dict[Round, list[TrialRecord]], metric: str, usable: Callable[[float | None], bool]
+    rounds: Mapping[Round, Sequence[TrialRecord]],
+    metric: str,
+    mean: Mean,
+    usable: Callable[[float | None], bool],
 ) -> dict[Round, float]:
     values = {
         r: [t.metrics[metric] for t in trials if usable(t.metrics.get(metric))]
         for r, trials in rounds.items()
     }
-    return {r: _mean(found) for r, found in values.items() if found}
+    return {r: mean(found) for r, found in values.items() if found}
 
 
-def _mean(values: list[float]) -> float:
+def _by_block(reasons: Mapping[Round, str], blocks: set[int]) -> dict[int, str]:
+    """The first reason of each of these blocks that has one."""
+    return {r[0]: reasons[r] for r in sorted(reasons, reverse=True) if r[0] in blocks}
+
+
+def geometric(values: Sequence[float]) -> float:
+    """The geometric mean of positive values; of one, itself."""
+    if len(values) == 1:
+        return values[0]
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _arithmetic(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 

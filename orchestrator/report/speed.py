@@ -10,6 +10,7 @@ from orchestrator.report.numbers import ratio
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import (
     ArmNames,
+    accuracy_of,
     accuracy_text,
     block_notes,
     contrast_note,
@@ -56,7 +57,7 @@ def _with_accuracy(
     headers: Row, rows: Sequence[Row], found: Sequence[Comparison | Contrast]
 ) -> tuple[Table, tuple[str, ...]]:
     """The table, with a column for the differences in accuracy where any could be told."""
-    if not any(each.accuracy_difference for each in found):
+    if not any(accuracy_of(each) for each in found):
         return Table(headers, tuple(rows), _numeric(headers)), ()
     wider = tuple((*row, accuracy_text(each)) for row, each in zip(rows, found, strict=True))
     headers = (*headers, "Δ val_accuracy (95 %)")

@@ -1,4 +1,4 @@
-"""The mathematics of a comparison: quartiles, t intervals, geometric mean ratios, verdicts.
+"""The mathematics of one comparison: quartiles, t intervals, geometric mean ratios.
 
 Pure functions of numbers; blocks are the unit, whatever a block's number was made from.
 """
@@ -8,18 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.special import stdtrit
 
-Verdict = Literal["faster", "slower", "cannot tell"]
-
 CONFIDENCE = 0.95
 MIN_BLOCKS = 6
 """With fewer blocks the verdict is `cannot tell`, whatever the interval says."""
-
-_ROUNDING = 1e-12  # a log-ratio below this is arithmetic's own noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +87,12 @@ def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> E
     benchmark results", Communications of the ACM 29(3), 1986. None for fewer than two ratios.
     """
     logs = t_interval([math.log(ratio) for ratio in ratios], confidence)
-    if logs is None:
-        return None
+    return exponential(logs) if logs else None
+
+
+def exponential(logs: Estimate) -> Estimate:
+    """The estimate of a ratio from that of its logarithm."""
     return Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
-
-
-def verdict(speedup: Estimate | None) -> Verdict:
-    """Faster or slower where the interval excludes 1 over at least `MIN_BLOCKS` blocks."""
-    if speedup is None or speedup.n < MIN_BLOCKS:
-        return "cannot tell"
-    if speedup.low > 1 + _ROUNDING:
-        return "faster"
-    if speedup.high < 1 - _ROUNDING:
-        return "slower"
-    return "cannot tell"
 
 
 def _exp(log: float) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orchestrator.report.blocks import BlockGap, ParamRange
 from orchestrator.report.comparison import Comparison, Contrast
 from orchestrator.report.numbers import count, difference, joined, number, ratio
-from orchestrator.report.statistics import MIN_BLOCKS
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.trial import Arm
 
@@ -86,7 +86,7 @@ def best_sentence(summary: ReportSummary, name: ArmNames) -> str:
 def scope_notes(summary: ReportSummary) -> list[str]:
     """What the verdicts hold for: the configs tried, and how much of the sweep is in."""
     notes = []
-    fair = [(each.speedup, each.accuracy_difference) for each in summary.comparisons]
+    fair = [(each.speedup, accuracy_of(each)) for each in summary.comparisons]
     other = [(each.time_ratio, each.accuracy_difference) for each in summary.different_mathematics]
     if any(any(estimates) for estimates in (*fair, *other)):
         notes.append(
@@ -154,10 +154,17 @@ def ranges_text(configs: Iterable[ParamRange]) -> str:
 
 def accuracy_text(comparison: Comparison | Contrast) -> str:
     """The difference in val_accuracy, with the number of its blocks."""
-    found = comparison.accuracy_difference
+    found = accuracy_of(comparison)
     if found is None or found.n == len(comparison.pairs):
         return difference(found)
     return f"{difference(found)}, {count(found.n, 'block')}"
+
+
+def accuracy_of(comparison: Comparison | Contrast) -> Estimate | None:
+    """The mean difference in val_accuracy with its plain interval."""
+    if isinstance(comparison, Contrast):
+        return comparison.accuracy_difference
+    return comparison.accuracy.difference if comparison.accuracy else None
 
 
 def _range_text(param: ParamRange) -> str:

@@ -54,7 +54,7 @@ def test_few_blocks_cannot_tell_but_show_their_interval(blocks: int) -> None:
 def test_one_block_has_no_interval_and_so_no_speedup() -> None:
     found = only(summarise(paired(1)))
     assert (found.speedup, found.reason) == (None, "1 block; at least 6 are needed")
-    assert found.accuracy_difference is None
+    assert found.accuracy is None
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", "disturbed", None])
@@ -93,6 +93,7 @@ def test_only_rounds_that_are_complete_on_every_arm_count_of_unequal_repeats() -
 
 
 def test_repeats_are_averaged_before_the_ratio() -> None:
+    """By their geometric mean: the block's ratio is that of its rounds' ratios, 2 and 6."""
     trials = [
         trial(arm, block, repeat, step_ms=time)
         for block in range(6)
@@ -101,8 +102,8 @@ def test_repeats_are_averaged_before_the_ratio() -> None:
     ]
     found = only(summarise(sweep(trials)))
     assert found.speedup is not None
-    assert found.speedup.value == pytest.approx(4.0)
-    assert found.pairs[0].baseline == 20.0
+    assert found.speedup.value == pytest.approx(math.sqrt(2.0 * 6.0))
+    assert found.pairs[0].baseline == pytest.approx(math.sqrt(10.0 * 30.0))
     assert found.speedup.n == 6  # blocks are the unit
 
 
@@ -139,7 +140,7 @@ def test_without_any_time_there_is_nothing_to_compare() -> None:
     found = only(summarise(sweep(trials)))
     assert (found.metric, found.pairs, found.verdict) == (None, (), "cannot tell")
     assert found.reason == "neither step_ms nor train_s was recorded on two arms"
-    assert found.accuracy_difference is not None
+    assert found.accuracy is not None
 
 
 def test_the_accuracy_difference_is_paired() -> None:
@@ -150,9 +151,11 @@ def test_the_accuracy_difference_is_paired() -> None:
             trial(PORTABLE, block, val_accuracy=accuracy),
             trial(XLA, block, val_accuracy=accuracy + 0.01),
         ]
-    found = only(summarise(sweep(trials))).accuracy_difference
+    found = only(summarise(sweep(trials))).accuracy
     assert found is not None
-    assert (found.value, found.low, found.high) == pytest.approx((0.01, 0.01, 0.01))
+    difference = found.difference
+    assert (difference.value, difference.low, difference.high) == pytest.approx((0.01,) * 3)
+    assert (found.verdict, found.margin) == ("better", 0.005)
 
 
 def test_within_hardware_speedups() -> None:

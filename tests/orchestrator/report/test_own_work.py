@@ -31,7 +31,7 @@ def test_steps_are_compared_and_accuracies_are_not() -> None:
     assert comparison.speedup is not None
     assert comparison.speedup.value == pytest.approx(1 / 20)
     assert comparison.verdict == "slower"
-    assert comparison.accuracy_difference is None
+    assert comparison.accuracy is None
 
 
 def test_seconds_of_unlike_work_are_no_speed() -> None:
@@ -61,5 +61,5 @@ def test_two_arms_with_the_same_work_are_compared_whole() -> None:
     xla = Arm("tensorflow/portable+xla", SHORT.hardware)
     trials = [trial(arm, block) for block in range(7) for arm in (SHORT, xla)]
     (comparison,) = summarise(sweep(trials, (SHORT, xla))).comparisons
-    assert comparison.accuracy_difference is not None
+    assert comparison.accuracy is not None
     assert PORTABLE.hardware != SHORT.hardware
