@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from orchestrator.selector import names_arm, work_of
+from orchestrator.selector import measure_of, names_arm, work_of
 from orchestrator.spec import Objective
 from orchestrator.trial import Arm, Outcome
 
@@ -19,11 +19,13 @@ _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
 def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """The arms whose outcomes an objective reads: those it names, or all of them.
 
-    Arms that do an amount of work of their own are read where they are named, or where there are
-    no others: what they learned is not what the others did.
+    Arms that do an amount of work of their own, and those that are only timed in slices, are read
+    where they are named, or where there are no others: what they learned, if anything, is not what
+    the others did.
     """
     if objective.over in _OVER:
-        return tuple(arm for arm in arms if not work_of(arm)) or tuple(arms)
+        whole = [arm for arm in arms if measure_of(arm) == "full"] or arms
+        return tuple(arm for arm in whole if not work_of(arm)) or tuple(whole)
     return tuple(arm for arm in arms if names_arm(objective.over, arm))
 
 

@@ -156,7 +156,7 @@ def make_plan(
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[Arm, ImpossibleArm] = {}
     awaited: dict[Arm, AwaitedArm] = {}
-    for entry in spec.arms.hardware:
+    for entry in spec.hardware:
         classes = meant(entry, hardware)
         for implementation in spec.arms.implementations:
             asked = Arm(implementation, str(entry))
@@ -182,7 +182,7 @@ def make_plan(
     return Plan(
         tuple(possible.values()),
         tuple(impossible.values()),
-        spec.search.count(),
+        spec.most_blocks,
         spec.repeats,
         spec.search.listed,
         why_fresh=spec.why_fresh,

@@ -133,7 +133,7 @@ def _expect_home(home: str) -> str:
 
 def _expect_yes(spec: SweepSpec, options: Options) -> None:
     """Ask before a large sweep: how many classes of hardware there are is only known there."""
-    trials = spec.search.count() * len(spec.arms.implementations) * spec.repeats
+    trials = spec.most_blocks * len(spec.arms.implementations) * spec.repeats
     if trials <= _LARGE or options.yes or not sys.stdin.isatty():
         return
     if not click.confirm(f"Run {trials} trials for each class of hardware?", err=True):

@@ -324,6 +324,7 @@ def _opening(
         repeats=repeats,
         owner=Owner.here(),
         home=home,
+        aims=spec.aims(),
     )
 
 

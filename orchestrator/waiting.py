@@ -84,7 +84,7 @@ def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[str]) -> list
     ]
     return [
         (_resources(entry), dict(entry.labels))
-        for entry in spec.arms.hardware
+        for entry in spec.hardware
         if entry.labels and any(carries(node.labels, entry.labels) for node in gone)
     ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.selector import ANY_IMPLEMENTATION
-from orchestrator.spec import fit, listed
+from orchestrator.spec import decisions, fit, listed
 from orchestrator.spec.dimensions import Choices, Range
 from orchestrator.spec.draft import Draft, draw
 from orchestrator.spec.fields import ArmText
@@ -43,10 +43,11 @@ def inconsistencies(data: Mapping[str, Any]) -> list[Finding]:
     findings = [*conditions, *_arms(draft), *_references(draft), *_trainer(draft)]
     sound = not conditions and len(draft.space) == len(draft.names)
     if draft.search is not None:
-        findings += _search(draft.search)
+        findings += _search(draft.search, has_blocks=draft.has_blocks)
         findings += _size(draft.search, draft.space) if sound else ()
     findings += listed.unlike(draft.listed or {})
     findings += fit.misfits(draft, sound=sound)
+    findings += decisions.undecided(draft, sound=sound)
     return findings
 
 
@@ -113,7 +114,7 @@ def _described(dimension: Choices | Range) -> str:
     return f"{dimension.low} to {dimension.high}{step}"
 
 
-def _search(search: Mapping[str, Any]) -> Iterator[Finding]:
+def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]:
     """What the sampler cannot do without, and what a list of configs stands alone for."""
     usual = usual_sampler(search)
     sampler = usual if usual == "list" else search.get("sampler", usual)
@@ -125,8 +126,11 @@ def _search(search: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(("search", "objectives"), expected, "nothing", hint)
     yield from listed.beside(search)
     written = "configs" in search and search["configs"] is None
-    if sampler not in ("grid", "list") and (written or _is_absent(search, "configs")):
-        yield Finding(("search", "configs"), "how many configs to try", "nothing")
+    if has_blocks or sampler in ("grid", "list"):
+        return
+    if written or _is_absent(search, "configs"):
+        hint = "or blocks: auto, at the top, for as many as it takes"
+        yield Finding(("search", "configs"), "how many configs to try", "nothing", hint)
 
 
 def _size(search: Mapping[str, Any], space: Mapping[str, Choices | Range]) -> Iterator[Finding]:
@@ -171,7 +175,8 @@ def _arms(draft: Draft) -> Iterator[Finding]:
             yield Finding((*path, index), "each implementation once", f"{text!r} again")
         seen.setdefault(text, index)
     for index, entry in draft.hardware.items():
-        if any(entry == draft.hardware[other] for other in draft.hardware if other < index):
+        alike = draft.entries[index]
+        if any(alike == draft.entries[other] for other in draft.hardware if other < index):
             at = ("arms", "hardware", index)
             yield Finding(at, "each hardware class once", f"{str(entry)!r} again")
 

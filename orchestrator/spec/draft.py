@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
 from orchestrator.spec.fields import ImplementationText
-from orchestrator.spec.hardware import HardwareEntry
+from orchestrator.spec.hardware import USUAL, HardwareEntry
 from orchestrator.spec.space import ListedConfig, Objective
+from orchestrator.spec.trust import Measure, UntilEnough
 from orchestrator.trial import Config
 
 Key = TypeVar("Key")
@@ -22,6 +23,8 @@ _CONFIG: TypeAdapter[Config] = TypeAdapter(ListedConfig)
 _OBJECTIVE: TypeAdapter[Objective] = TypeAdapter(Objective)
 _HARDWARE: TypeAdapter[HardwareEntry] = TypeAdapter(HardwareEntry)
 _IMPLEMENTATION: TypeAdapter[str] = TypeAdapter(ImplementationText)
+_MEASURE: TypeAdapter[Measure] = TypeAdapter(Measure)
+_BLOCKS: TypeAdapter[UntilEnough] = TypeAdapter(UntilEnough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Draft:
     """The parts of a spec that are valid by themselves.
 
     `names` are all parameters of the space, in order; `listed` are configs by their place in
-    `search.configs`, None where that is no list.
+    `search.configs`, None where that is no list; `has_blocks` says whether `blocks` is written, in
+    whatever way, and `published` are the metrics of each row, as they were written.
     """
 
     workload: str | None
@@ -45,6 +49,17 @@ class Draft:
     baseline: Any
     trainer: Any
     has_prices: bool = False
+    measure: Measure | None = None
+    blocks: UntilEnough | None = None
+    has_blocks: bool = False
+    published: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> Mapping[int, HardwareEntry]:
+        """The hardware by its place in the list, with what is measured there."""
+        usual = self.measure.mode if self.measure else "full"
+        entries = self.hardware or dict(enumerate(USUAL))
+        return {index: entry.measured(usual) for index, entry in entries.items()}
 
     @property
     def is_builtin(self) -> bool:
@@ -72,6 +87,14 @@ def draw(data: Mapping[str, Any]) -> Draft:
         baseline=data.get("baseline"),
         trainer=data.get("trainer"),
         has_prices=bool(data.get("prices")),
+        measure=_valid(_MEASURE, {"": data.get("measure", {})}).get(""),
+        blocks=_valid(_BLOCKS, {"": data.get("blocks")}).get(""),
+        has_blocks="blocks" in data,
+        published={
+            index: row["metrics"]
+            for index, row in enumerate(_list(data, "published"))
+            if isinstance(row, dict) and isinstance(row.get("metrics"), dict)
+        },
     )
 
 

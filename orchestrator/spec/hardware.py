@@ -6,11 +6,13 @@ A text is short for `{class: text}`. As a mapping:
       - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
       - {class: "*H200*", cpus: 8}                # eight CPUs beside each GPU, not its share
       - {class: cpu, settings: {epochs: 1}}       # less work on slow hardware, and recorded as such
+      - {class: cpu, measure: timing}             # timed in slices only, where the rest trains
       - labels: {ray.io/accelerator-type: T4, market-type: "in(spot, on-demand)"}
         wait_s: 900                               # for nodes that an autoscaler may still start
 
 Another number of threads or CPUs, or another amount of work, is another arm: its hardware is named
-`AMD EPYC, 16 CPUs [4 threads]`. Labels and waiting only choose the nodes.
+`AMD EPYC, 16 CPUs [4 threads]`; so is what is timed in slices (`[timing]`). Labels and waiting only
+choose the nodes.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from pydantic import (
 )
 
 from orchestrator import labels
+from orchestrator.aims import MeasureMode
 from orchestrator.selector import Usage
 from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal
 from orchestrator.spec.problems import shown
@@ -67,8 +70,8 @@ class HardwareEntry(Strict):
     `class` is `cpu`, `gpu`, a class's or a GPU's name, or a pattern; without it, it is the GPUs of
     the nodes with these `labels`, and the CPU of those that have none. `cpus` go with a GPU;
     `threads` are CPUs that the trainer may use of those reserved. `settings` replace the sweep's
-    own where they say how much work a trial is. `wait_s`: how long a start of the sweep waits for a
-    first node of this kind.
+    own where they say how much work a trial is; `measure` replaces the sweep's. `wait_s`: how long
+    a start of the sweep waits for a first node of this kind.
     """
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
@@ -78,6 +81,7 @@ class HardwareEntry(Strict):
     cpus: Count | None = None
     threads: Count | None = None
     settings: Mapping[ParameterName, WorkNumber] = Field(default_factory=dict)
+    measure: MeasureMode | None = None
     wait_s: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="before")
@@ -109,7 +113,12 @@ class HardwareEntry(Strict):
     @property
     def usage(self) -> Usage:
         """How a trial uses the hardware, where not in the usual way."""
-        return Usage(self.cpus, self.threads, dict(sorted(self.settings.items())))
+        work = dict(sorted(self.settings.items()))
+        return Usage(self.cpus, self.threads, work, self.measure or "full")
+
+    def measured(self, usual: MeasureMode) -> HardwareEntry:
+        """The same, measured as the sweep says where it does not say so itself."""
+        return self if self.measure else self.model_copy(update={"measure": usual})
 
     def __str__(self) -> str:
         """The entry in a message, before it is known which class it means."""

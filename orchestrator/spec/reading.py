@@ -13,13 +13,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
+from orchestrator.aims import Aims, AutoBlocks, Quiet, Timing
 from orchestrator.spec import checks, files, places, prices, refusals
 from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
-from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries
+from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries, HardwareEntry
 from orchestrator.spec.prices import PRICE_KEYS, Prices
 from orchestrator.spec.problems import Path, SpecError
+from orchestrator.spec.published import PUBLISHED_KEYS, PublishedRows
 from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
+from orchestrator.spec.trust import SHORT_FORMS, Disturbed, MarginsAsked, Measure, UntilEnough
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 Positive = Annotated[float, Field(gt=0)]
@@ -65,6 +68,44 @@ class SweepSpec(Strict):
     trainer: Literal["warm", "fresh"] | None = None
     limits: Limits = Limits()
     prices: Prices = ()
+    measure: Measure = Measure()
+    blocks: UntilEnough | None = None
+    disturbed: Disturbed = Disturbed()
+    margins: MarginsAsked = MarginsAsked()
+    published: PublishedRows = ()
+
+    @property
+    def timing(self) -> Timing:
+        """How arms are timed in slices, where some are."""
+        return self.measure.timing
+
+    @property
+    def quiet(self) -> Quiet:
+        """What a node may do beside a trial, and what becomes of one beside which it did more."""
+        return self.disturbed.quiet
+
+    @property
+    def auto_blocks(self) -> AutoBlocks | None:
+        """When there are blocks enough; None where `search.configs` says how many there are."""
+        return self.blocks.auto_blocks if self.blocks else None
+
+    @property
+    def hardware(self) -> tuple[HardwareEntry, ...]:
+        """The entries of `arms.hardware`, each with what is measured of its arms."""
+        return tuple(entry.measured(self.measure.mode) for entry in self.arms.hardware)
+
+    @property
+    def most_blocks(self) -> int:
+        """How many blocks the sweep has, or may come to have."""
+        if self.auto_blocks is None:
+            return self.search.count()
+        size = self.search.size()
+        return self.auto_blocks.most if size is None else min(size, self.auto_blocks.most)
+
+    def aims(self) -> Aims:
+        """What the sweep is to decide, and how surely: all of it that a report needs."""
+        published = tuple(each.row for each in self.published)
+        return Aims(self.baseline, self.margins.margins, self.auto_blocks, published)
 
     @property
     def why_fresh(self) -> str:
@@ -96,6 +137,11 @@ _KEYS: Mapping[Path, Sequence[str]] = {
     ("arms", "hardware", "*"): HARDWARE_KEYS,
     ("limits",): tuple(Limits.model_fields),
     ("prices", "*"): PRICE_KEYS,
+    ("measure",): tuple(Measure.model_fields),
+    ("blocks",): tuple(UntilEnough.model_fields),
+    ("disturbed",): tuple(Disturbed.model_fields),
+    ("margins",): tuple(MarginsAsked.model_fields),
+    ("published", "*"): PUBLISHED_KEYS,
 }
 
 
@@ -125,7 +171,7 @@ def parse(
     Raises:
         SpecError: the text is wrong; holds all of its problems.
     """
-    document = places.read(text, source=source, overrides=overrides)
+    document = places.read(text, source=source, overrides=overrides, short_forms=SHORT_FORMS)
     table = prices.find_table(document.data, folder)
     findings = [*table.findings]
     spec = None

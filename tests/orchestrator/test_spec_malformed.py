@@ -118,7 +118,7 @@ CASES = [
     Case("no implementations", {18: "  implementations: []", 19: "", 20: ""}, 18, "arms.implementations", "at least 1", "[]"),
     Case("hardware twice", {21: "  hardware: [cpu, gpu, cpu]"}, 21, "arms.hardware[2]", "each hardware class once", "'cpu'"),
     Case("hardware alike twice", {21: "  hardware: [gpu, {class: cpu, threads: 2}, {threads: 2, class: cpu}]"}, 21, "arms.hardware[2]", "each hardware class once", "'cpu [2 threads]'"),
-    Case("hardware unknown key", {21: "  hardware:\n    - {class: cpu, thread: 2}"}, 22, "arms.hardware[0].thread", "class, labels, cpus, threads, settings, wait_s", "'thread'", "'threads'"),
+    Case("hardware unknown key", {21: "  hardware:\n    - {class: cpu, thread: 2}"}, 22, "arms.hardware[0].thread", "class, labels, cpus, threads, settings, measure, wait_s", "'thread'", "'threads'"),
     Case("hardware empty", {21: "  hardware: [{threads: 2}]"}, 21, "arms.hardware[0]", "class, labels or both", "neither"),
     Case("hardware a number", {21: "  hardware: [3]"}, 21, "arms.hardware[0]", "text (cpu, gpu", "3"),
     Case("no threads", {21: "  hardware: [{class: cpu, threads: 0}]"}, 21, "arms.hardware[0].threads", "at least 1", "0"),
