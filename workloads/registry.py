@@ -138,7 +138,7 @@ _TRAINING_METRICS = (
     *("model_flops_per_step", "model_flops_per_s", "peak_flops_per_s"),
     *("model_flops_utilization_pct", "peak_rss_mib", "peak_gpu_mib"),
     *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
-    *("latency_s", "steps_s"),
+    *("latency_s", "steps_s", "canary_ms"),
 )
 """Of every workload that `workloads.training` trains. `import_s` is left out: a process reports
 it once, so that a block's other trials would lack it."""
@@ -148,6 +148,7 @@ _PASSES_METRICS = (
     *("step_ms_median", "step_ms_p95", "model_flops_per_step", "model_flops_per_s"),
     *("peak_flops_per_s", "model_flops_utilization_pct"),
     *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "forward_s", "train_s", "steps_s"),
+    "canary_ms",
 )
 """Of the workload that times passes without training."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workloads.canary import sing
 from workloads.context import Context
 from workloads.flops import recurrent_flops, training_flops
 from workloads.measurement import prepared, utilized
@@ -67,8 +68,10 @@ def _measured(
         batch = both.place(inputs(settings, trial.seed))
         framework.synchronise()
     compile_s = _warm_up(trial, framework, both, batch)
+    before_ms = sing(trial.device, framework.synchronise)
     framework.reset_peak_memory()
     metrics = _timed(trial, framework, settings, both, batch)
+    metrics["canary_ms"] = max(before_ms, sing(trial.device, framework.synchronise))
     peaks = {"peak_gpu_mib": framework.peak_gpu_mib(), "peak_rss_mib": peak_rss_mib()}
     metrics |= {name: mib for name, mib in peaks.items() if mib is not None}
     directions = 2 if settings.bidirectional else 1

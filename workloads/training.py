@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from workloads.canary import sing
 from workloads.clocks import EpochClock, StepClock, step_metrics
 from workloads.context import Context, expect_finite
 from workloads.failures import CompiledWhileTimed
@@ -70,10 +71,12 @@ def timed(run: Run, trial: Context) -> dict[str, float]:
         CompiledWhileTimed: something was traced or compiled that the warm-up had not covered.
     """
     framework = run.model.witness.framework
+    before_ms = sing(run.device, framework.synchronise)
     framework.reset_peak_memory()
-    with _nothing_compiled(run.model):
+    with nothing_compiled(run.model):
         metrics = _train(run, trial)
-    with _nothing_compiled(run.model):
+    metrics["canary_ms"] = max(before_ms, sing(run.device, framework.synchronise))
+    with nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics |= {"evaluate_s": trial.seconds["evaluate"]}
         if run.takes_one_sample:
@@ -98,7 +101,7 @@ def timed_steps(run: Run, trial: Context) -> dict[str, float]:
     clock = StepClock(
         run.model, run.timed_steps, lambda call: bool(partial) and call % run.steps == last
     )
-    with _nothing_compiled(run.model), trial.phase("steps"), clock:
+    with nothing_compiled(run.model), trial.phase("steps"), clock:
         run.model.fit(
             **run.feeds.train.with_targets(),
             epochs=run.timed_steps,  # as many as it takes: the clock stops the training
@@ -166,7 +169,7 @@ def _predict_one(run: Run, trial: Context) -> dict[str, float]:
 
 
 @contextmanager
-def _nothing_compiled(model: WitnessedModel) -> Iterator[None]:
+def nothing_compiled(model: WitnessedModel) -> Iterator[None]:
     """A part of the trial in which everything is expected to have been compiled before."""
     tracings, compilations = dict(model.witness.tracings), model.witness.framework.compilations()
     yield
