@@ -15,19 +15,16 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
-from orchestrator import __version__, cli_jobs
+from orchestrator import __version__, cli_jobs, cli_reports
 from orchestrator.cli_jobs import dashboard_option
 from orchestrator.cli_options import set_option, spec_argument
 from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, width
 from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
-
-_Format = Literal["text", "markdown", "json", "csv"]
-_SUFFIXES: dict[str, _Format] = {".md": "markdown", ".json": "json", ".csv": "csv"}
 
 _address_option = click.option(
     "--address",
@@ -123,48 +120,8 @@ def status(sweep: str | None, address: str | None) -> None:
         click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
 
 
-for _each in (cli_jobs.submit, cli_jobs.logs, cli_jobs.stop):
+for _each in (cli_jobs.submit, cli_jobs.logs, cli_jobs.stop, cli_reports.report, cli_reports.query):
     main.add_command(_each)
-
-
-@main.command()
-@click.argument("sweep")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "json", "csv"]),
-    help="By default as the output file's name says, else text.",
-)
-@click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
-@click.option(
-    "--generation",
-    type=click.IntRange(min=1),
-    help="An earlier --fresh, counted from 1.",
-)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.")
-@refusing
-def report(
-    sweep: str,
-    form: _Format | None,
-    baseline: str | None,
-    generation: int | None,
-    output: Path | None,
-) -> None:
-    """Report on a SWEEP, as its tracking store has it."""
-    from orchestrator.report import rendering
-    from orchestrator.tracking import tracking_uri
-    from orchestrator.tracking.reading import read_sweep
-
-    record = read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
-    if form is None:
-        form = _SUFFIXES.get(output.suffix, "text") if output else "text"
-    text = rendering.render(rendering.summarise(record, baseline), form, width=width())
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(text, encoding="utf-8")
-        click.echo(f"wrote {output}", err=True)
 
 
 @main.command()

@@ -49,14 +49,14 @@ def to_csv(trials: Sequence[TrialRecord]) -> str:
     header = list(COLUMNS)
     for name, kind in [(p, "config") for p in params] + [(m, "metric") for m in metrics]:
         header.append(_free(name, kind, header))
-    writer.writerow(map(_safe, header))
+    writer.writerow(map(safe, header))
     for trial in trials:
         values = [
             *_fixed(trial),
             *(trial.config.get(name) for name in params),
             *(trial.metrics.get(name) for name in metrics),
         ]
-        writer.writerow([_safe(value) for value in values])
+        writer.writerow([safe(value) for value in values])
     return out.getvalue()
 
 
@@ -87,7 +87,8 @@ def _free(name: str, kind: str, taken: Sequence[str]) -> str:
     return name
 
 
-def _safe(cell: Cell) -> Cell:
+def safe(cell: Cell) -> Cell:
+    """A cell that no spreadsheet takes for a formula; none where a number is not finite."""
     if isinstance(cell, str):
         text = "\n".join(re.split("\r\n?", cell))  # the csv module leaves a lone \r unquoted
         return f"'{text}" if text.lstrip(" ").startswith(_FORMULA_STARTS) else text

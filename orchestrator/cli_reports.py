@@ -1,0 +1,196 @@
+"""The commands that read what sweeps have measured: `report` and `query`."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import click
+
+from orchestrator.exits import refusing, show, width
+from orchestrator.home import sweep_home
+from orchestrator.refusal import Refusal
+
+if TYPE_CHECKING:
+    from orchestrator.query import Sheet, SheetFormat
+    from orchestrator.report.records import SweepRecord
+
+_ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
+_REPORT_SUFFIXES: dict[str, _ReportFormat] = {
+    ".md": "markdown",
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+}
+_QUERY_SUFFIXES: dict[str, SheetFormat] = {
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+}
+
+_generation_option = click.option(
+    "--generation",
+    type=click.IntRange(min=1),
+    help="An earlier --fresh, counted from 1 (or as NAME#1).",
+)
+_output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
+)
+
+
+@click.command()
+@click.argument("sweep")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json", "csv", "html"]),
+    help="By default as the output file's name says, else text.",
+)
+@click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
+@_generation_option
+@click.option(
+    "--plots",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Draw the report's plots into this folder as well, as PNG and SVG.",
+)
+@_output_option
+@refusing
+def report(
+    sweep: str,
+    form: _ReportFormat | None,
+    baseline: str | None,
+    generation: int | None,
+    plots: Path | None,
+    output: Path | None,
+) -> None:
+    """Report on a SWEEP, as its tracking store has it.
+
+    `html` is one page with everything in it, to be opened in a browser without a network.
+    """
+    from orchestrator.report import rendering
+
+    if form is None:
+        form = _REPORT_SUFFIXES.get(output.suffix.lower(), "text") if output else "text"
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise Refusal(
+            "--format html: expected a file to write the page to, received a terminal. "
+            f"Add -o {_file_name(sweep)}.html"
+        )
+    record = _read(sweep, generation)
+    summary = rendering.summarise(record, baseline)
+    _put(rendering.render(summary, form, width=width()).encode(errors="replace"), output)
+    if plots is not None:
+        from orchestrator.report.plots import draw
+
+        for drawn in draw(summary, plots):
+            click.echo(f"wrote {drawn}", err=True)
+
+
+@click.command()
+@click.argument("sweep")
+@click.argument("where", required=False, default="")
+@click.option("--columns", metavar="A,B,…", help="These columns, in this order; `all` for all.")
+@click.option("--sort", metavar="A,-B,…", help="Sort by these columns; with a - falling.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("--list", "lists", is_flag=True, help="Tell which columns there are instead.")
+@_generation_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    help="By default as the output file's name says, else table.",
+)
+@_output_option
+@refusing
+def query(sweep: str, where: str, **choices: Any) -> None:
+    """The trials of a SWEEP that WHERE means, one row each.
+
+    \b
+    rnnsweep query quickstart "hardware ~ 'H200' and val_accuracy > 0.97" \\
+        --columns arm,units,step_ms,val_accuracy --sort step_ms
+
+    WHERE compares columns with numbers and texts in quotes by = != < <= > >= in (…), by ~ and !~
+    (the text stands in it; with * or ? it fits the whole; upper and lower case are one), and asks
+    whether they are missing (`is missing`, `is not missing`); joined by and, or, not and
+    parentheses. A missing value matches nothing else. Times are in UTC.
+    """
+    from orchestrator.query import as_bytes, ask, to_listing
+
+    form: SheetFormat | None = choices["form"]
+    output: Path | None = choices["output"]
+    if form is None:
+        form = _QUERY_SUFFIXES.get(output.suffix.lower(), "table") if output else "table"
+    if form == "parquet" and output is None and sys.stdout.isatty():
+        raise Refusal(
+            "--format parquet: expected a file to write to, received a terminal. "
+            f"Add -o {_file_name(sweep)}.parquet"
+        )
+    record = _read(sweep, choices["generation"])
+    found = ask(record, where, sort=_names(choices["sort"]), limit=choices["limit"])
+    if choices["lists"]:
+        show(to_listing(found))
+        return
+    wanted = _names(choices["columns"])
+    if wanted == ["all"] or (not wanted and form != "table"):
+        shown = found
+    else:
+        shown = _columns(record, found, wanted)
+    about = {"sweep": record.name, "generation": record.generation, "where": where}
+    _put(as_bytes(shown, form, about), output)
+    if form == "table" or not found.rows:
+        _say_how_many(len(record.trials), found)
+
+
+def _columns(record: SweepRecord, found: Sheet, wanted: list[str]) -> Sheet:
+    """The columns asked for, or those that a person wants to see first."""
+    from orchestrator.query import select, usual_columns
+
+    return select(found, wanted or usual_columns(record, found))
+
+
+def _say_how_many(trials: int, found: Sheet) -> None:
+    if not trials:
+        show("no trial of this sweep has ended yet\n", err=True)
+    else:
+        show(f"{len(found.rows)} of {trials} trials\n", err=True)
+
+
+def _names(text: str | None) -> list[str]:
+    return [name for each in (text or "").split(",") if (name := each.strip())]
+
+
+def _file_name(sweep: str) -> str:
+    return sweep.replace("#", "-").replace("/", "-")
+
+
+def _read(sweep: str, generation: int | None) -> SweepRecord:
+    from orchestrator.tracking import tracking_uri
+    from orchestrator.tracking.reading import read_sweep
+
+    return read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
+
+
+def _put(content: bytes, output: Path | None) -> None:
+    """Write to a file, or to stdout.
+
+    Raises:
+        Refusal: the file cannot be written.
+    """
+    if output is None:
+        click.echo(content, nl=False)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(content)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Refusal(f"{output}: expected a file that can be written, received: {reason}") from (
+            error
+        )
+    click.echo(f"wrote {output}", err=True)
