@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.report.statistics import Estimate
+import numpy as np
+from scipy.special import stdtrit
+
+from orchestrator.report.blocks import Matched, Round
+from orchestrator.report.comparison import Comparison
+from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
+from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
 BreakEvenVerdict = Literal["pays", "never", "cannot tell"]
 
+_STEP, _COMPILE = "step_ms", "compile_s"
+
 
 @dataclass(frozen=True, slots=True)
 class BlockExpense:
-    """One block: by how many seconds the arm compiles longer, and by how much its step is shorter."""
+    """One block: how much longer the arm compiles, and by how much its step is shorter."""
 
     block: int
     extra_compile_s: float
@@ -24,9 +35,8 @@ class BlockExpense:
 class BreakEven:
     """An arm that compiles longer than another, and after how many steps it has caught up.
 
-    `steps` is the ratio of the means over blocks with Fieller's interval, whose upper end may be
-    infinite; None where it is never, or cannot be told, for `reason`. Only warm trainers' trials
-    count: the first pays for its start.
+    `steps` is the ratio of the means over blocks with Fieller's interval; None where it is never,
+    or cannot be told, for `reason`. Only warm trainers' trials count: the first pays for its start.
     """
 
     arm: Arm
@@ -37,3 +47,77 @@ class BreakEven:
     saved_step_ms: Estimate | None
     blocks: tuple[BlockExpense, ...]
     reason: str = ""
+
+
+def break_evens(matched: Matched, comparisons: Sequence[Comparison]) -> tuple[BreakEven, ...]:
+    """Every compared pair of arms that were measured alike, the one that compiles longer first."""
+    found = []
+    for each in comparisons:
+        base = each.baseline
+        if base is None or measure_of(each.arm) != measure_of(base):
+            continue
+        if expenses := _expenses(matched, each.arm, base):
+            found.append(_break_even(each.arm, base, expenses))
+    return tuple(found)
+
+
+def _expenses(matched: Matched, arm: Arm, base: Arm) -> tuple[BlockExpense, ...]:
+    """The blocks in which both had a warm trainer, over the rounds in which both had one."""
+    ours, theirs = _warm(matched, arm), _warm(matched, base)
+    blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for each in sorted(ours.keys() & theirs.keys()):
+        (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[each], theirs[each]
+        blocks[each[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
+    return tuple(
+        BlockExpense(block, *(math.fsum(side) / len(side) for side in zip(*rounds, strict=True)))
+        for block, rounds in blocks.items()
+    )
+
+
+def _warm(matched: Matched, arm: Arm) -> dict[Round, tuple[float, float]]:
+    """Compile seconds and step milliseconds of the rounds that a warm trainer ran."""
+    found = {}
+    for each, trials in matched.trials.get(arm, {}).items():
+        for trial in trials:
+            told = tuple(trial.metrics.get(metric, math.nan) for metric in (_COMPILE, _STEP))
+            if trial.trainer_trials > 0 and all(map(math.isfinite, told)):
+                found[each] = (told[0], told[1])
+    return found
+
+
+def _break_even(arm: Arm, base: Arm, expenses: Sequence[BlockExpense]) -> BreakEven:
+    if math.fsum(each.extra_compile_s for each in expenses) < 0:
+        arm, base = base, arm
+        expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
+    extra = t_interval([each.extra_compile_s for each in expenses])
+    saved = t_interval([each.saved_step_ms for each in expenses])
+    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses))
+    if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
+        blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
+        reason = f"{blocks} with warm trainers on both; at least {MIN_BLOCKS} are needed"
+        return replace(told, reason=reason)
+    if extra.low <= 0:
+        return replace(told, reason="they compile equally long, as far as can be told")
+    if saved.high <= 0:
+        return replace(told, verdict="never", reason="its steps are no shorter")
+    if saved.low <= 0:
+        return replace(told, reason="whether its steps are shorter cannot be told")
+    return replace(told, verdict="pays", steps=_ratio_of_means(expenses))
+
+
+def _ratio_of_means(expenses: Sequence[BlockExpense]) -> Estimate:
+    """Steps: mean seconds over mean milliseconds, with Fieller's interval for a ratio of means.
+
+    Both means are known to be above 0. Source: Fieller, "Some problems in interval estimation",
+    Journal of the Royal Statistical Society B 16(2), 1954: the ratios r for which the mean of
+    x - r y is not told apart from 0.
+    """
+    x = np.array([1000 * each.extra_compile_s for each in expenses])
+    y = np.array([each.saved_step_ms for each in expenses])
+    n = len(expenses)
+    (xx, xy), (_, yy) = np.cov(x, y) / n
+    t2 = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) ** 2
+    a, b, c = y.mean() ** 2 - t2 * yy, x.mean() * y.mean() - t2 * xy, x.mean() ** 2 - t2 * xx
+    root = math.sqrt(max(0.0, b * b - a * c))
+    value = float(x.mean() / y.mean())
+    return Estimate(n, value, float((b - root) / a), float((b + root) / a))

@@ -1,14 +1,47 @@
-"""Where one arm overtakes another along a size: a regression of the blocks' speed-ups on it."""
+"""Where one arm overtakes another along a size: a regression of the blocks' speed-ups on it.
+
+The log of a block's speed-up is fitted as a straight line in the log of the param (a parabola
+where the line is shown to be wrong), the other params that varied beside it. Where the 95 % band
+of the curve lies above 1 the arm is faster, where it lies below, slower; between the two is the
+interval of the crossing: the values at which the band holds 1, which is Fieller's interval
+("Some problems in interval estimation", Journal of the Royal Statistical Society B 16(2), 1954).
+Nothing is said of values that were not tried. That an arm crosses takes proof at both ends, so that
+looking along several params makes false crossings no more likely than 0.05 each at the very most.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.report.statistics import Estimate
-from orchestrator.trial import Arm
+import numpy as np
 
-CrossoverVerdict = Literal["crosses", "faster throughout", "slower throughout", "cannot tell"]
+from orchestrator.report.comparison import Comparison
+from orchestrator.report.regression import Fit, Numbers, fit
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate
+from orchestrator.trial import Arm, Config
+
+CrossoverVerdict = Literal[
+    "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "cannot tell"
+]
+Told = Literal["faster", "slower", "same", "cannot tell"]
+
+_MIN_VALUES = 3
+"""Distinct values of a param: two ends would fit any line."""
+_MIN_FREEDOM = 3
+"""Residual degrees of freedom: with fewer, the other params are not adjusted for."""
+_GRID = 121
+_CURVE = 41
+"""Points of the curve that are kept."""
+_CURVED = 0.01
+"""The p-value below which a straight line is taken to be wrong."""
+_THROUGHOUT: Mapping[Told, CrossoverVerdict] = {
+    "faster": "faster throughout",
+    "slower": "slower throughout",
+    "same": "same throughout",
+    "cannot tell": "cannot tell",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +65,31 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
-    """Where the curve crosses 1, with its 95 % interval; an end is None where it is not in reach.
+class Region:
+    """What is known of the arm between two values of the param: `faster`, `slower`, …"""
 
-    The interval ends within the values that were tried, or is open.
-    """
+    low: float
+    high: float
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where the curve crosses 1, with its 95 % interval."""
 
     value: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
     """An arm's speed-up over another along one numeric param, within what was tried (`low`–`high`).
 
-    `slope` is the exponent: the speed-up grows as param^slope. `adjusted_for` are the other params
-    that varied, held at their middle for the curve. Where it crosses, the arm is the faster one
-    `above` or `below`. `sentence` says it; `reason` is why it cannot be told.
+    `slope` is the exponent of a straight line: the speed-up grows as param^slope; None where the
+    curve is none. `held` are the other params that varied, and where they are held for the curve;
+    `regions` are what it tells, by rising values. Where it crosses, the arm is the faster one
+    `above` or `below` the crossing. `reason` is why nothing can be told.
     """
 
     arm: Arm
@@ -64,5 +104,212 @@ class Crossover:
     slope: Estimate | None
     points: tuple[SizePoint, ...]
     curve: tuple[CurvePoint, ...]
-    adjusted_for: tuple[str, ...]
+    regions: tuple[Region, ...]
+    held: Mapping[str, float | str]
     reason: str = ""
+
+
+def crossovers(
+    comparisons: Sequence[Comparison], configs: Mapping[int, Config], margin: float
+) -> tuple[Crossover, ...]:
+    """Every compared arm against its baseline, along every numeric param that varied.
+
+    Args:
+        comparisons: the pairs of times, by block.
+        configs: each block's config.
+        margin: the share by which a speed-up may differ from 1 and be the same.
+    """
+    return tuple(
+        _crossover(each, param, configs, margin)
+        for each in comparisons
+        if each.baseline is not None and each.pairs
+        for param in numeric_params([configs[pair.block] for pair in each.pairs])
+    )
+
+
+def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
+    """The params that are a positive number in every config, and not always the same one."""
+    return tuple(
+        name
+        for name in sorted(set.intersection(*(set(config) for config in configs)))
+        if all(_positive(config[name]) for config in configs)
+        and len({config[name] for config in configs}) > 1
+    )
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf
+
+
+def _crossover(
+    comparison: Comparison, param: str, configs: Mapping[int, Config], margin: float
+) -> Crossover:
+    base, metric = comparison.baseline, comparison.metric
+    assert base is not None
+    assert metric is not None  # or there would be no pair
+    pairs = comparison.pairs
+    at = np.array([float(configs[pair.block][param]) for pair in pairs])
+    logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
+    found = Crossover(
+        arm=comparison.arm, baseline=base, param=param, metric=metric,
+        low=float(at.min()), high=float(at.max()), verdict="cannot tell", faster=None,
+        crossing=None, slope=None, points=(), curve=(), regions=(), held={},
+    )  # fmt: skip
+    points = _points(comparison, at, logs)
+    distinct = len(np.unique(at))
+    if len(pairs) < MIN_BLOCKS:
+        return replace(found, points=points, reason=f"at least {MIN_BLOCKS} blocks are needed")
+    if distinct < _MIN_VALUES:
+        reason = f"only {distinct} values of it were tried, at least {_MIN_VALUES} are needed"
+        return replace(found, points=points, reason=reason)
+    beside, held = _beside(param, [configs[pair.block] for pair in pairs])
+    if len(pairs) - beside.shape[1] - 2 < _MIN_FREEDOM:
+        beside, held = np.empty((len(pairs), 0)), {}
+    model = _model(at, logs, beside, distinct)
+    if model is None:
+        return replace(found, points=points, reason="it varied only together with other params")
+    return _told(replace(found, held=held), model, comparison, (at, logs, beside), margin)
+
+
+def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[SizePoint, ...]:
+    return tuple(
+        SizePoint(pair.block, float(x), pair.baseline / pair.arm, float(np.exp(y)))
+        for pair, x, y in zip(comparison.pairs, at, adjusted, strict=True)
+    )
+
+
+def _beside(param: str, configs: Sequence[Config]) -> tuple[Numbers, dict[str, float | str]]:
+    """Columns for the other params that varied, each 0 where it is held, and where that is.
+
+    Positive numbers stand as their logs and are held at their geometric mean; everything else as
+    indicators, held at the value that was tried most.
+    """
+    columns: list[Numbers] = []
+    held: dict[str, float | str] = {}
+    numeric = set(numeric_params(configs))
+    for name in sorted(set().union(*configs) - {param}):
+        values = [config.get(name) for config in configs]
+        texts = [str(value) for value in values]
+        if len(set(texts)) == 1:
+            continue
+        if name in numeric:
+            logs = np.log(np.array(values, dtype=float))
+            held[name] = float(np.exp(logs.mean()))
+            columns.append(logs - logs.mean())
+        else:
+            most = max(sorted(set(texts)), key=texts.count)
+            held[name] = most
+            columns += [
+                np.array([float(text == other) for text in texts])
+                for other in sorted(set(texts) - {most})
+            ]
+    shape = (len(configs), len(columns))
+    return (np.column_stack(columns) if columns else np.empty(shape)), held
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A line or a parabola in the log of the param; `centre` keeps its terms apart."""
+
+    found: Fit
+    degree: int
+    centre: float
+    others: int
+
+    def at(self, values: Numbers) -> tuple[Numbers, Numbers]:
+        """The log of the speed-up and its half-width, all other params held."""
+        return self.found.at(_rows(values, self.centre, self.degree, self.others))
+
+
+def _rows(at: Numbers, centre: float, degree: int, others: int | Numbers) -> Numbers:
+    terms = np.vander(np.log(at) - centre, degree + 1, increasing=True)
+    beside = others if isinstance(others, np.ndarray) else np.zeros((len(at), others))
+    return np.column_stack([terms, beside])
+
+
+def _model(at: Numbers, logs: Numbers, beside: Numbers, distinct: int) -> _Model | None:
+    """A line, or a parabola where its curvature is beyond doubt and there are points enough."""
+    centre, others = float(np.log(at).mean()), beside.shape[1]
+    line = fit(_rows(at, centre, 1, beside), logs)
+    if line is None:
+        return None
+    if distinct > _MIN_VALUES + 1 and line.freedom > 2 * _MIN_FREEDOM:
+        parabola = fit(_rows(at, centre, 2, beside), logs)
+        if parabola is not None and parabola.p_value(2) < _CURVED:
+            return _Model(parabola, 2, centre, others)
+    return _Model(line, 1, centre, others)
+
+
+def _told(
+    found: Crossover,
+    model: _Model,
+    comparison: Comparison,
+    data: tuple[Numbers, Numbers, Numbers],
+    margin: float,
+) -> Crossover:
+    at, logs, beside = data
+    effect = beside @ model.found.coefficients[model.degree + 1 :]
+    grid = np.geomspace(found.low, found.high, _GRID)
+    middle, half = model.at(grid)
+    regions = _regions(grid, middle, half, margin)
+    verdict, faster = _verdict(regions)
+    crossing = _crossing(regions, grid, middle) if verdict == "crosses" else None
+    few = slice(None, None, (_GRID - 1) // (_CURVE - 1))
+    curve = zip(grid[few], middle[few], half[few], strict=True)
+    return replace(
+        found,
+        verdict=verdict,
+        faster=faster,
+        crossing=crossing,
+        slope=model.found.coefficient(1) if model.degree == 1 else None,
+        points=_points(comparison, at, logs - effect),
+        curve=tuple(
+            CurvePoint(float(x), *(float(np.exp(log)) for log in (y, y - w, y + w)))
+            for x, y, w in curve
+        ),
+        regions=regions,
+        reason="the band of the curve holds 1 at all sizes tried"
+        if verdict == "cannot tell"
+        else "",
+    )
+
+
+def _regions(grid: Numbers, middle: Numbers, half: Numbers, margin: float) -> tuple[Region, ...]:
+    """Stretches of the grid of which the same is known; where two meet, between two points."""
+    within = np.log1p(margin)
+    told: list[Told] = [
+        "same" if -within < low and high < within
+        else "faster" if low > 0
+        else "slower" if high < 0
+        else "cannot tell"
+        for low, high in zip(middle - half, middle + half, strict=True)
+    ]  # fmt: skip
+    edges = [0, *(i for i in range(1, len(told)) if told[i] != told[i - 1]), len(told)]
+    between = [grid[0], *(np.sqrt(grid[i - 1] * grid[i]) for i in edges[1:-1]), grid[-1]]
+    return tuple(
+        Region(float(between[i]), float(between[i + 1]), told[edges[i]])
+        for i in range(len(edges) - 1)
+    )
+
+
+def _verdict(
+    regions: Sequence[Region],
+) -> tuple[CrossoverVerdict, Literal["above", "below"] | None]:
+    told = [region.told for region in regions]
+    if len(told) == 1:
+        return _THROUGHOUT[told[0]], None
+    sides = [each for each in told if each in ("faster", "slower")]
+    if sides == ["slower", "faster"] and told[0] == "slower" and told[-1] == "faster":
+        return "crosses", "above"
+    if sides == ["faster", "slower"] and told[0] == "faster" and told[-1] == "slower":
+        return "crosses", "below"
+    return "partly", None
+
+
+def _crossing(regions: Sequence[Region], grid: Numbers, middle: Numbers) -> Crossing:
+    """The middle's root, and the stretch between the two sides as its interval."""
+    change = int(np.nonzero(np.diff(np.sign(middle)))[0][0])
+    (x0, x1), (y0, y1) = np.log(grid[change : change + 2]), middle[change : change + 2]
+    value = float(np.exp(x0 - y0 * (x1 - x0) / (y1 - y0)))
+    sides = [region for region in regions if region.told in ("faster", "slower")]
+    return Crossing(value, sides[0].high, sides[1].low)

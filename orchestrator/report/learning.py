@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from statistics import fmean, median
 
-from orchestrator.report.statistics import Spread
+from orchestrator.report.records import TrialRecord
+from orchestrator.report.statistics import Spread, spread
+from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
 
 @dataclass(frozen=True, slots=True)
 class LearningPoint:
-    """After one epoch (from 1): the metric over trials, and their median seconds of training."""
+    """After one epoch (from 1): the metric over blocks, and their median seconds of training.
+
+    Seconds are of training alone, validation apart, from the first timed epoch on.
+    """
 
     epoch: int
     seconds: float
@@ -19,10 +29,55 @@ class LearningPoint:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """One arm's metric against epochs and seconds, over the matched rounds where there are any."""
+    """One arm's metric against epochs and seconds, over the matched rounds where there are any.
+
+    Repeats are averaged within their block first. A point is over the blocks that got so far.
+    """
 
     arm: Arm
     metric: str
     matched: bool
     trials: int
     points: tuple[LearningPoint, ...]
+
+
+def learning(
+    used: Mapping[Arm, Sequence[TrialRecord]], matched: Mapping[Arm, bool]
+) -> tuple[LearningCurve, ...]:
+    """A curve for each arm and metric of its epochs; arms timed in slices have none."""
+    return tuple(
+        curve
+        for arm, trials in used.items()
+        if measure_of(arm) == "full"
+        for curve in _curves(arm, trials, matched.get(arm, False))
+    )
+
+
+def _curves(arm: Arm, trials: Sequence[TrialRecord], matched: bool) -> list[LearningCurve]:
+    told = [trial for trial in trials if trial.epochs]
+    seconds: dict[int, list[float]] = defaultdict(list)
+    values: dict[str, dict[int, dict[int, list[float]]]] = {}
+    for trial in told:
+        elapsed = accumulate(epoch.seconds for epoch in trial.epochs)
+        for at_s, epoch in zip(elapsed, trial.epochs, strict=True):
+            seconds[epoch.index].append(at_s)
+            for metric, value in epoch.metrics.items():
+                if math.isfinite(value):
+                    by_epoch = values.setdefault(metric, {})
+                    by_epoch.setdefault(epoch.index, {}).setdefault(trial.block, []).append(value)
+    middle = {index: median(found) for index, found in seconds.items()}
+    return [
+        LearningCurve(arm, metric, matched, len(told), _points(values[metric], middle))
+        for metric in sorted(values)
+    ]
+
+
+def _points(
+    values: Mapping[int, Mapping[int, Sequence[float]]], seconds: Mapping[int, float]
+) -> tuple[LearningPoint, ...]:
+    points = []
+    for index in sorted(values):
+        found = spread([fmean(repeats) for repeats in values[index].values()])
+        assert found is not None  # only finite values are kept
+        points.append(LearningPoint(index + 1, seconds[index], found))
+    return tuple(points)

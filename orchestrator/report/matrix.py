@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.aims import MeasureMode
-from orchestrator.report.measures import Measure
-from orchestrator.report.statistics import Estimate, Spread
+from orchestrator.report.arms import ArmSummary
+from orchestrator.report.baseline import Baseline
+from orchestrator.report.comparison import Comparison, Contrast
+from orchestrator.report.derived import EXPENSES, value_of
+from orchestrator.report.measures import Measure, Trainer
+from orchestrator.report.records import TrialRecord
+from orchestrator.report.statistics import Estimate, Spread, spread
+from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
 
@@ -18,7 +24,9 @@ class Cell:
     `verdict` is the comparison's; `baseline`, `different mathematics` or empty where there is
     none. `matched` tells whether the figures are over the rounds that are complete on every arm.
     `run_ids` are the trials behind the figures, by the trainers whose trials count for a measure
-    (`Measure.trainer`); those behind the speed-up are the comparison's pairs.
+    (`Measure.trainer`); those behind the speed-up are the comparison's pairs. `energy_scope` is
+    what the energy is that of: energies of unlike scopes are not to be compared, and where an
+    arm's own trials have unlike ones there is no figure.
     """
 
     arm: Arm
@@ -27,7 +35,8 @@ class Cell:
     speedup: Estimate | None
     verdict: str
     figures: Mapping[str, Spread]
-    run_ids: Mapping[str, tuple[str, ...]]
+    run_ids: Mapping[Trainer, tuple[str, ...]]
+    energy_scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +51,63 @@ class Matrix:
     hardware: tuple[str, ...] = ()
     measures: tuple[Measure, ...] = ()
     cells: tuple[Cell, ...] = ()
+
+
+def matrix(
+    arms: Sequence[ArmSummary],
+    used: Mapping[Arm, Sequence[TrialRecord]],
+    fair: Sequence[Comparison],
+    unlike: Sequence[Contrast],
+    baseline: Baseline | None,
+    measures: Sequence[Measure],
+) -> Matrix:
+    """Lay the arms out; `used` are the trials behind each arm's measures."""
+    verdicts: dict[Arm, tuple[Estimate | None, str]] = {
+        **{each.arm: (each.speedup, each.verdict) for each in fair},
+        **{each.arm: (None, "different mathematics") for each in unlike},
+    }
+    expenses = [
+        each
+        for each in EXPENSES
+        if any(value_of(t, each.metric) is not None for own in used.values() for t in own)
+    ]
+    for over in baseline.of.values() if baseline else ():
+        verdicts.setdefault(over, (None, "baseline"))
+    return Matrix(
+        implementations=tuple(dict.fromkeys(each.arm.implementation for each in arms)),
+        hardware=tuple(dict.fromkeys(each.arm.hardware for each in arms)),
+        measures=(*measures, *expenses),
+        cells=tuple(
+            _cell(each, used.get(each.arm, ()), verdicts.get(each.arm, (None, "")), expenses)
+            for each in arms
+        ),
+    )
+
+
+def _cell(
+    arm: ArmSummary,
+    trials: Sequence[TrialRecord],
+    told: tuple[Estimate | None, str],
+    expenses: Sequence[Measure],
+) -> Cell:
+    scopes = {note for t in trials if (note := t.notes.get("energy_scope")) is not None}
+    found = {}
+    for each in expenses:
+        values = [value for t in trials if (value := value_of(t, each.metric)) is not None]
+        if values and not (each.metric.startswith("energy") and len(scopes) > 1):
+            found[each.metric] = spread(values)
+    fresh = [trial.run_id for trial in trials if trial.trainer_trials == 0]
+    return Cell(
+        arm=arm.arm,
+        mode=measure_of(arm.arm),
+        matched=arm.matched,
+        speedup=told[0],
+        verdict=told[1],
+        figures={**arm.measures, **{metric: value for metric, value in found.items() if value}},
+        run_ids={
+            "any": tuple(trial.run_id for trial in trials),
+            "warm": tuple(trial.run_id for trial in trials if trial.trainer_trials > 0),
+            "fresh": tuple(fresh),
+        },
+        energy_scope=scopes.pop() if len(scopes) == 1 else "",
+    )

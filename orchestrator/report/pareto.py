@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.records import Direction, SweepRecord, TrialRecord
-from orchestrator.selector import mathematics_of, work_of
+from orchestrator.selector import mathematics_of, measure_of, work_of
 from orchestrator.trial import Arm, Config
 
 
@@ -44,30 +44,45 @@ class Front:
 def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> Front:
     """The Pareto-best configs over all arms that compute alike, in the first objective's order.
 
+    Arms that were timed in slices stand apart where others were trained.
+
     Args:
         record: the sweep.
         mathematics: what these arms' differs in from the settings, as the baseline's does.
         work: these arms' own amount of work, which is the baseline's.
     """
-    groups: dict[tuple[int, Arm], list[TrialRecord]] = defaultdict(list)
-    apart: dict[Arm, None] = {}
-    for trial in record.trials:
-        if (mathematics_of(trial.arm), work_of(trial.arm)) == (mathematics, work):
-            groups[trial.block, trial.arm].append(trial)
-        else:
-            apart[trial.arm] = None
-    found = [_point(trials, record.objectives) for trials in groups.values()]
-    points = [point for point in found if point is not None]
-    costs = [_costs(point, record.objectives) for point in points]
-    best = non_dominated(costs) if record.objectives else []
+    modes = {arm: measure_of(arm) for arm in {trial.arm for trial in record.trials}}
+    wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
+    apart = {
+        arm for arm, mode in modes.items() if (mathematics_of(arm), work_of(arm), mode) != wanted
+    }
+    alike = [trial for trial in record.trials if trial.arm not in apart]
+    return front_of(alike, record.objectives, tuple(sorted(apart)))
+
+
+def front_of(
+    trials: Sequence[TrialRecord],
+    objectives: Mapping[str, Direction],
+    apart: tuple[Arm, ...] = (),
+) -> Front:
+    """The Pareto-best configs × arms of these trials, in the first objective's order."""
+    points, left_out = points_of(trials, objectives)
+    costs = [_costs(point, objectives) for point in points]
+    best = non_dominated(costs) if objectives else []
     order = sorted(best, key=lambda i: (costs[i], points[i].block, points[i].arm))
-    return Front(
-        objectives=record.objectives,
-        points=tuple(points[i] for i in order),
-        tried=len(points),
-        left_out=len(found) - len(points),
-        apart=tuple(sorted(apart)),
-    )
+    return Front(objectives, tuple(points[i] for i in order), len(points), left_out, apart)
+
+
+def points_of(
+    trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]
+) -> tuple[tuple[Point, ...], int]:
+    """Every config × arm that has all objectives, dominated or not; and how many have not."""
+    groups: dict[tuple[int, Arm], list[TrialRecord]] = defaultdict(list)
+    for trial in trials:
+        groups[trial.block, trial.arm].append(trial)
+    found = [_point(each, objectives) for each in groups.values()]
+    points = tuple(point for point in found if point is not None)
+    return points, len(found) - len(points)
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.report.records import TrialRecord
 from orchestrator.trial import Arm
 
 PHASES = (
@@ -23,8 +25,32 @@ PHASES = (
 
 @dataclass(frozen=True, slots=True)
 class PhaseSplit:
-    """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials."""
+    """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
+
+    Means, so that they add up. A phase that a trial did not have took it no time: only a trainer's
+    first trial imports.
+    """
 
     arm: Arm
     trials: int
     seconds: Mapping[str, float]
+
+
+def phases(own: Mapping[Arm, Sequence[TrialRecord]]) -> tuple[PhaseSplit, ...]:
+    """The split of every arm that has a complete trial."""
+    found = []
+    for arm, trials in own.items():
+        complete = [trial for trial in trials if trial.status == "complete"]
+        seconds = {
+            phase: math.fsum(told) / len(complete)
+            for phase in PHASES
+            if (told := _finite(complete, phase))
+        }
+        if seconds:
+            found.append(PhaseSplit(arm, len(complete), seconds))
+    return tuple(found)
+
+
+def _finite(trials: Sequence[TrialRecord], phase: str) -> list[float]:
+    told = [trial.metrics.get(phase, math.nan) for trial in trials]
+    return [seconds for seconds in told if math.isfinite(seconds)]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.statistics import Estimate, Spread
-from orchestrator.trial import Arm
+import numpy as np
+
+from orchestrator.report.blocks import Matched
+from orchestrator.report.comparison import Comparison
+from orchestrator.report.numbers import number
+from orchestrator.report.records import TrialRecord
+from orchestrator.report.statistics import Estimate, Spread, geometric_mean, spread
+from orchestrator.trial import Arm, Config, ConfigValue
+
+_GROUPS = 4
+"""How many ranges a param with more values is divided into, with equally many blocks in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +47,149 @@ class SizeGroup:
 @dataclass(frozen=True, slots=True)
 class BySize:
     """The groups along one param that varied. `explains` is the share (R²) of the variance of the
-    baseline's log time that the param explains by itself: the most telling param is first.
+    blocks' mean log time that the param explains by itself: the most telling param is first.
     """
 
     param: str
     explains: float
     groups: tuple[SizeGroup, ...]
+
+
+def by_size(
+    matched: Matched,
+    configs: Mapping[int, Config],
+    comparisons: Sequence[Comparison],
+    metric: str | None,
+) -> tuple[BySize, ...]:
+    """The matched blocks along every param that varied, the most telling param first.
+
+    Args:
+        matched: the trials of the complete rounds.
+        configs: each block's config.
+        comparisons: the pairs of times that the speed-ups are made from.
+        metric: what time is told by; without one no param is more telling than another.
+    """
+    blocks = matched.blocks
+    varied = [
+        name
+        for name in sorted({name for block in blocks for name in configs[block]})
+        if len({configs[block].get(name) for block in blocks}) > 1
+    ]
+    by_block = _by_block(matched)
+    times = {block: _log_time(by_block, block, metric) for block in blocks}
+    ratios = {
+        c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
+    }
+    found = []
+    for name in varied:
+        values = {block: configs[block][name] for block in blocks if name in configs[block]}
+        groups = tuple(
+            SizeGroup(label, low, high, own, _cells(own, by_block, ratios, metric))
+            for label, low, high, own in _divided(values)
+        )
+        found.append(BySize(name, _explained(values, times), groups))
+    return tuple(sorted(found, key=lambda each: (-each.explains, each.param)))
+
+
+def _by_block(matched: Matched) -> dict[Arm, dict[int, list[TrialRecord]]]:
+    found: dict[Arm, dict[int, list[TrialRecord]]] = {arm: {} for arm in matched.trials}
+    for arm, rounds in matched.trials.items():
+        for (block, _), trials in rounds.items():
+            found[arm].setdefault(block, []).extend(trials)
+    return found
+
+
+def _cells(
+    blocks: Sequence[int],
+    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]],
+    ratios: Mapping[Arm, Mapping[int, float]],
+    metric: str | None,
+) -> tuple[SizeCell, ...]:
+    cells = []
+    for arm, by_block in trials.items():
+        own = [trial for block in blocks for trial in by_block.get(block, ())]
+        pairs = [ratios[arm][block] for block in blocks if block in ratios.get(arm, {})]
+        cells.append(
+            SizeCell(
+                arm=arm,
+                blocks=sum(block in by_block for block in blocks),
+                time=_spread(own, metric) if metric else None,
+                rate=_spread(own, "samples_per_s"),
+                accuracy=_spread(own, "val_accuracy"),
+                speedup=geometric_mean(pairs),
+                run_ids=tuple(trial.run_id for trial in own),
+            )
+        )
+    return tuple(cells)
+
+
+def _spread(trials: Sequence[TrialRecord], metric: str) -> Spread | None:
+    return spread([trial.metrics[metric] for trial in trials if metric in trial.metrics])
+
+
+def _log_time(
+    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]], block: int, metric: str | None
+) -> float | None:
+    """The mean log of all the block's times: every arm counts alike."""
+    told = [
+        math.log(value)
+        for by_block in trials.values()
+        for trial in by_block.get(block, ())
+        if metric and math.isfinite(value := trial.metrics.get(metric, math.nan)) and value > 0
+    ]
+    return math.fsum(told) / len(told) if told else None
+
+
+Group = tuple[str, float | None, float | None, tuple[int, ...]]
+
+
+def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
+    """Each value by itself, or, of many numbers, ranges with about equally many blocks."""
+    own: dict[ConfigValue, list[int]] = defaultdict(list)
+    for block, value in values.items():
+        own[value].append(block)
+    if not all(map(_is_number, own)):
+        return [(str(value), None, None, tuple(own[value])) for value in sorted(own, key=str)]
+    sizes = sorted(own, key=float)
+    if len(sizes) <= _GROUPS:
+        return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
+    parts: list[list[ConfigValue]] = [[]]
+    done = 0
+    for size in sizes:
+        if parts[-1] and done >= len(values) * len(parts) / _GROUPS:
+            parts.append([])
+        parts[-1].append(size)
+        done += len(own[size])
+    return [
+        (
+            _name(part[0]) if len(part) == 1 else f"{_name(part[0])}–{_name(part[-1])}",
+            float(part[0]),
+            float(part[-1]),
+            tuple(sorted(block for size in part for block in own[size])),
+        )
+        for part in parts
+    ]
+
+
+def _is_number(value: ConfigValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _name(size: ConfigValue) -> str:
+    return number(float(size))
+
+
+def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float | None]) -> float:
+    """The share of the variance of the log times: R² on the log of a number, else η² of groups."""
+    told = {block: time for block in values if (time := times.get(block)) is not None}
+    y = np.array(list(told.values()))
+    if len(y) < 3 or not np.ptp(y):
+        return 0.0
+    if all(_is_number(values[block]) and float(values[block]) > 0 for block in told):
+        x = np.log([float(values[block]) for block in told])
+        return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
+    groups: dict[ConfigValue, list[float]] = defaultdict(list)
+    for block, time in told.items():
+        groups[values[block]].append(time)
+    within = sum(np.var(own) * len(own) for own in groups.values())
+    return float(1 - within / (np.var(y) * len(y)))

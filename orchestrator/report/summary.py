@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from orchestrator.report.arms import ArmSummary, TrialCounts, count_trials, summarise_arm
 from orchestrator.report.baseline import Baseline, BaselineError, pick_baseline
-from orchestrator.report.best import Best
-from orchestrator.report.blocks import BlockGap, ParamRange, match, ranges
-from orchestrator.report.break_even import BreakEven
+from orchestrator.report.best import Best, best_of_arm
+from orchestrator.report.blocks import BlockGap, Matched, ParamRange, match, ranges
+from orchestrator.report.break_even import BreakEven, break_evens
 from orchestrator.report.comparison import Comparison, Contrast, compare, contrast
-from orchestrator.report.crossover import Crossover
+from orchestrator.report.crossover import Crossover, crossovers
 from orchestrator.report.failures import LeftOut, left_out
-from orchestrator.report.learning import LearningCurve
-from orchestrator.report.matrix import Matrix
+from orchestrator.report.learning import LearningCurve, learning
+from orchestrator.report.matrix import Matrix, matrix
 from orchestrator.report.measures import Measure, measures_of
 from orchestrator.report.pairs import time_metric
 from orchestrator.report.pareto import Front, pareto_front
-from orchestrator.report.phases import PhaseSplit
-from orchestrator.report.proof import Validity
-from orchestrator.report.published import PublishedBeside
+from orchestrator.report.phases import PhaseSplit, phases
+from orchestrator.report.proof import Validity, prove
+from orchestrator.report.published import PublishedBeside, published
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.sizes import BySize
+from orchestrator.report.sizes import BySize, by_size
 from orchestrator.report.telling_runs import TelemetryCurves, telling
-from orchestrator.report.trade_offs import TradeOff
+from orchestrator.report.trade_offs import TradeOff, trade_offs
 from orchestrator.selector import mathematics_of, work_of
 from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm, Telemetry
 
@@ -106,31 +106,62 @@ def summarise(
     """
     over = _over(record, baseline)
     matched = match(record)
-    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
-    arms = (*record.arms, *extra)
-    place = {arm: i for i, arm in enumerate(arms)}
+    own = _by_arm(record)
+    place = {arm: i for i, arm in enumerate(own)}
     trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.trial_key))
     measures = measures_of(record)
     configs = {trial.block: trial.config for trial in reversed(trials)}
     ranged = [configs[block] for block in matched.blocks or sorted(configs)]
+    arms = tuple(summarise_arm(record, matched, arm, own[arm], measures) for arm in own)
+    used = {each.arm: _used(matched, each.arm, own[each.arm]) for each in arms}
+    fair = compare(record, matched, over) if over else ()
+    unlike = contrast(record, matched, over) if over else ()
+    mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
+    alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
+    metric = time_metric(matched)
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
-        time_metric=time_metric(matched),
+        time_metric=metric,
         complete_blocks=matched.blocks,
         gaps=matched.gaps,
         set_aside=matched.set_aside,
         configs=ranges(ranged),
-        comparisons=compare(record, matched, over) if over else (),
+        comparisons=fair,
         measures=measures,
-        arms=tuple(summarise_arm(record, matched, arm, trials, measures) for arm in arms),
-        front=pareto_front(record, _of_baseline(mathematics_of, over), _of_baseline(work_of, over)),
-        left_out=tuple(row for arm in arms for row in left_out(arm, trials)),
+        arms=arms,
+        front=pareto_front(record, mathematics, work),
+        left_out=tuple(row for arm in own for row in left_out(arm, own[arm])),
         impossible=record.impossible,
         trials=tuple(trials),
-        different_mathematics=contrast(record, matched, over) if over else (),
+        different_mathematics=unlike,
+        matrix=matrix(arms, used, fair, unlike, over, measures),
+        best_of_arm=best_of_arm(own, record.objectives),
+        fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
+        crossovers=crossovers(fair, configs, record.aims.margins.speed),
+        break_evens=break_evens(matched, fair),
+        learning=learning(used, {each.arm: each.matched for each in arms}),
+        phases=phases(own),
         curves=telling(trials, curves),
+        published=published(record, own),
+        validity=prove(record, matched, own),
+        sizes=by_size(matched, configs, fair, metric),
     )
+
+
+def _by_arm(record: SweepRecord) -> dict[Arm, list[TrialRecord]]:
+    """The trials of every arm, block by block: the sweep's arms first, then those of old starts."""
+    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
+    own: dict[Arm, list[TrialRecord]] = {arm: [] for arm in (*record.arms, *extra)}
+    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.trial_key)):
+        own[trial.arm].append(trial)
+    return own
+
+
+def _used(matched: Matched, arm: Arm, own: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
+    beside = [trial for found in matched.trials.get(arm, {}).values() for trial in found]
+    return beside or [trial for trial in own if trial.status == "complete"]
 
 
 def _over(record: SweepRecord, asked: str | None) -> Baseline | None:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.pareto import Front
+from orchestrator.report.pareto import Front, front_of
+from orchestrator.report.records import Direction, TrialRecord
+from orchestrator.selector import class_of, measure_of
+
+ACCURACIES: Mapping[str, Direction] = {
+    "val_accuracy": "maximize",
+    "val_bits_per_char": "minimize",
+    "val_loss": "minimize",
+    "accuracy": "maximize",
+    "loss": "minimize",
+}
+"""What stands for accuracy: the first of these that was measured."""
+
+_FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
+
+EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
+"""What it may cost. Peak memory is only that of fresh trainers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +36,49 @@ class TradeOff:
     hardware: str | None
     front: Front
     scope: str = ""
+
+
+def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
+    """Every front of these trials: over all hardware first, where there are several classes.
+
+    Arms that were timed in slices learned nothing and stand on none.
+
+    Args:
+        trials: those of arms that compute alike and did the same amount of work.
+    """
+    full = [trial for trial in trials if measure_of(trial.arm) == "full"]
+    complete = [trial for trial in full if trial.status == "complete"]
+    measured = {metric for trial in complete for metric in trial.metrics}
+    accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
+    if accuracy is None:
+        return ()
+    places: dict[str | None, list[TrialRecord]] = {}
+    for trial in full:
+        places.setdefault(class_of(trial.arm.hardware), []).append(trial)
+    if len(places) > 1:
+        places = {None: full, **places}
+    return tuple(
+        found
+        for expense in EXPENSES
+        if expense in measured
+        for place, there in places.items()
+        for found in _fronts(there, accuracy, expense, place)
+    )
+
+
+def _fronts(
+    trials: Sequence[TrialRecord], accuracy: str, expense: str, hardware: str | None
+) -> list[TradeOff]:
+    """One front, or one for each scope of energy; none without a point."""
+    aims: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
+    scopes: dict[str, list[TrialRecord]] = {}
+    for trial in trials:
+        if expense in _FRESH_ONLY and trial.trainer_trials > 0:
+            continue
+        scope = trial.notes.get("energy_scope", "") if expense == "energy_j" else ""
+        scopes.setdefault(scope, []).append(trial)
+    found = [
+        TradeOff(accuracy, expense, hardware, front_of(own, aims), scope)
+        for scope, own in scopes.items()
+    ]
+    return [each for each in found if each.front.points]
