@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.blocks import Matched, Round
@@ -13,6 +13,9 @@ from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import MIN_BLOCKS, Estimate, geometric_mean, t_interval
 from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
+
+ValueOf = Callable[[TrialRecord], float | None]
+"""What is paired: a number of a trial, or None where it has none."""
 
 _WHATEVER_WORK = ("step_ms",)
 """Of the times that speed is told by, those that do not grow with the amount of work."""
@@ -94,39 +97,51 @@ def pair_up(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Paired
     modes = {measure_of(arm), measure_of(base)}
     alike = work_of(arm) == work_of(base)
     whole = alike and modes == {"full"}
-    comparable = metric if (alike and len(modes) == 1) or metric in _WHATEVER_WORK else None
+    comparable = (alike and len(modes) == 1) or metric in _WHATEVER_WORK
+    times: tuple[Pair, ...] = ()
+    disturbed: dict[int, str] = {}
+    quiet_only = True
+    if metric is not None and comparable:
+        times, disturbed, quiet_only = timed_pairs(matched, arm, base, _positive_metric(metric))
+    accuracies = pairs(matched, arm, base, _accuracy, _arithmetic) if whole else ()
+    return Paired(times, accuracies, disturbed, quiet_only)
+
+
+def timed_pairs(
+    matched: Matched, arm: Arm, base: Arm, value_of: ValueOf, but: Container[int] = ()
+) -> tuple[tuple[Pair, ...], dict[int, str], bool]:
+    """Pairs of what a disturbance changes, in all blocks but some.
+
+    Returns:
+        The pairs; the disturbed blocks, each with the first reason; whether the pairs are over
+        quiet rounds only.
+    """
     reasons = {**matched.disturbed.get(base, {}), **matched.disturbed.get(arm, {})}
-    every = _pairs(matched, arm, base, comparable, geometric) if comparable else ()
-    quiet = _pairs(matched, arm, base, comparable, geometric, reasons) if comparable else ()
-    disturbed = _by_block(reasons, {pair.block for pair in every})
-    quiet_only = not disturbed or len(quiet) >= MIN_BLOCKS
-    return Paired(
-        times=quiet if quiet_only else every,
-        accuracies=_pairs(matched, arm, base, "val_accuracy", _arithmetic) if whole else (),
-        disturbed=disturbed,
-        quiet_only=quiet_only,
-    )
+    every = pairs(matched, arm, base, value_of, geometric, lambda r: r[0] in but)
+    used = {pair.block for pair in every}
+    disturbed = {r[0]: reasons[r] for r in sorted(reasons, reverse=True) if r[0] in used}
+    if not disturbed:
+        return every, {}, True
+    quiet = pairs(matched, arm, base, value_of, geometric, lambda r: r[0] in but or r in reasons)
+    if len(quiet) < MIN_BLOCKS:
+        return every, disturbed, False
+    return quiet, disturbed, True
 
 
-Mean = Callable[[Sequence[float]], float]
-
-
-def _pairs(
+def pairs(
     matched: Matched,
     arm: Arm,
     base: Arm,
-    metric: str,
-    mean: Mean,
-    but: Mapping[Round, str] | None = None,
+    value_of: ValueOf,
+    mean: Callable[[Sequence[float]], float],
+    left_out: Callable[[Round], bool] = lambda _: False,
 ) -> tuple[Pair, ...]:
-    """The blocks in which both arms have the metric, over the rounds in which both have it."""
-    usable = _positive if mean is geometric else _finite
-    ours, theirs = (
-        _by_round(matched.trials.get(side, {}), metric, mean, usable) for side in (arm, base)
-    )
+    """The blocks in which both arms have the value, over the rounds in which both have it."""
+    ours, theirs = (_by_round(matched.trials.get(side, {}), value_of, mean) for side in (arm, base))
     blocks: dict[int, list[Round]] = defaultdict(list)
-    for shared in sorted((ours.keys() & theirs.keys()) - (but or {}).keys()):
-        blocks[shared[0]].append(shared)
+    for shared in sorted(ours.keys() & theirs.keys()):
+        if not left_out(shared):
+            blocks[shared[0]].append(shared)
     return tuple(
         Pair(block, mean([ours[r] for r in rounds]), mean([theirs[r] for r in rounds]), len(rounds))
         for block, rounds in blocks.items()
@@ -135,20 +150,14 @@ def _pairs(
 
 def _by_round(
     rounds: Mapping[Round, Sequence[TrialRecord]],
-    metric: str,
-    mean: Mean,
-    usable: Callable[[float | None], bool],
+    value_of: ValueOf,
+    mean: Callable[[Sequence[float]], float],
 ) -> dict[Round, float]:
     values = {
-        r: [t.metrics[metric] for t in trials if usable(t.metrics.get(metric))]
+        r: [value for value in map(value_of, trials) if value is not None]
         for r, trials in rounds.items()
     }
     return {r: mean(found) for r, found in values.items() if found}
-
-
-def _by_block(reasons: Mapping[Round, str], blocks: set[int]) -> dict[int, str]:
-    """The first reason of each of these blocks that has one."""
-    return {r[0]: reasons[r] for r in sorted(reasons, reverse=True) if r[0] in blocks}
 
 
 def geometric(values: Sequence[float]) -> float:
@@ -162,8 +171,17 @@ def _arithmetic(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _positive_metric(metric: str) -> ValueOf:
+    def value_of(trial: TrialRecord) -> float | None:
+        found = trial.metrics.get(metric)
+        return found if _positive(found) else None
+
+    return value_of
+
+
+def _accuracy(trial: TrialRecord) -> float | None:
+    found = trial.metrics.get("val_accuracy")
+    return found if found is not None and math.isfinite(found) else None
 
 
 def _positive(value: float | None) -> bool:

@@ -1,0 +1,220 @@
+"""Time, energy and cost to a target accuracy: each arm, and each arm against its baseline.
+
+Two arms are compared over the blocks in which all repeats of both reach the target; the other
+blocks are counted by who reached it, not dropped. What is compared are whole trainings of equal
+mathematics and work, and energies of one scope.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.report.baseline import Baseline
+from orchestrator.report.blocks import Matched
+from orchestrator.report.comparison import difference_of
+from orchestrator.report.pairs import Pair, timed_pairs
+from orchestrator.report.reaching import EXPENSES, Expense, Goal, Reached, reached
+from orchestrator.report.records import SweepRecord
+from orchestrator.report.statistics import Estimate, exponential, geometric_mean
+from orchestrator.report.verdicts import Finding, Judgement, judge
+from orchestrator.selector import measure_of, work_of
+from orchestrator.trial import Arm
+
+TargetVerdict = Literal["same", "less", "more", "cannot tell"]
+
+_VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetArm:
+    """What it takes an arm to reach the target; `energy_scope` says what its energy is that of.
+
+    An expense is None where it is not known of every trial that reached the target.
+    """
+
+    arm: Arm
+    time_s: Reached
+    energy_j: Reached | None
+    energy_scope: str
+    cost_usd: Reached | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetComparison:
+    """An arm against its baseline, by what it takes to reach the target.
+
+    `ratio` is the geometric mean over `pairs` of the baseline's expense over the arm's, with its
+    plain 95 % interval: above 1 the arm needs `less`. The verdict is read from `corrected`, made as
+    a speed-up's, with the other comparisons of this target and expense. Of the complete blocks,
+    `both` sides reach the target in some, one of them or neither in the others.
+    """
+
+    arm: Arm
+    baseline: Arm
+    expense: Expense
+    pairs: tuple[Pair, ...]
+    ratio: Estimate | None
+    corrected: Estimate | None
+    confidence: float | None
+    p_value: float | None
+    verdict: TargetVerdict
+    both: int
+    only_arm: int
+    only_baseline: int
+    neither: int
+    quiet_only: bool
+    disturbed_blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What it takes to reach one val_accuracy."""
+
+    accuracy: float
+    arms: tuple[TargetArm, ...]
+    comparisons: tuple[TargetComparison, ...]
+
+
+def targets(
+    record: SweepRecord,
+    matched: Matched,
+    baseline: Baseline | None,
+    asked: Iterable[float] = (),
+) -> tuple[Target, ...]:
+    """What it takes to reach the spec's `target_accuracy`, and whatever other accuracy is asked."""
+    own = record.settings.get("target_accuracy")
+    goals = {float(own): Goal(float(own), reported=True)} if own is not None else {}
+    for accuracy in asked:
+        goals.setdefault(accuracy, Goal(accuracy))
+    arms = [arm for arm in record.arms if measure_of(arm) == "full"]
+    found = (_target(record, matched, baseline, arms, goal) for goal in goals.values())
+    return tuple(target for target in found if target.arms)
+
+
+def _target(
+    record: SweepRecord,
+    matched: Matched,
+    baseline: Baseline | None,
+    arms: Sequence[Arm],
+    goal: Goal,
+) -> Target:
+    rows = [_arm(record, matched, arm, goal) for arm in arms]
+    bases = [(arm, baseline.of.get(arm) if baseline else None) for arm in arms]
+    sides = [
+        (arm, base)
+        for arm, base in bases
+        if base in arms and base is not None and base != arm
+        and not difference_of(arm, base) and work_of(arm) == work_of(base)
+    ]  # fmt: skip
+    compared = [
+        comparison
+        for expense in EXPENSES
+        for comparison in _compare(record, matched, sides, expense, goal)
+    ]
+    return Target(goal.accuracy, tuple(row for row in rows if row), tuple(compared))
+
+
+def _arm(record: SweepRecord, matched: Matched, arm: Arm, goal: Goal) -> TargetArm | None:
+    """None for an arm of whose trials nothing is known."""
+    beside = [trial for found in matched.trials.get(arm, {}).values() for trial in found]
+    trials = beside or [t for t in record.trials if t.arm == arm and t.status == "complete"]
+    known = [trial for trial in trials if goal.seconds(trial) is not None]
+    time_s, energy_j, cost_usd = (
+        reached([goal.expense(expense, trial) for trial in known]) for expense in EXPENSES
+    )
+    if time_s is None:
+        return None
+    scopes = sorted({trial.notes.get("energy_scope", "") for trial in known} - {""})
+    one = scopes[0] if len(scopes) == 1 else ""
+    return TargetArm(arm, time_s, energy_j if one else None, one, cost_usd)
+
+
+def _compare(
+    record: SweepRecord,
+    matched: Matched,
+    sides: Sequence[tuple[Arm, Arm]],
+    expense: Expense,
+    goal: Goal,
+) -> list[TargetComparison]:
+    """The comparisons by one expense, judged together; none where no pair of blocks has it."""
+    fair = [pair for pair in sides if expense != "energy_j" or _one_scope(matched, pair)]
+    reach = [_Reach.of(matched, pair, goal) for pair in fair]
+    value_of = goal.reached_expense(expense)
+    found = [
+        timed_pairs(matched, *pair, value_of, but=told.not_both)
+        for pair, told in zip(fair, reach, strict=True)
+    ]
+    if expense != "time_s" and not any(pairs for pairs, _, _ in found):
+        return []
+    judged = judge(
+        [[math.log(pair.baseline / pair.arm) for pair in pairs] for pairs, _, _ in found],
+        math.log1p(record.aims.margins.speed),
+    )
+    return [
+        _comparison(pair, expense, told, each, judgement)
+        for pair, told, each, judgement in zip(fair, reach, found, judged, strict=True)
+    ]
+
+
+def _comparison(
+    sides: tuple[Arm, Arm],
+    expense: Expense,
+    reach: _Reach,
+    found: tuple[tuple[Pair, ...], dict[int, str], bool],
+    judged: Judgement,
+) -> TargetComparison:
+    pairs, disturbed, quiet_only = found
+    return TargetComparison(
+        *sides,
+        expense=expense,
+        pairs=pairs,
+        ratio=geometric_mean([pair.baseline / pair.arm for pair in pairs]),
+        corrected=exponential(judged.corrected) if judged.corrected else None,
+        confidence=judged.confidence,
+        p_value=judged.p_value,
+        verdict=_VERDICTS.get(judged.finding, "cannot tell"),
+        both=len(reach.both),
+        only_arm=len(reach.only_arm),
+        only_baseline=len(reach.only_baseline),
+        neither=len(reach.neither),
+        quiet_only=quiet_only,
+        disturbed_blocks=tuple(sorted(disturbed)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The blocks by who reached the goal in all of their repeats."""
+
+    both: frozenset[int]
+    only_arm: frozenset[int]
+    only_baseline: frozenset[int]
+    neither: frozenset[int]
+
+    @classmethod
+    def of(cls, matched: Matched, sides: tuple[Arm, Arm], goal: Goal) -> _Reach:
+        ours, theirs = (goal.reached_in(matched.trials.get(side, {})) for side in sides)
+        known = ours.keys() & theirs.keys()
+        return cls(
+            *(
+                frozenset(block for block in known if (ours[block], theirs[block]) == who)
+                for who in ((True, True), (True, False), (False, True), (False, False))
+            )
+        )
+
+    @property
+    def not_both(self) -> frozenset[int]:
+        return self.only_arm | self.only_baseline | self.neither
+
+
+def _one_scope(matched: Matched, sides: tuple[Arm, Arm]) -> bool:
+    scopes = {
+        trial.notes.get("energy_scope", "")
+        for side in sides
+        for trials in matched.trials.get(side, {}).values()
+        for trial in trials
+    }
+    return len(scopes) == 1 and scopes != {""}
