@@ -1,0 +1,53 @@
+"""Hardware × implementation: the speed-up of each arm, shaded by how far it is from 1."""
+
+from __future__ import annotations
+
+import math
+
+from orchestrator.report.charts.chart import Heat
+from orchestrator.report.charts.speedups import SIGNS
+from orchestrator.report.matrix import Cell
+from orchestrator.report.numbers import ratio
+from orchestrator.report.summary import ReportSummary
+
+_FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
+
+
+def matrix(summary: ReportSummary) -> list[Heat]:
+    """One matrix; none where no arm has a cell."""
+    found = summary.matrix
+    if not found.cells or not any(cell.speedup for cell in found.cells):
+        return []
+    cells = {(c.arm.implementation, c.arm.hardware): c for c in found.cells}
+    grid = [
+        [cells.get((implementation, hardware)) for hardware in found.hardware]
+        for implementation in found.implementations
+    ]
+    return [
+        Heat(
+            key="matrix",
+            part="matrix",
+            title="Speed-up by implementation and hardware",
+            told="; ".join(f"{c.arm}: {_text(c)}" for row in grid for c in row if c is not None),
+            rows=found.implementations,
+            columns=found.hardware,
+            cells=tuple(tuple(_text(c) if c else "" for c in row) for row in grid),
+            shades=tuple(tuple(_shade(c) for c in row) for row in grid),
+        )
+    ]
+
+
+def _text(cell: Cell) -> str:
+    if cell.speedup is None:
+        return cell.verdict or "–"
+    sign = SIGNS.get(cell.verdict, "")
+    return f"{ratio(cell.speedup)} {sign} {cell.verdict}".strip()
+
+
+def _shade(cell: Cell | None) -> float | None:
+    """Of a cell that says something: 0 where it cannot be told which is faster."""
+    if cell is None or cell.speedup is None or not 0 < cell.speedup.value < math.inf:
+        return None
+    if cell.verdict == "cannot tell":
+        return 0.0
+    return max(-1.0, min(1.0, math.log(cell.speedup.value) / _FULL_SHADE))

@@ -1,0 +1,68 @@
+"""Utilisation, memory and temperature over the seconds of one trial of each arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.report.charts.chart import Axis, Chart, Series
+from orchestrator.report.charts.naming import slug
+from orchestrator.report.document import Table
+from orchestrator.report.numbers import number
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.telling_runs import TelemetryCurves
+from orchestrator.report.wording import ArmNames
+from orchestrator.trial import Arm
+
+MOST_POINTS = 400
+"""Of one curve: more are one line to the eye, and a burden to the page."""
+
+
+def telemetry(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
+    """A plot for each curve that was recorded."""
+    titles = dict.fromkeys(curve for each in summary.curves for curve in each.curves)
+    charts = [_chart(title, summary.curves, name, styles) for title in titles]
+    return [chart for chart in charts if chart.series]
+
+
+def _chart(
+    curve: str, runs: tuple[TelemetryCurves, ...], name: ArmNames, styles: Mapping[Arm, int]
+) -> Chart:
+    found = [(each, known) for each in runs if (known := _known(each, curve))]
+    short = curve.removeprefix("system/").replace("_", " ")
+    headers = ("arm", "block", "least", "mean", "most", "run")
+    rows = tuple(
+        (
+            name(each.arm),
+            str(each.block),
+            *(number(value) for value in (min(known), sum(known) / len(known), max(known))),
+            each.run_id,
+        )
+        for each, known in found
+    )
+    return Chart(
+        key=f"telemetry-{slug(curve.removeprefix('system/'))}",
+        part="telemetry",
+        title=f"{short[:1].upper()}{short[1:]} over time",
+        told=" ".join(
+            f"{row[0]}: from {row[2]} to {row[4]}, {row[3]} in the mean." for row in rows
+        ),
+        at=Axis("seconds since the trial began"),
+        values=Axis(short),
+        series=tuple(_series(each, curve, name(each.arm), styles[each.arm]) for each, _ in found),
+        table=Table(headers, rows, frozenset({1, 2, 3, 4})),
+    )
+
+
+def _known(each: TelemetryCurves, curve: str) -> list[float]:
+    return [value for value in each.curves.get(curve, ()) if value is not None]
+
+
+def _series(each: TelemetryCurves, curve: str, title: str, style: int) -> Series:
+    step = -(-len(each.at_s) // MOST_POINTS)  # rounded up
+    return Series(
+        name=title,
+        style=style,
+        drawn="marked line",
+        at=each.at_s[:: max(step, 1)],
+        values=each.curves[curve][:: max(step, 1)],
+    )
