@@ -27,6 +27,7 @@ class _Watched:
 
     device: NvmlDevice
     has_counter: bool
+    highest_mhz: dict[str, float]
     pcie: tuple[float | None, float | None] = (None, None)
     others: int | None = None
     due_s: dict[str, float] = field(default_factory=dict)
@@ -48,6 +49,8 @@ class KeptNvml:
 
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
+        self.highest_mhz: dict[str, float] = {}
+        """The highest clock that was seen of each GPU, by its UUID."""
 
     def get(self) -> Nvml:
         """NVML, open.
@@ -81,7 +84,7 @@ class GpuGauge:
         self.why_not = ""
         try:
             self._watched = [
-                _Watched(device, device.energy_j() is not None)
+                _Watched(device, device.energy_j() is not None, nvml.highest_mhz)
                 for device in _visible(nvml.get(), visible)
             ]
             if not self._watched:
@@ -107,16 +110,20 @@ class GpuGauge:
             for _, error in sorted(each.device.untold.items())
         )
 
-    def read(self, *, family: Collection[int] | None) -> tuple[GpuReading, ...]:
+    def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
         """A reading of each GPU.
 
         Args:
-            family: the trainer's processes; None for energy and power alone, which cost little.
+            family: the trainers' processes; None for energy and power alone, which cost little.
+            trainers: how many of them are the trial's and its rivals'.
         """
         readings = [_quick(each) for each in self._watched]  # at once, for all of them
         if family is None:
             return tuple(readings)
-        return tuple(map(_whole, self._watched, readings, [family] * len(readings)))
+        return tuple(
+            _whole(watched, quick, family, trainers)
+            for watched, quick in zip(self._watched, readings, strict=True)
+        )
 
 
 def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
@@ -141,7 +148,9 @@ def _quick(watched: _Watched) -> GpuReading:
     return GpuReading(power_w=watched.device.power_w())
 
 
-def _whole(watched: _Watched, quick: GpuReading, family: Collection[int]) -> GpuReading:
+def _whole(
+    watched: _Watched, quick: GpuReading, family: Collection[int], trainers: int
+) -> GpuReading:
     device = watched.device
     power_w = device.power_w() if watched.has_counter else quick.power_w
     with watched.seldom("pcie", _PCIE_S) as due:
@@ -149,8 +158,9 @@ def _whole(watched: _Watched, quick: GpuReading, family: Collection[int]) -> Gpu
             watched.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
     with watched.seldom("processes", _PROCESSES_S) as due:
         if due:
-            watched.others = _others(device.compute_pids(), family)
+            watched.others = _others(device.compute_pids(), family, trainers)
     memory, reasons = device.memory(), device.clock_reasons()
+    clock_mhz = device.sm_clock_mhz()
     return GpuReading(
         quick.energy_j,
         power_w,
@@ -158,20 +168,30 @@ def _whole(watched: _Watched, quick: GpuReading, family: Collection[int]) -> Gpu
         memory.used_mib if memory else None,
         memory.total_mib if memory else None,
         device.temperature_c(),
-        device.sm_clock_mhz(),
+        clock_mhz,
         device.memory_clock_mhz(),
         None if reasons is None else tuple(sorted(reasons)),
         *watched.pcie,
         watched.others,
+        highest_sm_clock_mhz=_highest(watched, clock_mhz),
     )
 
 
-def _others(pids: frozenset[int] | None, family: Collection[int]) -> int | None:
-    """How many processes compute on the GPU beside the trainer's.
+def _highest(watched: _Watched, clock_mhz: float | None) -> float | None:
+    uuid = watched.device.uuid()
+    if uuid is None or clock_mhz is None:
+        return clock_mhz
+    highest_mhz = max(clock_mhz, watched.highest_mhz.get(uuid, 0.0))
+    watched.highest_mhz[uuid] = highest_mhz
+    return highest_mhz
 
-    In a container NVML tells numbers that mean nothing inside: then one of them is the trainer.
+
+def _others(pids: frozenset[int] | None, family: Collection[int], trainers: int) -> int | None:
+    """How many processes compute on the GPU beside the trainers'.
+
+    In a container NVML tells numbers that mean nothing inside: then so many of them are trainers.
     """
     if pids is None:
         return None
     strangers = pids.difference(family)
-    return len(strangers) if len(strangers) < len(pids) else max(0, len(pids) - 1)
+    return len(strangers) if len(strangers) < len(pids) else max(0, len(pids) - trainers)

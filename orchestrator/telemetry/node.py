@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
+from orchestrator.telemetry.clocks import CpuClocks
 from orchestrator.telemetry.samples import NodeReading
 
 _LOOK_S = 10.0
@@ -79,16 +80,23 @@ class Neighbours:
 class NodeGauge:
     """Reads the node around one trainer. What runs beside it is told from all that is busy."""
 
-    def __init__(self, pid: int, neighbours: Neighbours) -> None:
-        """Find the trainer.
+    def __init__(self, pid: int, neighbours: Neighbours, rivals: Collection[int] = ()) -> None:
+        """Find the trainer, and those that are timed in turns with it: while one is, others rest.
 
         Raises:
             psutil.Error: there is no such process any more.
         """
         self._trainer = psutil.Process(pid)
-        self._family = {pid: self._trainer}
+        self._trainers = [self._trainer]
+        for rival in rivals:
+            with contextlib.suppress(psutil.Error):
+                self._trainers.append(psutil.Process(rival))
+        self._family = {trainer.pid: trainer for trainer in self._trainers}
         self._neighbours = neighbours
         self._cpus = _part_of_cpus(pid)
+        self._clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
+        self._clocks_at_s = 0.0
+        self._clock: tuple[float | None, float | None] = None, None
         self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
         self._most_s = 0.0
@@ -98,7 +106,7 @@ class NodeGauge:
 
     @property
     def family(self) -> frozenset[int]:
-        """The trainer's process and those that came from it, as far as they are known."""
+        """The trainers' processes and those that came from them, as far as they are known."""
         return frozenset(self._family)
 
     def read(self) -> NodeReading | None:
@@ -125,6 +133,7 @@ class NodeGauge:
             trainer_mib,
             self._temperature(),
             self._neighbours.at_work(),
+            *self._clock_now(),
         )
 
     def look(self) -> None:
@@ -137,27 +146,29 @@ class NodeGauge:
             return
         spent_s = time.thread_time()
         with contextlib.suppress(psutil.Error, OSError):
-            for child in self._trainer.children(recursive=True):
-                self._family.setdefault(child.pid, child)
+            for trainer in self._trainers:
+                for child in trainer.children(recursive=True):
+                    self._family.setdefault(child.pid, child)
         self._neighbours.look(self._family)
         spent_s = time.thread_time() - spent_s
         self._look_at_s = began_s + max(_LOOK_S, spent_s / _LOOK_SHARE)
 
     def _family_use(self) -> tuple[float | None, float | None]:
-        """CPU seconds and MiB of the trainer and its descendants; None once it has ended."""
+        """CPU seconds and MiB of the trainers and their descendants; None once it has ended."""
         memory_mib = 0.0
         for pid, process in list(self._family.items()):
-            is_trainer = process is self._trainer
+            is_trainer = process in self._trainers
             try:
                 with process.oneshot():
                     self._used_s[pid] = _used_s(process, with_ended=is_trainer)
                     memory_mib += process.memory_info().rss / 2**20
             except (psutil.Error, OSError):
-                if is_trainer:
+                if process is self._trainer:
                     return None, None
                 del self._family[pid]
                 # The trainer's own count takes over those of its children that it waited for.
-                self._used_s.pop(pid, None)
+                if not is_trainer:
+                    self._used_s.pop(pid, None)
         self._most_s = max(self._most_s, sum(self._used_s.values()))
         return self._most_s, memory_mib
 
@@ -167,6 +178,13 @@ class NodeGauge:
             self._temperature_at_s = now_s + _TEMPERATURE_S
             self._temperature_c = _cpu_temperature()
         return self._temperature_c
+
+    def _clock_now(self) -> tuple[float | None, float | None]:
+        now_s = time.monotonic()
+        if now_s >= self._clocks_at_s:
+            self._clocks_at_s = now_s + _TEMPERATURE_S
+            self._clock = self._clocks.share(), self._clocks.throttled_s()
+        return self._clock
 
 
 def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:

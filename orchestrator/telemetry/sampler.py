@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from orchestrator.telemetry.gpus import GpuGauge, KeptNvml
 from orchestrator.telemetry.node import Neighbours, NodeGauge
 from orchestrator.telemetry.rapl import POWERCAP, Rapl
 from orchestrator.telemetry.recording import Recording
-from orchestrator.telemetry.samples import Sample, Window, merged
+from orchestrator.telemetry.samples import GpuReading, Sample, Window, merged
 from orchestrator.telemetry.store import Samples
 from workloads import protocol
 
@@ -86,6 +87,7 @@ class Sampler:
         pid: int,
         visible: str | None,
         instruments: Instruments | None = None,
+        rivals: Collection[int] = (),
     ) -> None:
         """Watch a trainer.
 
@@ -94,8 +96,11 @@ class Sampler:
             pid: the trainer's process.
             visible: the trainer's `CUDA_VISIBLE_DEVICES`.
             instruments: from the trial before, which must have been stopped.
+            rivals: the processes of other trainers that are timed in turns with this one. Theirs
+                is no disturbance: each rests in the others' slices.
         """
         self._device, self._pid, self._visible = device, pid, visible
+        self._rivals = tuple(rivals)
         self._instruments = instruments or Instruments()
         self._state = _State()
         self._guard = threading.Lock()
@@ -153,7 +158,7 @@ class Sampler:
         began_s, began_cpu_s = time.monotonic(), time.thread_time()
         gpus = None
         try:
-            node = NodeGauge(self._pid, self._instruments.neighbours)
+            node = NodeGauge(self._pid, self._instruments.neighbours, self._rivals)
             if self._instruments.rapl is None:
                 self._instruments.rapl = Rapl(self._instruments.powercap)
             if self._device == "gpu":
@@ -194,7 +199,10 @@ class Sampler:
         at_s, slept_s = time.monotonic(), _slept_s()
         slept, self._slept_s = slept_s - self._slept_s > _A_NAP_S, slept_s
         package_j = rapl.read_j()
-        readings = gpus.read(family=node.family if whole else None) if gpus is not None else ()
+        readings: tuple[GpuReading, ...] = ()
+        if gpus is not None:
+            family = node.family if whole else None
+            readings = gpus.read(family=family, trainers=1 + len(self._rivals))
         sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
         with self._guard:
             self._state.samples.add(sample)

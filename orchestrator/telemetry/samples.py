@@ -16,6 +16,7 @@ class GpuReading:
     """One GPU of the trial. `energy_j` and `power_w` are read more often than the rest.
 
     `integrated_j` is the integral of its power so far, which begins anew after a gap.
+    `highest_sm_clock_mhz` is the highest that its clock was seen at, in this trial or before.
     """
 
     energy_j: float | None = None
@@ -31,13 +32,16 @@ class GpuReading:
     pcie_tx_mib_s: float | None = None
     other_processes: int | None = None
     integrated_j: float | None = None
+    highest_sm_clock_mhz: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
     """The node. Seconds are CPU seconds that grow, summed over the CPUs that the trainer may use.
 
-    `total_s` counts idle time too. `trainer_s` are the trainer's and its descendants'.
+    `total_s` counts idle time too. `trainer_s` are the trainer's and its descendants', and those
+    of its rivals where several are timed in turns. `clock_share` is the fastest CPU's clock by its
+    guaranteed one; `throttled_s` grows while the CPUs are too hot for their clock.
     """
 
     busy_s: float
@@ -49,6 +53,8 @@ class NodeReading:
     trainer_mib: float | None = None
     temperature_c: float | None = None
     other_trainers: int | None = None
+    clock_share: float | None = None
+    throttled_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,22 @@ def throttled_pct(reading: GpuReading) -> float | None:
     """100 where the GPU was slowed down against somebody's wish, 0 where not."""
     reasons = reading.clock_reasons
     return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
+
+
+_WANTED = frozenset(
+    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
+)
+"""Reasons for a low clock that are the GPU's own load, or somebody's wish: as in every trial."""
+
+
+def clock_drop_pct(reading: GpuReading) -> float | None:
+    """How far a GPU's clock lies below the highest seen of it, unless its load is why."""
+    clock_mhz, highest_mhz = reading.sm_clock_mhz, reading.highest_sm_clock_mhz
+    if clock_mhz is None or not highest_mhz:
+        return None
+    if _WANTED.intersection(reading.clock_reasons or ()):
+        return 0.0
+    return max(0.0, 100 * (1 - clock_mhz / highest_mhz))
 
 
 def merged(windows: Iterable[Window]) -> list[Window]:

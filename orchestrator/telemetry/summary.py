@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from orchestrator.disturbance import ON_THE_GPU
 from orchestrator.nvml import THROTTLING
 from orchestrator.telemetry.energy import energy_of
 from orchestrator.telemetry.recording import Recording
-from orchestrator.telemetry.samples import GpuReading, NodeReading, Sample, throttled_pct
+from orchestrator.telemetry.samples import (
+    GpuReading,
+    NodeReading,
+    Sample,
+    clock_drop_pct,
+    throttled_pct,
+)
 from orchestrator.telemetry.tracks import counted
 
 
@@ -53,6 +60,7 @@ def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
         ("mean_gpu_utilization_pct", lambda each: each.utilization_pct, fmean),
         ("sm_clock_mhz", lambda each: each.sm_clock_mhz, fmean),
         ("throttled_pct", throttled_pct, fmean),
+        ("clock_drop_pct", clock_drop_pct, fmean),
         ("max_temperature_c", lambda each: each.temperature_c, max),
     )
     for name, tell, fold in gauges:
@@ -60,14 +68,27 @@ def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
         if told:
             yield name, fold(told)
     if not gpu:
-        heat = [each.node.temperature_c for each in inside if each.node]
-        if told := [each for each in heat if each is not None]:
-            yield "max_temperature_c", max(told)
+        yield from _cpus(recording, [each.node for each in inside if each.node])
     if peak := max((_memory(each) for each in recording.samples), default=0.0):
         yield "peak_gpu_used_mib", peak
     yield from _shares(recording)
     if recording.cost_pct is not None:
         yield "telemetry_cpu_pct", recording.cost_pct
+
+
+def _cpus(recording: Recording, inside: Sequence[NodeReading]) -> Iterator[tuple[str, float]]:
+    """The heat of the CPUs and what it did to their clocks, where they are the trial's device."""
+    if heat := [node.temperature_c for node in inside if node.temperature_c is not None]:
+        yield "max_temperature_c", max(heat)
+    if shares := [node.clock_share for node in inside if node.clock_share is not None]:
+        yield "clock_drop_pct", fmean(100 * max(0.0, 1 - share) for share in shares)
+    nodes = [(each, each.node) for each in recording.samples if each.node]
+    throttled_s = counted((sample, node.throttled_s) for sample, node in nodes).over(
+        recording.windows
+    )
+    if throttled_s is not None:
+        seconds = sum(window.seconds for window in recording.windows)
+        yield "throttled_pct", min(100.0, 100 * throttled_s / seconds)
 
 
 def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
@@ -116,7 +137,7 @@ def _neighbours(samples: Sequence[Sample]) -> str:
             "other trainer at work on the node",
             "other trainers at work on the node",
         ),
-        (_most(processes), "other process on the GPU", "other processes on the GPU"),
+        (_most(processes), f"other process {ON_THE_GPU}", f"other processes {ON_THE_GPU}"),
     ]
     if all(count is None for count, _, _ in found):
         return ""

@@ -61,6 +61,34 @@ def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
     assert told.notes["throttle_reasons"] == "sw_power_cap 67 %"
 
 
+def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
+    def slower(at_s: float, reading: GpuReading) -> GpuReading:
+        if reading.sm_clock_mhz is None:
+            return reading
+        why = ("sw_power_cap",) if at_s < 15 else ("hw_slowdown",) if at_s < 21 else ()
+        clock_mhz = 1000.0 if at_s < 21 else 2000.0
+        changes = {"sm_clock_mhz": clock_mhz, "highest_sm_clock_mhz": 2000.0}
+        return replace(reading, clock_reasons=why, **changes)  # type: ignore[arg-type]
+
+    told = summarise(recording(gpu_samples(slower)))
+    assert told.metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
+    assert "clock_drop_pct" not in summarise(recording(gpu_samples())).metrics
+
+
+def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
+    def samples() -> list[Sample]:
+        slow = [
+            node(at_s, clock_share=0.8 if at_s < 15 else 1.2, throttled_s=at_s / 10)
+            for at_s in range(31)
+        ]
+        return [Sample(float(at_s), (), each) for at_s, each in enumerate(slow)]
+
+    told = summarise(recording(samples(), device="cpu"))
+    assert told.metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
+    assert told.metrics["throttled_pct"] == pytest.approx(10.0)
+    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples())).metrics)
+
+
 @pytest.mark.parametrize(
     ("trainers", "processes", "note"),
     [

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from orchestrator.telemetry.clocks import CpuClocks
 from orchestrator.telemetry.node import Neighbours, NodeGauge
 from orchestrator.telemetry.rapl import Rapl
 
@@ -47,6 +48,44 @@ def test_a_busy_trainer_is_told_from_others() -> None:
     assert last.total_s > first.total_s
     assert 0 < last.memory_used_mib < last.memory_total_mib
     assert last.trainer_mib is not None
+
+
+def test_what_rivals_take_is_not_others_and_stays_counted_when_one_has_ended() -> None:
+    with running("-c", REST) as pid, running("-c", SPIN) as rival:
+        gauge = NodeGauge(pid, Neighbours(), [rival, 2**22 + 1])
+        assert gauge.family == {pid, rival}
+        first = gauge.read()
+        time.sleep(0.5)
+        last = gauge.read()
+        psutil.Process(rival).kill()
+        psutil.Process(rival).wait()
+        after = gauge.read()
+    assert first is not None
+    assert last is not None
+    assert after is not None
+    assert None not in (first.trainer_s, last.trainer_s, after.trainer_s)
+    assert last.trainer_s > first.trainer_s  # type: ignore[operator]
+    assert after.trainer_s >= last.trainer_s  # type: ignore[operator]
+
+
+def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
+    def tell(file: str, value: str) -> None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"{value}\n")
+
+    assert CpuClocks([0, 1], tmp_path).share() is None
+    assert CpuClocks([0, 1], tmp_path).throttled_s() is None
+    tell("cpu0/cpufreq/base_frequency", "2000000")
+    tell("cpu0/cpufreq/scaling_cur_freq", "800000")
+    tell("cpu1/acpi_cppc/nominal_freq", "2000")
+    tell("cpu1/cpufreq/scaling_cur_freq", "1500000")
+    tell("cpu1/thermal_throttle/package_throttle_total_time_ms", "1250")
+    clocks = CpuClocks([0, 1], tmp_path)
+    assert clocks.share() == 0.75, "an idle CPU's clock tells nothing"
+    assert clocks.throttled_s() == 1.25
+    tell("cpu1/cpufreq/scaling_cur_freq", "<unknown>")
+    assert clocks.share() == 0.4
+    assert CpuClocks([0], tmp_path).throttled_s() is None
 
 
 def test_what_the_trainer_started_is_the_trainers() -> None:

@@ -103,6 +103,29 @@ def test_energy_is_told_by_the_counter_or_by_power(
     assert "1 other process on the GPU" in told.notes["neighbours"]
 
 
+def test_a_gpu_s_highest_clock_is_kept_between_trials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
+) -> None:
+    Pretended([PretendedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
+    instruments = Instruments()
+    instruments.nvml.highest_mhz["GPU-00000000-0000-0000-0000-000000000000"] = 1_500.0
+    told = summarise(watch(pid, instruments=instruments))
+    assert told.metrics["clock_drop_pct"] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("rivals", [(), (999_998,)])
+def test_a_rival_on_the_gpu_is_no_stranger_even_in_a_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
+) -> None:
+    gpu = PretendedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
+    Pretended([gpu]).in_this_process(monkeypatch, tmp_path)
+    sampler = Sampler("gpu", pid, None, rivals=rivals)
+    sampler.start()
+    _await_samples(sampler, 1)
+    note = summarise(sampler.stop()).notes["neighbours"]
+    assert note == ("1 other process on the GPU" if rivals else "2 other processes on the GPU")
+
+
 def test_only_the_gpus_that_the_trainer_sees_are_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
