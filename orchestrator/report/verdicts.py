@@ -28,6 +28,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from scipy.special import stdtr, stdtrit
@@ -125,20 +126,20 @@ class _Held:
 
 
 def _holm(p_values: Sequence[float], error: float) -> list[_Held]:
-    """Holm's procedure; those that it does not reject have the level at which it stopped."""
-    if not p_values:
-        return []
-    if len(p_values) == 1:
-        return [_Held(error, p_values[0] <= error, p_values[0])]
-    from statsmodels.stats.multitest import multipletests  # noqa: PLC0415  (slow)
+    """Holm's procedure; those that it does not reject have the level at which it stopped.
 
-    rejected, adjusted, *_ = multipletests(p_values, alpha=error, method="holm")
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    last = min(int(rejected.sum()), len(p_values) - 1)
+    As statsmodels' `multipletests` does it, whose import takes longer than a whole report.
+    """
+    tests = len(p_values)
+    order = sorted(range(tests), key=lambda i: p_values[i])
+    least = accumulate(
+        (min(1.0, (tests - rank) * p_values[i]) for rank, i in enumerate(order)), max
+    )
+    adjusted = dict(zip(order, least, strict=True))
+    last = min(sum(p <= error for p in adjusted.values()), tests - 1)
     ranks = {place: min(rank, last) for rank, place in enumerate(order)}
     return [
-        _Held(error / (len(p_values) - ranks[i]), bool(rejected[i]), float(adjusted[i]))
-        for i in range(len(p_values))
+        _Held(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i]) for i in range(tests)
     ]
 
 
