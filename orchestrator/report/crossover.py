@@ -119,12 +119,16 @@ def crossovers(
         configs: each block's config.
         margin: the share by which a speed-up may differ from 1 and be the same.
     """
-    return tuple(
-        _crossover(each, param, configs, margin)
-        for each in comparisons
-        if each.baseline is not None and each.pairs
-        for param in numeric_params([configs[pair.block] for pair in each.pairs])
-    )
+    designs: dict[tuple[int, ...], dict[str, _Design]] = {}
+    found = []
+    for each in comparisons:
+        blocks = tuple(pair.block for pair in each.pairs)
+        if each.baseline is None or not blocks:
+            continue
+        if blocks not in designs:  # most arms have the same blocks
+            designs[blocks] = _designs([configs[block] for block in blocks])
+        found += [_crossover(each, design, margin) for design in designs[blocks].values()]
+    return tuple(found)
 
 
 def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
@@ -141,17 +145,33 @@ def _positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf
 
 
-def _crossover(
-    comparison: Comparison, param: str, configs: Mapping[int, Config], margin: float
-) -> Crossover:
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The blocks' values of one param, and columns for the others that varied, with their names."""
+
+    param: str
+    at: Numbers
+    beside: Numbers
+    held: Mapping[str, float | str]
+
+
+def _designs(configs: Sequence[Config]) -> dict[str, _Design]:
+    found = {}
+    for param in numeric_params(configs):
+        at = np.array([float(config[param]) for config in configs])
+        found[param] = _Design(param, at, *_beside(param, configs))
+    return found
+
+
+def _crossover(comparison: Comparison, design: _Design, margin: float) -> Crossover:
     base, metric = comparison.baseline, comparison.metric
     assert base is not None
     assert metric is not None  # or there would be no pair
     pairs = comparison.pairs
-    at = np.array([float(configs[pair.block][param]) for pair in pairs])
+    at, beside, held = design.at, design.beside, design.held
     logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
     found = Crossover(
-        arm=comparison.arm, baseline=base, param=param, metric=metric,
+        arm=comparison.arm, baseline=base, param=design.param, metric=metric,
         low=float(at.min()), high=float(at.max()), verdict="cannot tell", faster=None,
         crossing=None, slope=None, points=(), curve=(), regions=(), held={},
     )  # fmt: skip
@@ -162,7 +182,6 @@ def _crossover(
     if distinct < _MIN_VALUES:
         reason = f"only {distinct} values of it were tried, at least {_MIN_VALUES} are needed"
         return replace(found, points=points, reason=reason)
-    beside, held = _beside(param, [configs[pair.block] for pair in pairs])
     if len(pairs) - beside.shape[1] - 2 < _MIN_FREEDOM:
         beside, held = np.empty((len(pairs), 0)), {}
     model = _model(at, logs, beside, distinct)

@@ -6,8 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from statistics import fmean, median
+from statistics import median
 
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import Spread, spread
@@ -56,28 +55,25 @@ def learning(
 def _curves(arm: Arm, trials: Sequence[TrialRecord], matched: bool) -> list[LearningCurve]:
     told = [trial for trial in trials if trial.epochs]
     seconds: dict[int, list[float]] = defaultdict(list)
-    values: dict[str, dict[int, dict[int, list[float]]]] = {}
+    values: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for trial in told:
-        elapsed = accumulate(epoch.seconds for epoch in trial.epochs)
-        for at_s, epoch in zip(elapsed, trial.epochs, strict=True):
+        at_s = 0.0
+        for epoch in trial.epochs:
+            at_s += epoch.seconds
             seconds[epoch.index].append(at_s)
             for metric, value in epoch.metrics.items():
                 if math.isfinite(value):
-                    by_epoch = values.setdefault(metric, {})
-                    by_epoch.setdefault(epoch.index, {}).setdefault(trial.block, []).append(value)
-    middle = {index: median(found) for index, found in seconds.items()}
+                    values[metric, epoch.index][trial.block].append(value)
+    points: dict[str, list[LearningPoint]] = {}
+    for metric, index in sorted(values):
+        found = spread([_mean(repeats) for repeats in values[metric, index].values()])
+        assert found is not None  # only finite values are kept
+        point = LearningPoint(index + 1, median(seconds[index]), found)
+        points.setdefault(metric, []).append(point)
     return [
-        LearningCurve(arm, metric, matched, len(told), _points(values[metric], middle))
-        for metric in sorted(values)
+        LearningCurve(arm, metric, matched, len(told), tuple(own)) for metric, own in points.items()
     ]
 
 
-def _points(
-    values: Mapping[int, Mapping[int, Sequence[float]]], seconds: Mapping[int, float]
-) -> tuple[LearningPoint, ...]:
-    points = []
-    for index in sorted(values):
-        found = spread([fmean(repeats) for repeats in values[index].values()])
-        assert found is not None  # only finite values are kept
-        points.append(LearningPoint(index + 1, seconds[index], found))
-    return tuple(points)
+def _mean(values: Sequence[float]) -> float:
+    return values[0] if len(values) == 1 else math.fsum(values) / len(values)

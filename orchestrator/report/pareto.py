@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -77,10 +76,10 @@ def points_of(
     trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]
 ) -> tuple[tuple[Point, ...], int]:
     """Every config × arm that has all objectives, dominated or not; and how many have not."""
-    groups: dict[tuple[int, Arm], list[TrialRecord]] = defaultdict(list)
+    groups: dict[Arm, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
-        groups[trial.block, trial.arm].append(trial)
-    found = [_point(each, objectives) for each in groups.values()]
+        groups.setdefault(trial.arm, {}).setdefault(trial.block, []).append(trial)
+    found = [_point(each, objectives) for blocks in groups.values() for each in blocks.values()]
     points = tuple(point for point in found if point is not None)
     return points, len(found) - len(points)
 
@@ -92,12 +91,13 @@ def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
     are kept together. In lexicographic order a point can only be dominated by one before it,
     and then also by one of the front, so each point is held against the front so far: Kung,
     Luccio and Preparata, "On finding the maxima of a set of vectors", Journal of the ACM 22(4),
-    1975. Points with a value that is not finite are never in the front.
+    1975. The latest of it is asked first: of two objectives it dominates whatever is dominated.
+    Points with a value that is not finite are never in the front.
     """
     finite = [i for i, cost in enumerate(costs) if all(math.isfinite(c) for c in cost)]
     front: list[int] = []
     for i in sorted(finite, key=lambda i: costs[i]):
-        if not any(_dominates(costs[j], costs[i]) for j in front):
+        if not any(_dominates(costs[j], costs[i]) for j in reversed(front)):
             front.append(i)
     return sorted(front)
 
@@ -110,10 +110,12 @@ def _point(trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]) -
     complete = [trial for trial in trials if trial.status == "complete"]
     if not complete or any(t.status in ("failed", "wrong_kernel") for t in trials):
         return None
-    raw = {name: [t.metrics.get(name, math.nan) for t in complete] for name in objectives}
-    if not all(math.isfinite(value) for values in raw.values() for value in values):
-        return None
-    values = {name: math.fsum(found) / len(found) for name, found in raw.items()}
+    values = {}
+    for name in objectives:
+        told = [trial.metrics.get(name, math.nan) for trial in complete]
+        values[name] = told[0] if len(told) == 1 else math.fsum(told) / len(told)
+        if not math.isfinite(values[name]):
+            return None
     first = complete[0]
     run_ids = tuple(trial.run_id for trial in complete)
     return Point(first.block, first.arm, first.config, values, len(complete), run_ids)
