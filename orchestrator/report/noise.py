@@ -5,19 +5,25 @@ A disturbance is never judged by the step time itself, and hits implementations 
 
 from __future__ import annotations
 
-from orchestrator.report.numbers import count, quartiles
+from collections import Counter
+from collections.abc import Sequence
+
+from orchestrator.disturbance import causes
+from orchestrator.report.numbers import count, joined, quartiles
+from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import spread
 from orchestrator.report.summary import ReportSummary
 
 _SHARES = (
     ("others_cpu_pct", "others took {} % of the CPUs"),
     ("steal_pct", "the machine's host took {} %"),
-    ("throttled_pct", "the GPU's clocks were held back {} % of the time"),
+    ("throttled_pct", "the device's clocks were held back {} % of the time"),
+    ("clock_drop_pct", "they lay {} % below what they may be"),
 )
 
 
 def noise_notes(summary: ReportSummary) -> list[str]:
-    """A sentence of shares, and one of neighbours; nothing where nothing was measured."""
+    """Sentences of shares, of disturbed trials, of neighbours; none where none was measured."""
     complete = [trial for trial in summary.trials if trial.status == "complete"]
     told = []
     for metric, sentence in _SHARES:
@@ -25,6 +31,7 @@ def noise_notes(summary: ReportSummary) -> list[str]:
         if found:
             told.append(sentence.format(quartiles(found)))
     notes = [f"During the timed epochs {', '.join(told)}: median (quartiles)."] if told else []
+    notes += _disturbed(complete)
     known = [trial.notes["neighbours"] for trial in complete if "neighbours" in trial.notes]
     if beside := [said for said in known if said != "none"]:
         notes.append(
@@ -32,3 +39,20 @@ def noise_notes(summary: ReportSummary) -> list[str]:
             f"time: {beside[0]}."
         )
     return notes
+
+
+def _disturbed(complete: Sequence[TrialRecord]) -> list[str]:
+    """How many trials and rounds were disturbed, by what, and the first one of each cause."""
+    found = [trial for trial in complete if trial.notes.get("disturbed")]
+    if not found:
+        return []
+    rounds = {(trial.block, trial.repeat) for trial in complete}
+    hit = {(trial.block, trial.repeat) for trial in found}
+    by_cause = Counter(cause for trial in found for cause in causes(trial.notes["disturbed"]))
+    told = joined([f"{cause} ({number})" for cause, number in by_cause.most_common()])
+    first = found[0]
+    return [
+        f"{len(found)} of {count(len(complete), 'trial')} were disturbed, in {len(hit)} of"
+        f" {count(len(rounds), 'round')}, by {told}. The first, {first.run_id}:"
+        f" {first.notes['disturbed']}."
+    ]

@@ -15,13 +15,14 @@ def told(*trials_of: dict[str, Any]) -> str:
 
 def test_shares_of_the_timed_epochs_are_told() -> None:
     said = told(
-        {"others_cpu_pct": 10.0, "steal_pct": 0.5, "throttled_pct": 0.0},
+        {"others_cpu_pct": 10.0, "steal_pct": 0.5, "throttled_pct": 0.0, "clock_drop_pct": 3.0},
         {"others_cpu_pct": 20.0, "steal_pct": 1.5},
         {"others_cpu_pct": 90.0, "status": "failed", "failure": "error: not counted"},
     )
     assert (
         "During the timed epochs others took 15.0 (12.5–17.5) % of the CPUs, the machine's host"
-        " took 1.00 (0.75–1.25) %, the GPU's clocks were held back 0 % of the time: median" in said
+        " took 1.00 (0.75–1.25) %, the device's clocks were held back 0 % of the time, they lay 3"
+        " % below what they may be: median (quartiles)." in said
     )
 
 
@@ -33,6 +34,18 @@ def test_neighbours_are_told_where_there_were_any() -> None:
         " node." in said
     )
     assert "others were at work" not in told({"notes": {"neighbours": "none"}})
+
+
+def test_disturbed_trials_and_rounds_are_counted_by_what_disturbed_them() -> None:
+    both = {"disturbed": "others took 43 % of the CPUs; the canary took 1.31 times its usual time"}
+    one = {"disturbed": "others took 12 % of the CPUs"}
+    said = told({}, {"notes": both}, {"notes": one}, {"notes": {"disturbed": ""}})
+    assert (
+        "2 of 4 trials were disturbed, in 2 of 4 rounds, by other processes (2) and a slow canary"
+        " (1). The first, run-tensorflow/portable-1-0: others took 43 % of the CPUs; the canary"
+        " took 1.31 times its usual time." in said
+    )
+    assert "were disturbed" not in told({}, {"notes": {"neighbours": "none"}})
 
 
 def test_nothing_is_said_of_what_was_not_measured() -> None:
