@@ -32,13 +32,13 @@ def ratio(estimate: Estimate | None) -> str:
     """
     if estimate is None:
         return ABSENT
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if low < 0.1 and high > max(10, _HOPELESS * low):
-        return f"{_rough(value)} × ({_rough(low)}–{_rough(high)})"
-    digits = max(_decimals(value, high - low), _decimals(low, low), 2)
-    while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
-        digits += 1
-    return f"{_fixed(value, digits)} × ({_fixed(low, digits)}–{_fixed(high, digits)})"
+    value, low, high = _ratio_parts(estimate)
+    return f"{value} × ({low}–{high})"
+
+
+def ratio_interval(estimate: Estimate | None) -> str:
+    """`1.22–1.40`: the ends of a ratio's interval, as `ratio` writes them."""
+    return "–".join(_ratio_parts(estimate)[1:]) if estimate else ABSENT
 
 
 def difference(estimate: Estimate | None) -> str:
@@ -46,8 +46,20 @@ def difference(estimate: Estimate | None) -> str:
     if estimate is None:
         return ABSENT
     digits = _decimals(estimate.value, estimate.high - estimate.low)
-    ends = (_fixed(end, digits, sign=True) for end in (estimate.low, estimate.high))
-    return f"{_fixed(estimate.value, digits, sign=True)} ({' to '.join(ends)})"
+    return f"{_fixed(estimate.value, digits, sign=True)} ({difference_interval(estimate)})"
+
+
+def difference_interval(estimate: Estimate | None) -> str:
+    """`-0.0061 to +0.0037`: the ends of a difference's interval, as `difference` writes them."""
+    if estimate is None:
+        return ABSENT
+    digits = _decimals(estimate.value, estimate.high - estimate.low)
+    return " to ".join(_fixed(end, digits, sign=True) for end in (estimate.low, estimate.high))
+
+
+def share(value: float) -> str:
+    """`2 %` of 0.02."""
+    return f"{100 * value:.3g} %"
 
 
 def number(value: float) -> str:
@@ -67,6 +79,16 @@ def joined(parts: Sequence[str]) -> str:
 def count(n: int, noun: str) -> str:
     """`1 block`, `2 blocks`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:
+    value, low, high = estimate.value, estimate.low, estimate.high
+    if low < 0.1 and high > max(10, _HOPELESS * low):
+        return _rough(value), _rough(low), _rough(high)
+    digits = max(_decimals(value, high - low), _decimals(low, low), 2)
+    while digits < 9 and any(end != 1 and round(end, digits) == 1 for end in (low, high)):
+        digits += 1
+    return _fixed(value, digits), _fixed(low, digits), _fixed(high, digits)
 
 
 def _decimals(value: float, width: float) -> int:

@@ -2,70 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from orchestrator.report.comparison import Comparison, Contrast
+from orchestrator.report.comparison import Comparison
 from orchestrator.report.document import Row, Section, Table
-from orchestrator.report.numbers import ratio
+from orchestrator.report.notes import accuracy_note, block_notes, contrast_note, speed_notes
+from orchestrator.report.numbers import ABSENT, difference_interval, ratio, ratio_interval
 from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import (
-    ArmNames,
-    accuracy_of,
-    accuracy_text,
-    block_notes,
-    contrast_note,
-    speed_notes,
-)
-
-_ACCURACY = (
-    "Δ val_accuracy is the arm's minus the baseline's, averaged over blocks with a 95 % t interval;"
-    " an interval that includes 0 does not show that they are equal."
-)
+from orchestrator.report.wording import ArmNames, accuracy_text
 
 
 def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Every arm over its baseline."""
+    """Every arm over its baseline: by speed, and by accuracy where any is known."""
     if not summary.comparisons or summary.baseline is None:
         return None
-    headers = ("arm", "speed-up (95 %)", "blocks", "verdict")
-    rows = [
-        (name(c.arm), ratio(c.speedup), str(len(c.pairs)), c.verdict) for c in summary.comparisons
-    ]
+    tables = [_speed_table(summary, name)]
     notes = [*speed_notes(summary), *block_notes(summary, name)]
-    table, more = _with_accuracy(headers, rows, summary.comparisons)
+    if known := [each.accuracy for each in summary.comparisons if each.accuracy]:
+        tables.append(_accuracy_table(summary, name))
+        notes.append(accuracy_note(known[0].margin))
     title = f"Speed-up over {_baseline(summary, name)}"
-    return Section(title, tables=(table,), paragraphs=(*notes, *more))
+    return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
 def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Every arm that computes something else than its baseline: a ratio, and no verdict."""
-    if not summary.different_mathematics:
+    found = summary.different_mathematics
+    if not found:
         return None
-    headers = ("arm", "ratio of times (95 %)", "blocks")
-    rows = [
-        (name(c.arm), ratio(c.time_ratio), str(len(c.pairs))) for c in summary.different_mathematics
-    ]
+    headers: Row = ("arm", "ratio of times (95 %)", "blocks")
+    rows: list[Row] = [(name(c.arm), ratio(c.time_ratio), str(len(c.pairs))) for c in found]
     notes = [contrast_note(summary, _baseline(summary, name))]
     if not summary.comparisons:  # else they stand there
         notes += block_notes(summary, name)
-    table, more = _with_accuracy(headers, rows, summary.different_mathematics)
-    differs = ", ".join(dict.fromkeys(c.mathematics for c in summary.different_mathematics))
-    return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=(*notes, *more))
+    if any(each.accuracy_difference for each in found):
+        headers = (*headers, "Δ val_accuracy (95 %)")
+        rows = [(*row, accuracy_text(each)) for row, each in zip(rows, found, strict=True)]
+        notes.append(accuracy_note(None))
+    differs = ", ".join(dict.fromkeys(c.mathematics for c in found))
+    table = Table(headers, tuple(rows), _numeric(headers))
+    return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=tuple(notes))
 
 
-def _with_accuracy(
-    headers: Row, rows: Sequence[Row], found: Sequence[Comparison | Contrast]
-) -> tuple[Table, tuple[str, ...]]:
-    """The table, with a column for the differences in accuracy where any could be told."""
-    if not any(accuracy_of(each) for each in found):
-        return Table(headers, tuple(rows), _numeric(headers)), ()
-    wider = tuple((*row, accuracy_text(each)) for row, each in zip(rows, found, strict=True))
-    headers = (*headers, "Δ val_accuracy (95 %)")
-    return Table(headers, wider, _numeric(headers)), (_ACCURACY,)
+def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
+    """With the corrected intervals where they differ from the plain ones."""
+    found = summary.comparisons
+    corrected = any(c.corrected and c.corrected != c.speedup for c in found)
+    headers = ("arm", "speed-up (95 %)", *(["corrected"] if corrected else []), "blocks", "verdict")
+    rows = tuple(
+        (
+            name(c.arm),
+            ratio(c.speedup),
+            *([ratio_interval(c.corrected)] if corrected else []),
+            _blocks(c),
+            c.verdict,
+        )
+        for c in found
+    )
+    return Table(headers, rows, _numeric(headers))
+
+
+def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
+    found = [(c, c.accuracy) for c in summary.comparisons]
+    corrected = any(a and a.corrected and a.corrected != a.difference for _, a in found)
+    headers = (
+        "arm",
+        "Δ val_accuracy (95 %)",
+        *(["corrected"] if corrected else []),
+        "accuracy",
+    )
+    rows = tuple(
+        (
+            name(c.arm),
+            accuracy_text(c),
+            *([difference_interval(a.corrected if a else None)] if corrected else []),
+            a.verdict if a else ABSENT,
+        )
+        for c, a in found
+    )
+    return Table(headers, rows, _numeric(headers))
+
+
+def _blocks(comparison: Comparison) -> str:
+    """`8`, or `8 (3 disturbed)` where disturbed rounds count for want of quiet ones."""
+    disturbed = 0 if comparison.quiet_only else len(comparison.disturbed_blocks)
+    return f"{len(comparison.pairs)}{f' ({disturbed} disturbed)' if disturbed else ''}"
 
 
 def _numeric(headers: Row) -> frozenset[int]:
-    return frozenset(i for i, head in enumerate(headers) if "%" in head or head == "blocks")
+    numeric = ("blocks", "corrected")
+    return frozenset(i for i, head in enumerate(headers) if "%" in head or head in numeric)
 
 
 def _baseline(summary: ReportSummary, name: ArmNames) -> str:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from orchestrator.report.blocks import BlockGap, ParamRange
+from orchestrator.report.blocks import ParamRange
 from orchestrator.report.comparison import Comparison, Contrast
-from orchestrator.report.numbers import count, difference, joined, number, ratio
+from orchestrator.report.numbers import (
+    count,
+    difference,
+    difference_interval,
+    joined,
+    number,
+    ratio,
+    ratio_interval,
+    share,
+)
 from orchestrator.report.statistics import MIN_BLOCKS, Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.trial import Arm
-
-_TIMED = {"step_ms": "time per training step", "train_s": "training time"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +47,69 @@ def arm_names(summary: ReportSummary) -> ArmNames:
 
 
 def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
-    """What is known of one arm against its baseline, with its interval and its blocks."""
+    """What is known of one arm against its baseline, with its interval and its blocks.
+
+    The interval is the corrected one, from which the verdict was read, where there is one.
+    """
     arm = name(comparison.arm)
     if comparison.baseline is None:
         return f"{arm} is compared with nothing: {comparison.reason}"
     base = f"{name(comparison.baseline)}{name.where}"
+    shown = comparison.corrected or comparison.speedup
+    over = _over(comparison)
+    if comparison.verdict == "same":
+        within = f"{share(comparison.margin)} ({ratio_interval(shown)})"
+        return f"{arm} and {base} are equally fast within {within}{over}{_accuracy(comparison)}"
     if comparison.verdict != "cannot tell":
-        over = count(len(comparison.pairs), "block")
-        return f"{arm} is {ratio(comparison.speedup)} as fast as {base}, over {over}"
+        return f"{arm} is {ratio(shown)} as fast as {base}{over}{_accuracy(comparison)}"
     told = f"cannot tell whether {arm} is faster or slower than {base}"
-    if comparison.speedup is None:
+    if shown is None:
         return f"{told} ({comparison.reason})"
     if len(comparison.pairs) < MIN_BLOCKS:
-        return f"{told}: {ratio(comparison.speedup)} as fast ({comparison.reason})"
-    return (
-        f"{told}: {ratio(comparison.speedup)} as fast, over {count(comparison.speedup.n, 'block')}"
-    )
+        return f"{told}: {ratio(shown)} as fast ({comparison.reason})"
+    more = _outlook(comparison)
+    return f"{told}: {ratio(shown)} as fast{over}{_accuracy(comparison)}{more}"
+
+
+def _over(comparison: Comparison) -> str:
+    """`, over 8 blocks`, with what is unusual about them."""
+    told = f", over {count(len(comparison.pairs), 'block')}"
+    if len(set(comparison.measures)) > 1:
+        told = f", by time per step alone (timed in slices against whole trainings){told}"
+    disturbed = len(comparison.disturbed_blocks)
+    if not disturbed:
+        return told
+    if comparison.quiet_only:
+        return f"{told} (quiet rounds only: {count(disturbed, 'block')} had a disturbed one)"
+    return f"{told} ({disturbed} of them disturbed: {comparison.disturbance})"
+
+
+def _accuracy(comparison: Comparison) -> str:
+    """What is known of the accuracy beside a verdict of speed; a claim only where it is shown."""
+    found = comparison.accuracy
+    if found is None or found.corrected is None:
+        return ""
+    blocks = "" if found.difference.n == len(comparison.pairs) else f" over {found.difference.n}"
+    shown = f"difference {difference_interval(found.corrected)}{blocks and blocks + ' blocks'}"
+    within = f"({shown}, within {number(found.margin)})"
+    alike = comparison.verdict in ("same", "cannot tell")
+    if found.verdict == "equal":
+        return f"{'; their accuracies are equal' if alike else ', and costs no accuracy'} {within}"
+    if found.verdict == "cannot tell":
+        return f"; cannot tell whether it costs accuracy ({shown}, margin {number(found.margin)})"
+    return f"{'; the former' if alike else ', and'} is {_MORE[found.verdict]} accurate ({shown})"
+
+
+_MORE = {"better": "more", "worse": "less"}
+
+
+def _outlook(comparison: Comparison) -> str:
+    """What would tell."""
+    found = comparison.outlook
+    if found is None:
+        return ""
+    half_width = share(math.expm1(found.half_width))
+    return f"; about {count(found.more_blocks, 'more block')} would give ± {half_width}"
 
 
 def contrast_sentence(contrast: Contrast, name: ArmNames) -> str:
@@ -100,48 +154,6 @@ def scope_notes(summary: ReportSummary) -> list[str]:
     return notes
 
 
-def speed_notes(summary: ReportSummary) -> list[str]:
-    """How speed is measured, and what its intervals are."""
-    notes = []
-    if summary.time_metric:
-        notes.append(
-            f"Speed is {_TIMED[summary.time_metric]} ({summary.time_metric}): the geometric mean "
-            "of the ratios within blocks, repeats averaged first, with a 95 % t interval on the "
-            f"log-ratios; a verdict needs {MIN_BLOCKS} blocks and an interval without 1."
-        )
-    elif summary.comparisons and summary.complete_blocks:
-        notes.append("Neither step_ms nor train_s was recorded on two arms: no speed to compare.")
-    if len(summary.comparisons) > 1:
-        notes.append("Each interval stands alone: none is corrected for several comparisons.")
-    return notes
-
-
-def contrast_note(summary: ReportSummary, baseline: str) -> str:
-    """Why there is a ratio and no verdict."""
-    told = (
-        f"What these arms compute is not what {baseline} computes: the ratio of its time to theirs "
-        "says nothing of the same work."
-    )
-    if summary.time_metric is None:
-        return told
-    return f"{told} It is made from {summary.time_metric} as a speed-up is."
-
-
-def block_notes(summary: ReportSummary, name: ArmNames) -> list[str]:
-    """Which blocks and arms what is measured rests on, and which were left out."""
-    notes = []
-    if summary.gaps:
-        total = len(summary.complete_blocks) + len(summary.gaps)
-        notes.append(
-            f"{len(summary.complete_blocks)} of {count(total, 'block')} complete on every arm; "
-            f"left out: {_gaps_text(summary.gaps, name)}."
-        )
-    if summary.set_aside and summary.trials:
-        arms = joined([name(arm) for arm in summary.set_aside])
-        notes.append(f"Set aside, for want of any complete trial: {arms}.")
-    return notes
-
-
 def mathematics_text(arms: Mapping[str, str]) -> str:
     """`tensorflow/portable+relu (activation relu)`, for arms by name."""
     return ", ".join(f"{name} ({differs})" for name, differs in arms.items())
@@ -173,21 +185,3 @@ def _range_text(param: ParamRange) -> str:
     if param.low == param.high:
         return number(param.low)
     return f"{number(param.low)}–{number(param.high)}"
-
-
-def _gaps_text(gaps: Iterable[BlockGap], name: ArmNames) -> str:
-    """`3 blocks (tensorflow/cudnn failed), 1 block (…)`."""
-    counts = Counter(gap.missing for gap in gaps)
-    return ", ".join(
-        f"{count(n, 'block')} ({_missing_text(missing, name)})"
-        for missing, n in counts.most_common()
-    )
-
-
-def _missing_text(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
-    if not missing:
-        return "no trial complete"
-    reasons: dict[str, list[str]] = {}
-    for arm, why in missing:
-        reasons.setdefault(why.replace("_", " "), []).append(name(arm))
-    return "; ".join(f"{joined(arms)} {why}" for why, arms in reasons.items())
