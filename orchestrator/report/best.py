@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.derived import value_of
-from orchestrator.report.pareto import Point, points_of
+from orchestrator.report.pareto import Point, grouped, point_of
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.trial import Arm, Config
 
@@ -46,8 +46,9 @@ def best_of_arm(
     found = []
     for arm, trials in own.items():
         by_key = {trial.run_id: trial for trial in trials}
+        configs = grouped(trials)
         for metric, direction in objectives.items():
-            points, _ = points_of(trials, {metric: direction})
+            points = [point for each in configs if (point := point_of(each, (metric,)))]
             sign = -1 if direction == "maximize" else 1
             if points:
                 best = min(points, key=lambda p: (sign * p.values[metric], p.block))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.records import Direction, SweepRecord, TrialRecord
@@ -56,32 +56,30 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
         arm for arm, mode in modes.items() if (mathematics_of(arm), work_of(arm), mode) != wanted
     }
     alike = [trial for trial in record.trials if trial.arm not in apart]
-    return front_of(alike, record.objectives, tuple(sorted(apart)))
+    found = [point_of(repeats, record.objectives) for repeats in grouped(alike)]
+    return front_of(found, record.objectives, tuple(sorted(apart)))
 
 
-def front_of(
-    trials: Sequence[TrialRecord],
-    objectives: Mapping[str, Direction],
-    apart: tuple[Arm, ...] = (),
-) -> Front:
-    """The Pareto-best configs × arms of these trials, in the first objective's order."""
-    points, left_out = points_of(trials, objectives)
-    costs = [_costs(point, objectives) for point in points]
-    best = non_dominated(costs) if objectives else []
-    order = sorted(best, key=lambda i: (costs[i], points[i].block, points[i].arm))
-    return Front(objectives, tuple(points[i] for i in order), len(points), left_out, apart)
-
-
-def points_of(
-    trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]
-) -> tuple[tuple[Point, ...], int]:
-    """Every config × arm that has all objectives, dominated or not; and how many have not."""
+def grouped(trials: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
+    """The repeats of each config × arm."""
     groups: dict[Arm, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
         groups.setdefault(trial.arm, {}).setdefault(trial.block, []).append(trial)
-    found = [_point(each, objectives) for blocks in groups.values() for each in blocks.values()]
-    points = tuple(point for point in found if point is not None)
-    return points, len(found) - len(points)
+    return [each for blocks in groups.values() for each in blocks.values()]
+
+
+def front_of(
+    found: Sequence[Point | None],
+    objectives: Mapping[str, Direction],
+    apart: tuple[Arm, ...] = (),
+) -> Front:
+    """The Pareto-best of these points, in the first objective's order; None is no point."""
+    points = [point for point in found if point is not None]
+    costs = [_costs(point, objectives) for point in points]
+    best = non_dominated(costs) if objectives else []
+    order = sorted(best, key=lambda i: (costs[i], points[i].block, points[i].arm))
+    kept = tuple(points[i] for i in order)
+    return Front(objectives, kept, len(points), len(found) - len(points), apart)
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
@@ -106,16 +104,17 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def _point(trials: Sequence[TrialRecord], objectives: Mapping[str, Direction]) -> Point | None:
+def point_of(trials: Sequence[TrialRecord], objectives: Iterable[str]) -> Point | None:
+    """The repeats of one config on one arm as a point; None where they cannot be one."""
     complete = [trial for trial in trials if trial.status == "complete"]
     if not complete or any(t.status in ("failed", "wrong_kernel") for t in trials):
         return None
     values = {}
     for name in objectives:
         told = [trial.metrics.get(name, math.nan) for trial in complete]
-        values[name] = told[0] if len(told) == 1 else math.fsum(told) / len(told)
-        if not math.isfinite(values[name]):
+        if not all(map(math.isfinite, told)):
             return None
+        values[name] = told[0] if len(told) == 1 else math.fsum(told) / len(told)
     first = complete[0]
     run_ids = tuple(trial.run_id for trial in complete)
     return Point(first.block, first.arm, first.config, values, len(complete), run_ids)

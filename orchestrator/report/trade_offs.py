@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.pareto import Front, front_of
+from orchestrator.report.pareto import Front, Point, front_of, grouped, point_of
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.selector import class_of, measure_of
 
@@ -52,33 +52,39 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
-    places: dict[str | None, list[TrialRecord]] = {}
-    for trial in full:
-        places.setdefault(class_of(trial.arm.hardware), []).append(trial)
-    if len(places) > 1:
-        places = {None: full, **places}
+    places: dict[str | None, list[list[TrialRecord]]] = {}
+    for repeats in grouped(full):
+        places.setdefault(class_of(repeats[0].arm.hardware), []).append(repeats)
     return tuple(
         found
         for expense in EXPENSES
         if expense in measured
-        for place, there in places.items()
-        for found in _fronts(there, accuracy, expense, place)
+        for found in _fronts(places, accuracy, expense)
     )
 
 
+_Points = list[Point | None]
+
+
 def _fronts(
-    trials: Sequence[TrialRecord], accuracy: str, expense: str, hardware: str | None
+    places: Mapping[str | None, Sequence[Sequence[TrialRecord]]], accuracy: str, expense: str
 ) -> list[TradeOff]:
-    """One front, or one for each scope of energy; none without a point."""
+    """A front for each place and scope of energy, over all places first; none without a point."""
     aims: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
-    scopes: dict[str, list[TrialRecord]] = {}
-    for trial in trials:
-        if expense in _FRESH_ONLY and trial.trainer_trials > 0:
-            continue
-        scope = trial.notes.get("energy_scope", "") if expense == "energy_j" else ""
-        scopes.setdefault(scope, []).append(trial)
+    points: dict[tuple[str | None, str], _Points] = {}
+    for place, groups in places.items():
+        for repeats in groups:
+            if expense in _FRESH_ONLY and any(each.trainer_trials > 0 for each in repeats):
+                continue
+            scope = repeats[0].notes.get("energy_scope", "") if expense == "energy_j" else ""
+            points.setdefault((place, scope), []).append(point_of(repeats, aims))
+    if len(places) > 1:
+        over_all: dict[tuple[str | None, str], _Points] = {}
+        for (_, scope), own in points.items():
+            over_all.setdefault((None, scope), []).extend(own)
+        points = {**over_all, **points}
     found = [
-        TradeOff(accuracy, expense, hardware, front_of(own, aims), scope)
-        for scope, own in scopes.items()
+        TradeOff(accuracy, expense, place, front_of(own, aims), scope)
+        for (place, scope), own in points.items()
     ]
     return [each for each in found if each.front.points]
