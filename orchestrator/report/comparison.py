@@ -17,6 +17,7 @@ from orchestrator.report.blocks import Matched
 from orchestrator.report.measures import TIMES
 from orchestrator.report.pairs import Pair, Paired, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
+from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential
 from orchestrator.report.verdicts import Finding, Judgement, Outlook, judge
 from orchestrator.selector import mathematics_of, measure_of
@@ -113,7 +114,8 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
     ]
     paired = [pair_up(matched, arm, base, metric) if base else None for arm, base in sides]
     margins = record.aims.margins
-    speeds = judge([p.log_ratios if p else [] for p in paired], math.log1p(margins.speed))
+    error = 1 - confidence_for(record.aims.auto_blocks)  # it may have ended by these widths
+    speeds = judge([p.log_ratios if p else [] for p in paired], math.log1p(margins.speed), error)
     accuracies = judge([p.differences if p else [] for p in paired], margins.accuracy)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
