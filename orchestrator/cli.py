@@ -120,8 +120,9 @@ def status(sweep: str | None, address: str | None) -> None:
         click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
 
 
-for _each in (cli_jobs.submit, cli_jobs.logs, cli_jobs.stop, cli_reports.report, cli_reports.query):
-    main.add_command(_each)
+for _module in (cli_jobs, cli_reports):
+    for _each in _module.COMMANDS:
+        main.add_command(_each)
 
 
 @main.command()

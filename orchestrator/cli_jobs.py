@@ -77,3 +77,6 @@ def stop(sweep: str, address: str | None) -> int:
     if address is not None:
         return submitting.stop(address, sweep)
     return stopping_here.stop(sweep_home(), sweep)
+
+
+COMMANDS = (submit, logs, stop)

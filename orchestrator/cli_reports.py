@@ -1,9 +1,10 @@
-"""The commands that read what sweeps have measured: `report` and `query`."""
+"""The commands that read what sweeps have measured: `report`, `query` and `compare`."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from orchestrator.exits import refusing, show, width
+from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, width
 from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
 
 if TYPE_CHECKING:
+    from orchestrator.comparing import FailOn, Side
     from orchestrator.query import Sheet, SheetFormat
     from orchestrator.report.records import SweepRecord
 
@@ -147,6 +149,78 @@ def query(sweep: str, where: str, **choices: Any) -> None:
         _say_how_many(len(record.trials), found)
 
 
+@click.command()
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["slower", "faster", "worse", "changed"]),
+    multiple=True,
+    help="Exit with code 1 where an arm became so; may be repeated.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True, max=1),
+    default=0.05,
+    show_default=True,
+    help="The share of the time per step that does not matter.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json"]),
+    help="By default as the output file's name says, else text.",
+)
+@_output_option
+@refusing
+def compare(
+    before: str,
+    after: str,
+    fail_on: tuple[FailOn, ...],
+    margin: float,
+    form: Literal["text", "markdown", "json"] | None,
+    output: Path | None,
+) -> int:
+    """What changed from A to B beyond noise: two sweeps, or one at two times.
+
+    A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
+    (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
+    least 6, for a verdict. Exit code 1 where --fail-on says so; an arm of which nothing can be
+    told, or on hardware of another name, does not fail.
+    """
+    from orchestrator import comparing
+    from orchestrator.report.markdown import to_markdown
+    from orchestrator.report.text import to_text
+
+    if form is None:
+        found = _REPORT_SUFFIXES.get(output.suffix.lower()) if output else None
+        form = found if found in ("markdown", "json") else "text"
+    changes = comparing.compare(_side(before), _side(after), margin)
+    failed = comparing.failing(changes, fail_on)
+    if form == "json":
+        text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"
+    else:
+        told = comparing.to_document(changes)
+        text = to_markdown(told) if form == "markdown" else to_text(told, width())
+    _put(text.encode(errors="replace"), output)
+    if failed:
+        show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
+    elif fail_on and all(arm.verdict == "cannot tell" for arm in changes.arms):
+        show("Warning: no arm could be judged, so that --fail-on had nothing to find\n", err=True)
+    return WITH_FAILURES if failed else COMPLETE
+
+
+def _side(name: str) -> Side:
+    """A report's file, or a sweep of the store."""
+    from orchestrator.comparing import of_record, read_report
+
+    path = Path(name)
+    if path.suffix.lower() == ".json":
+        return read_report(path)
+    record = _read(name, None)
+    return of_record(record, f"{record.name}#{record.generation}")
+
+
 def _columns(record: SweepRecord, found: Sheet, wanted: list[str]) -> Sheet:
     """The columns asked for, or those that a person wants to see first."""
     from orchestrator.query import select, usual_columns
@@ -194,3 +268,6 @@ def _put(content: bytes, output: Path | None) -> None:
             error
         )
     click.echo(f"wrote {output}", err=True)
+
+
+COMMANDS = (report, query, compare)

@@ -321,15 +321,21 @@ def test_a_table_has_a_line_for_each_trial() -> None:
     assert len({line.index("tensorflow") for line in lines[1:]}) == 1
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose store has a sweep: three blocks on two arms, one of whose trials failed."""
-    made = fresh_home(tmp_path)
-    blocks = [finished(block, arm) for block in range(3) for arm in (finished().trial.arm,)]
+    made = fresh_home(tmp_path_factory.mktemp("query"))
+    blocks = [finished(block) for block in range(3)]
     record(made, *blocks, finished(0, RECORDED_XLA), failed(1, RECORDED_XLA))
-    monkeypatch.setenv("RNNSWEEP_HOME", str(made))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return made
+
+
+@pytest.fixture
+def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That home, for a command."""
+    monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return recorded
 
 
 @pytest.fixture

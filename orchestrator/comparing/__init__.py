@@ -1,0 +1,31 @@
+"""Two sweeps side by side, or one at two times: what changed beyond noise."""
+
+from orchestrator.comparing.changes import (
+    AccuracyChange,
+    ArmChange,
+    Changes,
+    ConfigPair,
+    FailOn,
+    compare,
+    failing,
+)
+from orchestrator.comparing.differences import Difference
+from orchestrator.comparing.sides import NoSide, Side, of_record, read_report
+from orchestrator.comparing.wording import as_json, to_document
+
+__all__ = [
+    "AccuracyChange",
+    "ArmChange",
+    "Changes",
+    "ConfigPair",
+    "Difference",
+    "FailOn",
+    "NoSide",
+    "Side",
+    "as_json",
+    "compare",
+    "failing",
+    "of_record",
+    "read_report",
+    "to_document",
+]

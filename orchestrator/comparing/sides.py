@@ -1,0 +1,164 @@
+"""One side of a comparison: a sweep from its store, or a report's JSON file kept as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.refusal import Refusal
+from orchestrator.report.json_object import FORMAT
+from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.trial import Arm, ConfigValue, OutcomeStatus
+
+
+class NoSide(Refusal):
+    """What was named is no side of a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A sweep's trials, and what they were made with.
+
+    `data` has the digest of what was loaded, by the dataset's name; `arms` can run, in the spec's
+    order; `accuracy_margin` is None where a report file does not say it.
+    """
+
+    label: str
+    workload: str
+    state: str
+    settings: Mapping[str, Any]
+    data: Mapping[str, str]
+    environment: Mapping[str, str]
+    arms: tuple[Arm, ...]
+    trials: tuple[TrialRecord, ...]
+    accuracy_margin: float | None = None
+
+
+def of_record(record: SweepRecord, label: str) -> Side:
+    """A sweep as its store has it."""
+    return Side(
+        label,
+        record.workload,
+        record.state,
+        record.settings,
+        {each.name: each.digest for each in record.datasets},
+        record.environment,
+        _with_those_that_ran(record.arms, record.trials),
+        record.trials,
+        record.aims.margins.accuracy,
+    )
+
+
+def read_report(path: Path) -> Side:
+    """A report that was written with `rnnsweep report SWEEP -o FILE.json`.
+
+    Raises:
+        NoSide: the file cannot be read, or is no such report.
+    """
+    try:
+        found = _Report.model_validate_json(path.read_bytes())
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
+    except ValidationError as error:
+        raise NoSide(_no_report(path, error)) from error
+    if found.format != FORMAT:
+        raise NoSide(
+            f"{path}: expected format {FORMAT!r}, received {found.format!r}. "
+            "Write one with `rnnsweep report SWEEP -o FILE.json`"
+        )
+    trials = tuple(each.record() for each in found.trials)
+    head = found.sweep
+    return Side(
+        f"{head.label} ({path.name})",
+        head.workload,
+        head.state,
+        head.settings,
+        {each.name: each.digest for each in head.datasets},
+        head.environment,
+        _with_those_that_ran(tuple(each.arm.arm() for each in found.arms), trials),
+        trials,
+    )
+
+
+def _no_report(path: Path, error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(map(str, problem["loc"])) or "the whole"
+    return (
+        f"{path}: expected a report's JSON file; {place}: {problem['msg']}. "
+        "Write one with `rnnsweep report SWEEP -o FILE.json`"
+    )
+
+
+def _with_those_that_ran(arms: tuple[Arm, ...], trials: tuple[TrialRecord, ...]) -> tuple[Arm, ...]:
+    return tuple(dict.fromkeys([*arms, *(trial.arm for trial in trials)]))
+
+
+class _Part(BaseModel):
+    """Of a report's object what is needed here; what else it has may change with its version."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Arm(_Part):
+    implementation: str
+    hardware: str
+
+    def arm(self) -> Arm:
+        return Arm(self.implementation, self.hardware)
+
+
+class _ArmSummary(_Part):
+    arm: _Arm
+
+
+class _Dataset(_Part):
+    name: str
+    digest: str
+
+
+class _Head(_Part):
+    label: str
+    workload: str
+    state: str
+    environment: Mapping[str, str]
+    settings: Mapping[str, Any]
+    datasets: tuple[_Dataset, ...]
+
+
+class _Trial(_Part):
+    run_id: str
+    trial_key: str
+    block: int
+    config: Mapping[str, ConfigValue]
+    arm: _Arm
+    repeat: int
+    status: OutcomeStatus
+    metrics: Mapping[str, float | None]
+    trainer_trials: int = 0
+    notes: Mapping[str, str] = Field(default_factory=dict)
+
+    def record(self) -> TrialRecord:
+        return TrialRecord(
+            run_id=self.run_id,
+            trial_key=self.trial_key,
+            block=self.block,
+            config=self.config,
+            arm=self.arm.arm(),
+            repeat=self.repeat,
+            status=self.status,
+            metrics={name: value for name, value in self.metrics.items() if value is not None},
+            trainer_trials=self.trainer_trials,
+            notes=self.notes,
+        )
+
+
+class _Report(_Part):
+    format: str
+    sweep: _Head
+    arms: tuple[_ArmSummary, ...]
+    trials: tuple[_Trial, ...]
