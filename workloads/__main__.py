@@ -4,6 +4,12 @@ By hand:
 
     echo '{"workload": "image_rows", "implementation": "tensorflow/portable"}' | python -m workloads
 
+A trial that is timed in slices takes its commands from the lines after its request:
+
+    {"workload": "image_rows", "implementation": "torch/fused", "measure": "timing"}
+    {"command": "slice"}
+    {"command": "finish"}
+
 Exit status: 0 when every request ended in a result, 1 when some trial failed, 2 when some line
 was not a request. With `--die-with-parent PID` the process belongs to that parent: it ends with
 it, or as soon as standard input ends, even in the middle of a trial.
@@ -18,6 +24,7 @@ from collections.abc import Sequence
 
 from workloads.backend import Claim
 from workloads.channel import Channel
+from workloads.commands import Commands
 from workloads.lifeline import die_with
 from workloads.trainer import answer
 
@@ -28,9 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parent is not None:
         die_with(parent)
     channel, claim, status = Channel(), Claim(), 0
-    for line in channel.requests(at_end=_leave if parent is not None else _finish_what_is_queued):
+    lines = channel.lines(at_end=_leave if parent is not None else _finish_what_is_queued)
+    commands = Commands(lines)
+    for line in lines:
         try:
-            status = max(status, answer(line, channel.emit, claim))
+            status = max(status, answer(line, channel.emit, claim, commands))
         except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
             if parent is None:
                 return 130

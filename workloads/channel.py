@@ -35,13 +35,13 @@ class Channel:
             except BrokenPipeError:
                 os._exit(1)  # nobody listens any more
 
-    def requests(self, at_end: Callable[[], None]) -> Iterator[str]:
-        """Request lines as they come, read on a thread, so that their end is noticed at any time.
+    def lines(self, at_end: Callable[[], None]) -> Lines:
+        """Lines as they come, read on a thread, so that their end is noticed at any time.
 
         Args:
             at_end: called on that thread as soon as there are no more lines to come.
         """
-        lines: queue.Queue[str | None] = queue.Queue()
+        lines = Lines()
 
         def read() -> None:
             with os.fdopen(self._requests, encoding="utf-8", errors="replace") as source:
@@ -52,4 +52,34 @@ class Channel:
             lines.put(None)
 
         threading.Thread(target=read, name="requests", daemon=True).start()
-        return iter(lines.get, None)
+        return lines
+
+
+class Lines:
+    """Lines that come, taken one by one; a line can be put back for whoever asks next."""
+
+    def __init__(self) -> None:
+        self._coming: queue.Queue[str | None] = queue.Queue()
+        self._back: list[str] = []
+        self._ended = False
+
+    def put(self, line: str | None) -> None:
+        """A line has come; None: there will be no more."""
+        self._coming.put(line)
+
+    def put_back(self, line: str) -> None:
+        """Give back a line that is somebody else's."""
+        self._back.append(line)
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """Wait for the next line."""
+        if self._back:
+            return self._back.pop()
+        line = None if self._ended else self._coming.get()
+        if line is None:
+            self._ended = True
+            raise StopIteration
+        return line

@@ -33,6 +33,18 @@ node. What holds:
 * A metric that is NaN or infinite fails the trial, at once in `trial.epoch`. Raise
   `workloads.failures.NotPossible` or `DataError` for those reasons; any other exception is
   reported as the failure of this trial, and the process takes the next one.
+* A trial whose `trial.measure` is `timing` is timed in slices that take turns with other trials.
+  Warm up as for a full one (every program compiled, a slice of training run), and then train when
+  you are asked to, and only then:
+
+        for steps in trial.slices(suggested_steps):   # of which `trial.slice_s` seconds are made
+            with trial.phase("train") as window:      # synchronised at both edges
+                train(steps)
+            trial.slice(steps, window.seconds)
+
+  `step_ms`, `slices`, `slice_steps` and `timed_s` are then told for you; loss and accuracy are
+  not to be. A full trial must take no slices, and a timing trial must take all that it is asked
+  for: the loop ends by itself.
 * `trial.artifact("sample.txt", text)` keeps a text beside the metrics (an artifact in MLflow): up
   to 16 of them, 256 KiB together.
 * Print as you like: standard output goes to the trainer's log and never to the protocol.
@@ -46,7 +58,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from workloads.failures import NonFinite
 from workloads.implementations import Implementation
@@ -62,6 +74,7 @@ from workloads.protocol import (
     PhaseEnded,
     why_not_kept,
 )
+from workloads.turns import Turns
 
 Fact = str | int | float | bool | None
 
@@ -84,9 +97,41 @@ class Context:
     device: Device
     seed: int
     emit: Callable[[Event], None]
+    turns: Turns | None = field(default=None, repr=False)
+    """Where the trial is timed in slices: those that it has taken, and who asks for them."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds spent so far in each phase that has ended."""
     _kept: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def measure(self) -> Literal["full", "timing"]:
+        """Whether the trial is a whole training, or is timed in slices."""
+        return "full" if self.turns is None else "timing"
+
+    @property
+    def slice_s(self) -> float:
+        """What a slice is to take, about."""
+        return self._turns().slice_s
+
+    def slices(self, steps: int) -> Iterator[int]:
+        """Say that the trial is warm; then the steps of each slice, when it is asked for.
+
+        Args:
+            steps: of which a slice is made that takes about `slice_s`.
+        """
+        return self._turns().slices(steps, self.emit)
+
+    def slice(self, steps: int, seconds: float) -> None:
+        """Tell of a slice: the whole training steps that were taken, and their seconds."""
+        self._turns().slice(steps, seconds, self.emit)
+
+    def _turns(self) -> Turns:
+        if self.turns is None:
+            raise RuntimeError(
+                "slices are of a trial whose trial.measure is 'timing'; this one is 'full': train"
+                " it whole, and tell of its epochs"
+            )
+        return self.turns
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Window]:

@@ -33,9 +33,11 @@ OPTIONS: Mapping[str, str] = {
     "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
     "eager": "no graph: each operation runs as Python meets it",
     "relu": "different mathematics: relu in place of the cell's activation, as once published",
+    "again": "changes nothing: the same once more, in a process of its own, to check a rig (A/A)",
 }
 _PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 _MATHEMATICS = {"relu": "activation relu"}
+_NO_KERNELS = {*_MATHEMATICS, "again"}
 _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>(\+[a-z0-9_]+)*)")
 
 
@@ -58,9 +60,14 @@ class Implementation:
     def kernel_text(self) -> str:
         """Kernel and options without the backend, as `kernel_asked` and `kernel_ran` are told.
 
-        Options that change the mathematics are no kernel's, and left out.
+        Options that change the mathematics, or nothing, are no kernel's, and left out.
         """
-        return "+".join((self.kernel, *(o for o in self.options if o not in _MATHEMATICS)))
+        return "+".join((self.kernel, *(o for o in self.options if o not in _NO_KERNELS)))
+
+    @property
+    def process(self) -> str:
+        """Which trainer process may run it: the backend's, or that of `+again`, which is apart."""
+        return f"{self.backend}+again" if "again" in self.options else self.backend
 
     @property
     def mathematics(self) -> str:

@@ -70,6 +70,9 @@ def measure(
 ) -> dict[str, float]:
     """Load, build, warm up, time, prove the kernel; returns the metrics.
 
+    A trial that is timed in slices trains on full batches, and is neither validated nor kept on
+    training after them: it has no loss and no accuracy, and `after` is not called.
+
     Args:
         trial: the trial.
         settings: the workload's, validated.
@@ -92,6 +95,8 @@ def measure(
             _tell(trial, data)
             plan = _plan(trial, settings, data, build(data), forward_flops)
         metrics = _measured(trial, settings, plan, after)
+        if trial.measure == "timing":
+            return metrics
         return {**metrics, **utilized(trial, framework, metrics)}
 
     with prepared(trial) as framework:
@@ -165,6 +170,8 @@ def _plan(
     else:
         order = np.random.default_rng([trial.seed, 1]).permutation(len(train))
         train = in_order(train, order)
+        if trial.measure == "timing" and len(train) > settings.batch_size:
+            train = _full_batches(train, settings.batch_size, "train")
     return Run(
         model,
         train,
@@ -186,14 +193,18 @@ def _measured(
     after: Callable[[WitnessedModel], dict[str, float]] | None,
 ) -> dict[str, float]:
     from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
+    from workloads.slicing import in_slices, warm_steps  # noqa: PLC0415
     from workloads.training import timed, timed_steps, warm_up  # noqa: PLC0415
 
+    whole = trial.measure == "full"
     with trial.phase("compile"):
-        compile_s = warm_up(plan)
-    metrics = {**timed(plan, trial), "compile_s": compile_s}
+        compile_s = warm_up(plan) if whole else warm_steps(plan)
+    metrics = {**(timed if whole else in_slices)(plan, trial), "compile_s": compile_s}
     stack = Stack(settings.layers, 2 if settings.bidirectional else 1, plan.train.inputs.shape[1])
     proof = prove(plan, stack)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    if not whole:
+        return metrics
     if after is not None:
         metrics |= after(plan.model)
     return metrics | timed_steps(plan, trial)

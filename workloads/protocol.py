@@ -1,7 +1,9 @@
 """The lines that a trainer process reads and writes: one JSON object a line.
 
 A trainer (`python -m workloads`) reads one request per line on standard input and answers
-with events on standard output, of which the last is `Result` or `Failure`. This module needs
+with events on standard output, of which the last is `Result` or `Failure`. A trial that is timed
+in slices (`measure` is `timing`) says `Ready` once it is warm, and then takes commands on standard
+input: `Slice`, which it answers with `SliceDone`, and at last `Finish`. This module needs
 the standard library only, so that a trainer in another environment (or language) can speak
 the same lines, and so that the orchestrator can read them without importing a framework.
 
@@ -47,6 +49,7 @@ class TrialRequest:
 
     `settings` hold the sweep's fixed settings and the block's config, merged. `data_digest`,
     where given, is what the data set must hash to: a node with other data refuses the trial.
+    With `measure: timing` it is timed in slices, as it is told; one is to take about `slice_s`.
     """
 
     workload: str
@@ -55,6 +58,27 @@ class TrialRequest:
     device: Device = "cpu"
     seed: int = 0
     data_digest: str | None = None
+    measure: Literal["full", "timing"] = "full"
+    slice_s: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Take a slice of about so many steps; of as many as `Ready` suggested where none are told."""
+
+    command: ClassVar[str] = "slice"
+    steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Take no more slices: prove the kernel and end the trial."""
+
+    command: ClassVar[str] = "finish"
+
+
+Command: TypeAlias = Slice | Finish
+_COMMANDS: Mapping[str, type[Command]] = {kind.command: kind for kind in typing.get_args(Command)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +112,23 @@ class Epoch:
     seconds: float
     validate_s: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Warm, and waiting for a command. A slice of `slice_steps` takes about `slice_s`."""
+
+    event: ClassVar[str] = "ready"
+    slice_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDone:
+    """A slice of so many whole training steps, and their synchronised wall time."""
+
+    event: ClassVar[str] = "slice_done"
+    steps: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +195,8 @@ Event: TypeAlias = (
     PhaseBegan
     | PhaseEnded
     | Epoch
+    | Ready
+    | SliceDone
     | KernelProof
     | Dataset
     | Environment
@@ -183,16 +226,21 @@ def why_not_kept(artifact: Artifact, kept: Mapping[str, str]) -> str | None:
     return None
 
 
-def encode(message: TrialRequest | Event) -> str:
-    """One line (without its newline) for a request or an event.
+def encode(message: TrialRequest | Command | Event) -> str:
+    """One line (without its newline) for a request, a command or an event.
 
     Raises:
         ProtocolError: a number in it is NaN or infinite (JSON has neither), or a value is of
             a type that JSON does not have.
     """
     body = {item.name: getattr(message, item.name) for item in dataclasses.fields(message)}
-    if not isinstance(message, TrialRequest):
-        body = {"event": message.event, **body}
+    match message:
+        case Slice() | Finish():
+            body = {"command": message.command, **body}
+        case TrialRequest():
+            pass
+        case _:
+            body = {"event": message.event, **body}
     try:
         return json.dumps(body, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
@@ -201,7 +249,31 @@ def encode(message: TrialRequest | Event) -> str:
 
 def decode_request(line: str) -> TrialRequest:
     """Read a request line; unknown and missing fields and wrong types are refused."""
-    return _build(TrialRequest, _object(line), "request")
+    request: TrialRequest = _build(TrialRequest, _object(line), "request")
+    if request.slice_s <= 0:
+        raise ProtocolError(f"request.slice_s: expected more than 0; received {request.slice_s:g}")
+    return request
+
+
+def decode_command(line: str) -> Command:
+    """Read a command line; unknown commands, unknown fields and wrong types are refused."""
+    body = _object(line)
+    name = body.pop("command", None)
+    kind = _COMMANDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ProtocolError(f"'command': expected one of {', '.join(_COMMANDS)}; received {name!r}")
+    command: Command = _build(kind, body, name)
+    if isinstance(command, Slice) and command.steps is not None and command.steps < 1:
+        raise ProtocolError(f"slice.steps: expected at least 1; received {command.steps}")
+    return command
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is meant as a command, be it a right one or not."""
+    try:
+        return "command" in _object(line)
+    except ProtocolError:
+        return False
 
 
 def decode_event(line: str) -> Event:

@@ -70,7 +70,8 @@ def _measured(
     compile_s = _warm_up(trial, framework, both, batch)
     before_ms = sing(trial.device, framework.synchronise)
     framework.reset_peak_memory()
-    metrics = _timed(trial, framework, settings, both, batch)
+    timed = _timed if trial.measure == "full" else _in_slices
+    metrics = timed(trial, framework, settings, both, batch)
     metrics["canary_ms"] = max(before_ms, sing(trial.device, framework.synchronise))
     peaks = {"peak_gpu_mib": framework.peak_gpu_mib(), "peak_rss_mib": peak_rss_mib()}
     metrics |= {name: mib for name, mib in peaks.items() if mib is not None}
@@ -78,7 +79,9 @@ def _measured(
     stack = Stack(settings.layers, directions, settings.sequence_length)
     proof = prove_passes(both, batch, stack, trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    return {**metrics, **utilized(trial, framework, metrics), "compile_s": compile_s}
+    if trial.measure == "full":
+        metrics |= utilized(trial, framework, metrics)
+    return {**metrics, "compile_s": compile_s}
 
 
 def _warm_up(trial: Context, framework: Framework, both: Passes, batch: Any) -> float:
@@ -106,18 +109,50 @@ def _timed(
     cpu_s = time.process_time() - cpu_began_s
     with trial.phase("steps"):
         single = _one_by_one(framework, both.forward_backward, batch, min(steps, _SINGLE_STEPS))
+    return {
+        "forward_ms": 1_000 * forward.seconds / steps,
+        "step_ms": 1_000 * train.seconds / steps,
+        **_rates(settings, steps, train.seconds, cpu_s),
+        **step_metrics(single),
+    }
+
+
+def _in_slices(
+    trial: Context, framework: Framework, settings: SyntheticSettings, both: Passes, batch: Any
+) -> dict[str, float]:
+    """Slices of both passes, as they are asked for."""
+    steps, probe_s = 1, 0.0
+    while probe_s < trial.slice_s / 4:
+        began_s = time.monotonic()
+        _in_a_row(framework, both.forward_backward, batch, steps)
+        probe_s = time.monotonic() - began_s
+        steps *= 2
+    wanted = max(1, round(trial.slice_s * (steps // 2) / probe_s))
+    done, cpu_s, seconds = 0, 0.0, 0.0
+    for asked in trial.slices(wanted):
+        cpu_began_s = time.process_time()
+        with trial.phase("train") as window:
+            _in_a_row(framework, both.forward_backward, batch, asked)
+        cpu_s += time.process_time() - cpu_began_s
+        seconds += window.seconds
+        done += asked
+        trial.slice(asked, window.seconds)
+    return _rates(settings, done, seconds, cpu_s) if done else {}
+
+
+def _rates(
+    settings: SyntheticSettings, steps: int, seconds: float, cpu_s: float
+) -> dict[str, float]:
+    """Of so many steps of both passes."""
     flops = settings.batch_size * training_flops(
         recurrent_flops(settings, inputs=settings.features, steps=settings.sequence_length)
     )
     return {
-        "forward_ms": 1_000 * forward.seconds / steps,
-        "step_ms": 1_000 * train.seconds / steps,
-        "sample_us": 1e6 * train.seconds / (steps * settings.batch_size),
-        "samples_per_s": steps * settings.batch_size / train.seconds,
-        "cpu_over_wall": cpu_s / train.seconds,
+        "sample_us": 1e6 * seconds / (steps * settings.batch_size),
+        "samples_per_s": steps * settings.batch_size / seconds,
+        "cpu_over_wall": cpu_s / seconds,
         "model_flops_per_step": float(flops),
-        "model_flops_per_s": flops * steps / train.seconds,
-        **step_metrics(single),
+        "model_flops_per_s": flops * steps / seconds,
     }
 
 

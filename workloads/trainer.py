@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from workloads.backend import Claim
+from workloads.commands import Commands
 from workloads.context import Context, expect_finite
 from workloads.eligibility import ineligible
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
@@ -26,6 +27,7 @@ from workloads.protocol import (
     decode_request,
 )
 from workloads.registry import UnknownWorkload, Workload, explain, find
+from workloads.turns import Turns
 
 Emit = Callable[[Event], None]
 _DETAIL_CHARACTERS = 6_000
@@ -49,12 +51,14 @@ class Turn:
             self.emit(event)
 
 
-def answer(line: str, emit: Emit, claim: Claim) -> int:
-    """Run the trial that a line asks for.
+def answer(line: str, emit: Emit, claim: Claim, commands: Commands) -> int:
+    """Run the trial that a line asks for; one that is timed in slices takes commands meanwhile.
 
     Returns:
         0 when it ended in a result, 1 when it failed, 2 when the line was no request.
     """
+    if commands.are_late(line):
+        return 0
     try:
         request = decode_request(line)
     except ProtocolError as error:
@@ -62,7 +66,7 @@ def answer(line: str, emit: Emit, claim: Claim) -> int:
         return 2
     turn = Turn(emit)
     try:
-        emit(Result(_run(request, turn, claim)))
+        emit(Result(_run(request, turn, claim, commands)))
     except TrialError as error:
         emit(Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
     except KeyboardInterrupt as error:
@@ -77,7 +81,9 @@ def answer(line: str, emit: Emit, claim: Claim) -> int:
     return 1
 
 
-def _run(request: TrialRequest, emit: Emit, claim: Claim) -> dict[str, float]:
+def _run(request: TrialRequest, emit: Emit, claim: Claim, commands: Commands) -> dict[str, float]:
+    if request.measure == "timing":
+        commands.expect()
     if request.seed < 0:
         raise BadRequest(f"seed: expected a number from 0; received {request.seed}")
     workload = _workload(request)
@@ -87,7 +93,8 @@ def _run(request: TrialRequest, emit: Emit, claim: Claim) -> dict[str, float]:
     claim.take(implementation, request.device)
     _expect_data(workload, settings, request.data_digest)
     reset_peak()
-    trial = Context(settings, implementation, request.device, request.seed, emit)
+    turns = Turns(commands.next, request.slice_s) if request.measure == "timing" else None
+    trial = Context(settings, implementation, request.device, request.seed, emit, turns)
     returned = _entry(workload)(trial)
     return _metrics(returned, trial)
 
@@ -169,6 +176,9 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
         raise TypeError(f"workload: expected metrics that are numbers; {error}") from error
     expect_finite(metrics, "result")
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
+    if trial.turns is not None:
+        measured |= trial.turns.metrics()
+        measured.pop("train_s", None)  # of a few slices: `timed_s` tells it
     peak = peak_rss_mib()
     if peak is not None:
         measured["peak_rss_mib"] = peak

@@ -28,8 +28,9 @@ known = st.builds(
 def test_an_implementation_is_its_text(implementation: Implementation) -> None:
     assert parse(str(implementation)) == implementation
     told = f"{implementation.backend}/{implementation.kernel_text}"
-    assert parse(told + ("+relu" if implementation.mathematics else "")) == implementation
-    assert "relu" not in told
+    silent = [option for option in ("again", "relu") if option in implementation.options]
+    assert parse("+".join([told, *silent])) == implementation
+    assert not {"again", "relu"} & set(told.split("+"))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,13 @@ def test_what_an_implementation_says_of_itself(
     told = parse(text)
     assert (told.jit, told.eager) == (jit, eager)
     assert (told.precision, told.mathematics) == (precision, mathematics)
+
+
+def test_the_same_once_more_differs_in_its_process_alone() -> None:
+    once, again = parse("torch/fused+bf16"), parse("torch/fused+bf16+again")
+    assert again.kernel_text == once.kernel_text == "fused+bf16"
+    assert (again.mathematics, again.precision, again.eager) == ("", "bf16", True)
+    assert (once.process, again.process) == ("torch", "torch+again")
 
 
 def test_options_are_kept_sorted_however_they_are_written() -> None:
