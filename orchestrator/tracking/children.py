@@ -1,22 +1,36 @@
-"""The runs of a sweep's trials, as the store has them, each trial once."""
+"""The runs of a sweep's trials, as the store has them, each trial once.
+
+Most are read from the parent run's table (`orchestrator.tracking.table`), which is believed as far
+as it is true: a run that was written after the table says so by its tag `after_table`, and is read
+itself; one that somebody has deleted in MLflow is asked for, and left out. Where there is no table,
+or none that can be read, all the runs are.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
+from orchestrator.tracking import parents
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.tracking.runs import PARENT_TAG, RECORD_FILE, RECORD_TAG, finished_trial
 from orchestrator.tracking.store import Store, StoredRun
+from orchestrator.tracking.table import (
+    TABLE_FILE,
+    Environment,
+    Table,
+    TableUnreadable,
+    read_table,
+)
 from orchestrator.trial import FinishedTrial
 
 ENVIRONMENTS = "environment"
 """The folder of the parent run's artifacts that has one file per distinct environment."""
 
-Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
+LATE_TAG = "after_table"
+"""The tables that were there, by token, when a trial's run was last written: it is in none."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,32 +39,71 @@ _log = logging.getLogger(__name__)
 class Child:
     """A trial's run; `finished` is None where its writer was stopped half-way."""
 
-    run: StoredRun
+    run_id: str
     finished: FinishedTrial | None
 
 
-def read_children(store: Store, parent: StoredRun) -> tuple[dict[str, Child], list[StoredRun]]:
+@dataclass(frozen=True, slots=True)
+class Children:
     """The sweep's trials by key, and runs that double one of them.
 
-    Of two runs of one trial the first that is finished is kept, else the first.
+    Of two runs of one trial the first that is finished is kept, else the first. `table` is the
+    token of the table that was read, None where there was none, and `in_table` how many trials it
+    had; `amiss` counts those that it lacks, has otherwise or should not have; `damaged` says that
+    there is one which could not be read.
     """
-    environments = read_environments(store, parent.run_id)
-    kept: dict[str, Child] = {}
-    doubles: list[StoredRun] = []
-    for run in store.search([parent.experiment_id], of_parent(parent.run_id)):
+
+    kept: Mapping[str, Child]
+    doubles: tuple[StoredRun, ...]
+    table: str | None = None
+    in_table: int = 0
+    amiss: int = 0
+    damaged: bool = False
+
+
+def read_children(store: Store, parent: StoredRun) -> Children:
+    """The trials that the store has of a sweep."""
+    table, damaged = _table(store, parent)
+    if table is None:
+        kept, doubles, read = _with_runs(store, parent, {}, [of_parent(parent.run_id)])
+        return Children(kept, doubles, amiss=read, damaged=damaged)
+    query = of_parent(parent.run_id)
+    gone = {run.run_id for run in store.search([parent.experiment_id], query, deleted=True)}
+    known = {
+        finished.trial.key: Child(run_id, finished)
+        for run_id, finished in table.rows
+        if run_id not in gone
+    }
+    queries = [f"{query} and {written_after(table.token)}"]
+    if table.unfinished:
+        queries.append(f"attributes.run_id IN ({', '.join(map(repr, table.unfinished))})")
+    amiss = len(table.rows) - len(known)
+    kept, doubles, read = _with_runs(store, parent, known, queries)
+    return Children(kept, doubles, table.token, len(table.rows), amiss + read)
+
+
+def _with_runs(
+    store: Store, parent: StoredRun, known: Mapping[str, Child], queries: Iterable[str]
+) -> tuple[dict[str, Child], tuple[StoredRun, ...], int]:
+    """The trials that are known and those of the runs that are found; doubles; how many are read.
+
+    A run that is known is believed as it is found.
+    """
+    kept, doubles, first = dict(known), list[StoredRun](), dict[str, StoredRun]()
+    environments = _Environments(store, parent.run_id)
+    for run in (run for each in queries for run in store.search([parent.experiment_id], each)):
         key = run.tags.get("trial_key")
         if key is None:
             continue
-        child = Child(run, _finished(store, run, environments))
-        other = kept.get(key)
-        if other is None:
-            kept[key] = child
+        child, other = Child(run.run_id, _finished(store, run, environments)), kept.get(key)
+        if other is None or other.run_id == run.run_id:
+            kept[key], first[key] = child, run
         elif other.finished is None and child.finished is not None:
             kept[key] = child
-            doubles.append(other.run)
+            doubles.append(first[key])
         else:
             doubles.append(run)
-    return kept, doubles
+    return kept, tuple(doubles), len(first)
 
 
 def of_parent(run_id: str) -> str:
@@ -58,15 +111,51 @@ def of_parent(run_id: str) -> str:
     return f"tags.`{PARENT_TAG}` = '{run_id}'"
 
 
-def read_environments(store: Store, parent_id: str) -> dict[str, Environment]:
-    """The environments that the parent run keeps, by digest."""
-    return dict(_environments(store, parent_id))
+def written_after(token: str) -> str:
+    """The search filter of the runs that were written after a table."""
+    return f"tags.{LATE_TAG} LIKE '%{token}%'"
 
 
-def _environments(store: Store, parent_id: str) -> Iterator[tuple[str, Environment]]:
-    for path in store.texts(parent_id, ENVIRONMENTS):
-        digest = path.rpartition("/")[2].removesuffix(".json")
-        yield digest, json.loads(store.read_text(parent_id, path))
+def _table(store: Store, parent: StoredRun) -> tuple[Table | None, bool]:
+    """The sweep's table, if it can be believed; and whether there is one that cannot be read."""
+    if TABLE_FILE not in store.texts(parent.run_id):
+        return None, False
+    manifest = parents.read_manifest(store, parent)
+    if manifest is None or manifest.version < parents.KNOWS_TABLES:
+        return None, True  # an earlier rnnsweep has been here since, and marked nothing
+    try:
+        with store.file(parent.run_id, TABLE_FILE) as path:
+            return read_table(path), False
+    except TableUnreadable as error:
+        _log.warning("run %s: %s", parent.run_id, error)
+        return None, True
+
+
+class _Environments(Mapping[str, Environment]):
+    """The environments that the parent run keeps, by digest; read when one is asked for."""
+
+    def __init__(self, store: Store, parent_id: str) -> None:
+        self._store, self._parent_id = store, parent_id
+        self._known: dict[str, Environment] | None = None
+
+    def _all(self) -> dict[str, Environment]:
+        if self._known is None:
+            self._known = {
+                path.rpartition("/")[2].removesuffix(".json"): json.loads(
+                    self._store.read_text(self._parent_id, path)
+                )
+                for path in self._store.texts(self._parent_id, ENVIRONMENTS)
+            }
+        return self._known
+
+    def __getitem__(self, digest: str) -> Environment:
+        return self._all()[digest]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
 
 
 def _finished(

@@ -1,16 +1,23 @@
-"""A sweep's parent run: its tags, how it is found, and its description."""
+"""A sweep's parent run: its tags, how it is found, what it is, and its description."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pydantic import ValidationError
+
+from orchestrator.tracking.errors import TrackingError
+from orchestrator.tracking.opening import Manifest, manifest_adapter
 from orchestrator.tracking.runs import SOURCE_TAGS
-from orchestrator.tracking.store import StoredRun
+from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.trial import SweepIdentity
 
 SPEC_FILE = "spec.yaml"
 PLAN_FILE = "plan.json"
 MANIFEST_FILE = "sweep.json"
+KNOWS_TABLES = 2
+"""The first version of a manifest whose writer marks the runs that it writes after a table."""
+
 NOTE_TAG = "mlflow.note.content"
 
 OF_ANY_GENERATION = "tags.generation LIKE '%'"
@@ -40,6 +47,29 @@ def tags(identity: SweepIdentity) -> dict[str, str]:
 def first(runs: Iterable[StoredRun]) -> StoredRun | None:
     """The one that counts, should two drivers have made a parent at once; every reader agrees."""
     return min(runs, key=lambda run: (run.start_ms, run.run_id), default=None)
+
+
+def read_manifest(store: Store, parent: StoredRun) -> Manifest | None:
+    """What the sweep is; None where its driver was killed before it had written that whole.
+
+    Raises:
+        TrackingError: a later version wrote it.
+    """
+    if MANIFEST_FILE not in store.texts(parent.run_id):
+        return None
+    text = store.read_text(parent.run_id, MANIFEST_FILE)
+    try:
+        return manifest_adapter.validate_json(text)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        if problem["type"] == "json_invalid":
+            return None
+        raise TrackingError(
+            f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}",
+            "a sweep's manifest",
+            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
+            "Read this sweep with the rnnsweep that wrote it",
+        ) from error
 
 
 def description(report: str) -> str:

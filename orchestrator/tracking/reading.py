@@ -7,21 +7,19 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
-from pydantic import ValidationError
-
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.tracking import lease, parents
-from orchestrator.tracking.children import Child, Environment, read_children
-from orchestrator.tracking.errors import StoreMissing, SweepNotFound, TrackingError
+from orchestrator.tracking.children import Child, read_children
+from orchestrator.tracking.errors import StoreMissing, SweepNotFound
 from orchestrator.tracking.opening import (
     FoundSweep,
     Manifest,
     SweepState,
     SweepSummary,
-    manifest_adapter,
 )
 from orchestrator.tracking.runs import all_settings
 from orchestrator.tracking.store import Store, StoredRun
+from orchestrator.tracking.table import Environment
 from orchestrator.trial import DatasetRecord
 
 
@@ -37,7 +35,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     store = Store(tracking_uri)
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
-    children, _ = read_children(store, parent)
+    children = read_children(store, parent).kept
     records = [_trial_record(child) for child in children.values() if child.finished]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
@@ -68,7 +66,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
 def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSweep | None:
     """The latest generation of a sweep, to go on with where the journal is lost; None if new.
 
-    Without `trials` none are read (2.5 ms each): `Tracker.open_sweep` returns them too.
+    Without `trials` none are read: `Tracker.open_sweep` returns them too.
 
     Raises:
         TrackingError: the store cannot be reached or used.
@@ -78,7 +76,7 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSwe
         parent, manifest = _parent(store, name, None)
     except (StoreMissing, SweepNotFound):
         return None
-    children = read_children(store, parent)[0] if trials else {}
+    children = read_children(store, parent).kept if trials else {}
     finished = [child.finished for child in children.values() if child.finished]
     finished.sort(key=lambda each: each.outcome.ended_s)
     return FoundSweep(
@@ -131,7 +129,7 @@ def _parent(store: Store, name: str, generation: int | None) -> tuple[StoredRun,
     wanted = known[::-1] if generation is None else [generation]
     for number in wanted:
         parent = parents.first(run for run in runs if _generation(run) == number)
-        manifest = parent and _manifest(store, parent)
+        manifest = parent and parents.read_manifest(store, parent)
         if parent and manifest:
             return parent, manifest
     if runs:
@@ -140,25 +138,6 @@ def _parent(store: Store, name: str, generation: int | None) -> tuple[StoredRun,
     names = [each for each in store.experiments() if each != "Default"]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     raise SweepNotFound(name, store.shown, near or sorted(names)[:5])
-
-
-def _manifest(store: Store, parent: StoredRun) -> Manifest | None:
-    """What the sweep is; None where its driver was killed before it had written that whole."""
-    if parents.MANIFEST_FILE not in store.texts(parent.run_id):
-        return None
-    text = store.read_text(parent.run_id, parents.MANIFEST_FILE)
-    try:
-        return manifest_adapter.validate_json(text)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        if problem["type"] == "json_invalid":
-            return None
-        raise TrackingError(
-            f"{parents.MANIFEST_FILE} of run {parent.run_id} in {store.shown}",
-            "a sweep's manifest",
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
-            "Read this sweep with the rnnsweep that wrote it",
-        ) from error
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[TrialRecord]) -> Mapping[str, object]:
@@ -203,7 +182,7 @@ def _trial_record(child: Child) -> TrialRecord:
     trial, outcome = child.finished.trial, child.finished.outcome
     failure = outcome.failure
     return TrialRecord(
-        run_id=child.run.run_id,
+        run_id=child.run_id,
         trial_key=trial.key,
         block=trial.block,
         config=trial.config,

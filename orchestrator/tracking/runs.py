@@ -126,9 +126,8 @@ def finished_trial(
 ) -> FinishedTrial:
     """The trial in a `record` tag (or in the artifact that stands for it).
 
-    Epochs are absent where they did not fit into the tag: MLflow has their curves. So are the
-    curves of telemetry, and the texts that the workload kept: the run has them, and nothing else
-    asks for them.
+    The curves of telemetry are absent, and so are the texts that the workload kept: the run has
+    them. So are epochs that did not fit into the tag of an earlier version.
 
     Args:
         text: the tag's value.
@@ -188,24 +187,24 @@ def entity_name(name: str) -> str:
     return clean
 
 
+def record_text(finished: FinishedTrial) -> str:
+    """A trial as text, whole but for its environment (by digest), its curves and its artifacts."""
+    outcome = replace(
+        finished.outcome,
+        environment={},
+        artifacts={},
+        telemetry=_without_curves(finished.outcome.telemetry),
+    )
+    record = _Record(finished.trial, outcome, environment_digest(finished))
+    return to_json(_record, record).decode()
+
+
 def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
     """The `record` tag, and the artifact that holds it where it is too long for a tag."""
-    whole = _Record(
-        finished.trial,
-        replace(
-            finished.outcome,
-            environment={},
-            artifacts={},
-            telemetry=_without_curves(finished.outcome.telemetry),
-        ),
-        environment_digest(finished),
-    )
-    without_epochs = replace(whole, outcome=replace(whole.outcome, epochs=()))
-    for record in (whole, without_epochs):
-        text = to_json(_record, record)
-        if len(text) <= _TAG_LIMIT:  # bytes, as some databases count
-            return text.decode(), {}
-    return RECORD_FILE, {RECORD_FILE: to_json(_record, whole).decode()}
+    text = record_text(finished)
+    if len(text.encode()) <= _TAG_LIMIT:  # bytes, as some databases count
+        return text, {}
+    return RECORD_FILE, {RECORD_FILE: text}
 
 
 def _without_curves(telemetry: Telemetry | None) -> Telemetry | None:

@@ -33,6 +33,7 @@ from mlflow.entities import (  # noqa: E402
     Metric,
     Param,
     RunTag,
+    ViewType,
 )
 
 for _chatty in ("mlflow", "alembic"):
@@ -141,14 +142,17 @@ class Store:
             )
         return str(run.info.run_id)
 
-    def search(self, experiment_ids: Sequence[str], filter_text: str) -> Iterator[StoredRun]:
-        """Active runs, the first started first, read page by page."""
+    def search(
+        self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
+    ) -> Iterator[StoredRun]:
+        """Active runs, or those deleted in MLflow; the first started first, read page by page."""
         token: str | None = None
         while True:
             with self._speaking():
                 page = self._client.search_runs(
                     list(experiment_ids),
                     filter_string=filter_text,
+                    run_view_type=ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY,
                     max_results=_RUNS_PER_PAGE,
                     order_by=["attributes.start_time ASC"],
                     page_token=token,
@@ -240,11 +244,23 @@ class Store:
 
     def read_text(self, run_id: str, path: str) -> str:
         """A text artifact."""
-        with self._speaking(), tempfile.TemporaryDirectory() as folder:
-            local = mlflow.artifacts.download_artifacts(
-                run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
-            )
-            return Path(local).read_text(encoding="utf-8")
+        with self._speaking(), self.file(run_id, path) as local:
+            return local.read_text(encoding="utf-8")
+
+    @contextmanager
+    def file(self, run_id: str, path: str) -> Iterator[Path]:
+        """An artifact as a file, which is there while the context lasts."""
+        with tempfile.TemporaryDirectory() as folder:
+            with self._speaking():
+                local = mlflow.artifacts.download_artifacts(
+                    run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
+                )
+            yield Path(local)
+
+    def write_file(self, run_id: str, path: Path) -> None:
+        """Put a file among a run's artifacts, at their top, over one of that name."""
+        with self._speaking():
+            self._client.log_artifact(run_id, str(path))
 
     @contextmanager
     def _speaking(self, *, content: bool = False) -> Iterator[None]:

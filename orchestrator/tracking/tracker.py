@@ -11,7 +11,13 @@ from types import TracebackType
 from typing import Literal
 
 from orchestrator.tracking import lease, parents
-from orchestrator.tracking.children import ENVIRONMENTS, Child, of_parent, read_children
+from orchestrator.tracking.children import (
+    ENVIRONMENTS,
+    LATE_TAG,
+    Child,
+    of_parent,
+    read_children,
+)
 from orchestrator.tracking.errors import ContentRefused, LeaseHeld, TrackingError
 from orchestrator.tracking.opening import SweepOpening, manifest_adapter, manifest_of
 from orchestrator.tracking.runs import (
@@ -22,6 +28,7 @@ from orchestrator.tracking.runs import (
     fingerprint,
     run_content,
 )
+from orchestrator.tracking.shelf import Shelf
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.trial import FinishedTrial, canonical
 
@@ -49,13 +56,12 @@ class Tracker:
         self._children: dict[str, Child] = {}
         self._unsure: set[str] = set()  # keys whose creation ended in an error
         self._environments: set[str] = set()
+        self._shelf: Shelf | None = None
         self._beaten_s = 0.0
         self.doubles_removed = 0
 
     def open_sweep(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Find or make the sweep's runs, take the lease, and say what the store has finished.
-
-        Epochs of a trial with very many are absent from what is returned.
 
         Raises:
             LeaseHeld: a live driver records into this sweep.
@@ -69,16 +75,18 @@ class Tracker:
         parent = self._find_parent() or self._create_parent()
         self._parent = parent.run_id
         claimed_s = self._claim(parent)
+        found = read_children(self._store, parent)
+        self._children = dict(found.kept)
         self._describe(opening)
-        self._children, doubles = read_children(self._store, parent)
         self._environments = {
             path.rpartition("/")[2] for path in self._store.texts(self._parent, ENVIRONMENTS)
         }
         self._confirm(claimed_s)
-        for run in doubles:
+        for run in found.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
-        self.doubles_removed += len(doubles)
+        self.doubles_removed += len(found.doubles)
+        self._shelf = Shelf(self._store, self._parent, found)
         return [each.finished for each in self._children.values() if each.finished is not None]
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
@@ -99,7 +107,14 @@ class Tracker:
             except ContentRefused as error:  # must not keep the others waiting for ever
                 _log.error("trial %s: %s", finished.trial.key, error)
                 refused[finished.trial.key] = str(error)
+        if self._shelf is not None and self._shelf.is_due:
+            self.keep_table()
         return refused
+
+    def keep_table(self) -> None:
+        """Have all that is recorded in the parent run's table, for quick reading."""
+        if self._shelf is not None and self._holds_lease:
+            self._shelf.put(self._children.values())
 
     def beat(self) -> None:
         """Renew the lease, if it is time.
@@ -124,6 +139,7 @@ class Tracker:
             state: how the sweep stands.
             texts: artifacts of the parent run by path; `report.md` is its description too.
         """
+        self.keep_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
         tags = {"state": state, **lease.released()}
@@ -222,17 +238,19 @@ class Tracker:
         known = self._children.get(key)
         if known and known.finished and fingerprint(known.finished) == fingerprint(finished):
             return
+        assert self._shelf is not None  # open_sweep comes first
         content = run_content(self._opened().identity, finished)
+        content = replace(content, tags={**content.tags, **self._shelf.late_tags})
         self._keep_environment(finished)
         if known is None:
             run = self._create_child(key, content)
-            self._children[key] = Child(run, None)
             new = run.status == "RUNNING" and run.tags == content.tags
         else:
-            run, new = known.run, False
+            run, new = self._store.run(known.run_id), False
+        self._children[key] = Child(run.run_id, None)
+        self._shelf.late += 1
         self._fill(run, content, tags=not new)
-        run = replace(run, status=content.status, tags=content.tags, end_ms=content.end_ms)
-        self._children[key] = Child(run, finished)
+        self._children[key] = Child(run.run_id, finished)
 
     def _create_child(self, key: str, content: RunContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
@@ -268,6 +286,10 @@ class Tracker:
     def _fill(self, run: StoredRun, content: RunContent, *, tags: bool) -> None:
         """Write all that a run says; ended last, so that a half-written one can be told."""
         if run.has_ended:
+            if late := content.tags.get(
+                LATE_TAG
+            ):  # before anything else: the table has it as it was
+                self._store.log(run.run_id, tags={LATE_TAG: late})
             self._store.set_status(run.run_id, "RUNNING")
         for path, text in content.texts.items():
             self._store.write_text(run.run_id, path, text)

@@ -58,6 +58,8 @@ class _Desk:
             case Find(name, trials):
                 return self._find(uri, name, trials=trials)
             case Read(name, generation):
+                if self._tracker is not None:
+                    self._tracker.keep_table()  # so that this reads no run, nor does the next
                 return self._read(uri, name, generation)
         if self._tracker is None:
             raise RuntimeError(f"{type(request).__name__} before Open")

@@ -37,6 +37,12 @@ def children(home: Path) -> list[Any]:
     return [run for run in runs(home) if "mlflow.parentRunId" in run.data.tags]
 
 
+def table(home: Path) -> Path:
+    """The file of the sweep's table, where it lies."""
+    (found,) = home.glob("mlartifacts/**/trials.parquet")
+    return found
+
+
 def other_owner() -> Owner:
     """A process of this machine that is alive and not this one."""
     return Owner.here(psutil.Process().ppid())
