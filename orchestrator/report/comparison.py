@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.aims import Margins, MeasureMode
+from orchestrator.aims import Aims, Margins, MeasureMode
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
 from orchestrator.report.measures import TIMES
 from orchestrator.report.pairs import Pair, Paired, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential
+from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.report.verdicts import Finding, Judgement, Outlook, judge
 from orchestrator.selector import mathematics_of, measure_of
 from orchestrator.trial import Arm
@@ -59,7 +59,8 @@ class Comparison:
     within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
     blocks, corrected ones for fewer than `MIN_BLOCKS`. `reason` says why a verdict is
     `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring (its half-width is
-    one of the logarithm of the ratio).
+    one of the logarithm of the ratio). `plain_confidence` is the level of `speedup`: more than 95 %
+    in a sweep that stopped by the width of its intervals, for 95 % of them to be right.
 
     `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
     slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
@@ -77,6 +78,7 @@ class Comparison:
     corrected: Estimate | None = None
     confidence: float | None = None
     p_value: float | None = None
+    plain_confidence: float = CONFIDENCE
     margin: float = Margins().speed
     outlook: Outlook | None = None
     accuracy: AccuracyComparison | None = None
@@ -119,7 +121,7 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
     accuracies = judge([p.differences if p else [] for p in paired], margins.accuracy)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
-        _compare(matched, (arm, base), metric, found, judged, margins)
+        _compare(matched, (arm, base), metric, found, judged, record.aims)
         if base is not None and found is not None
         else _incomparable(arm, metric, margins)
         for (arm, base), found, judged in zip(sides, paired, both, strict=True)
@@ -129,8 +131,9 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
 def contrast(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Contrast, ...]:
     """The arms whose mathematics is not their baseline's, in the order of the spec."""
     metric = time_metric(matched)
+    confidence = confidence_for(record.aims.auto_blocks)
     return tuple(
-        _contrast(matched, arm, base, metric)
+        _contrast(matched, arm, base, metric, confidence)
         for arm, base in _sides(record, baseline)
         if base is not None and difference_of(arm, base)
     )
@@ -162,24 +165,26 @@ def _compare(
     metric: str | None,
     found: Paired,
     judged: tuple[Judgement, Judgement],
-    margins: Margins,
+    aims: Aims,
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
+    plain = confidence_for(aims.auto_blocks)
     told = speed.finding != "cannot tell"
     return Comparison(
         arm=arm,
         baseline=base,
         metric=metric,
         pairs=found.times,
-        speedup=found.ratio,
+        speedup=found.ratio(plain),
         verdict=_SPEED.get(speed.finding, "cannot tell"),
         reason="" if told else _doubt(matched, sides, metric, found.times),
         corrected=exponential(speed.corrected) if speed.corrected else None,
         confidence=speed.confidence,
         p_value=speed.p_value,
-        margin=margins.speed,
+        plain_confidence=plain,
+        margin=aims.margins.speed,
         outlook=speed.outlook,
-        accuracy=_accuracy(found.difference, accuracy, margins.accuracy),
+        accuracy=_accuracy(found.difference, accuracy, aims.margins.accuracy),
         measures=(measure_of(arm), measure_of(base)),
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
@@ -203,10 +208,12 @@ def _accuracy(
     )
 
 
-def _contrast(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Contrast:
+def _contrast(
+    matched: Matched, arm: Arm, base: Arm, metric: str | None, confidence: float
+) -> Contrast:
     found = pair_up(matched, arm, base, metric)
-    differs = difference_of(arm, base)
-    return Contrast(arm, base, differs, metric, found.times, found.ratio, found.difference)
+    ratio, differs = found.ratio(confidence), difference_of(arm, base)
+    return Contrast(arm, base, differs, metric, found.times, ratio, found.difference)
 
 
 def _doubt(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from orchestrator.report.blocks import BlockGap
 from orchestrator.report.numbers import count, joined, number, share
-from orchestrator.report.statistics import MIN_BLOCKS
+from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 from orchestrator.trial import Arm
@@ -37,15 +37,22 @@ def speed_notes(summary: ReportSummary) -> list[str]:
 
 
 def _correction(summary: ReportSummary) -> list[str]:
-    """How verdicts allow for there being several."""
+    """How intervals allow for there being several, and for a sweep that stopped by their width."""
+    notes = []
     judged = sum(each.confidence is not None for each in summary.comparisons)
-    if judged < 2:
-        return []
-    return [
-        f"Verdicts are read from the corrected intervals, which allow for {judged} comparisons "
-        "(Holm's procedure, over the differences and over the tests of sameness): a wrong faster "
-        "or slower in at most 5 % of reports, a wrong same in at most 2.5 %."
-    ]
+    if judged > 1:
+        notes.append(
+            f"Verdicts are read from the corrected intervals, which allow for {judged} comparisons "
+            "(Holm's procedure, over the differences and over the tests of sameness): a wrong "
+            "faster or slower in at most 5 % of reports, a wrong same in at most 2.5 %."
+        )
+    plain = max((each.plain_confidence for each in summary.comparisons), default=CONFIDENCE)
+    if plain > CONFIDENCE:
+        notes.append(
+            "The sweep adds blocks until its intervals are narrow enough: they are made at "
+            f"{share(plain)}, so that 95 % of those it stops at are right."
+        )
+    return notes
 
 
 def accuracy_note(margin: float | None) -> str:

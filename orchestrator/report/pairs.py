@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.measures import TIMES
 from orchestrator.report.records import TrialRecord
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate, geometric_mean, t_interval
+from orchestrator.report.statistics import (
+    CONFIDENCE,
+    MIN_BLOCKS,
+    Estimate,
+    geometric_mean,
+    t_interval,
+)
 from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 
@@ -59,10 +65,9 @@ class Paired:
         """The arm's accuracy minus the baseline's, a block each."""
         return [pair.arm - pair.baseline for pair in self.accuracies]
 
-    @property
-    def ratio(self) -> Estimate | None:
+    def ratio(self, confidence: float = CONFIDENCE) -> Estimate | None:
         """The geometric mean ratio of times; None for fewer than two blocks."""
-        return geometric_mean([pair.baseline / pair.arm for pair in self.times])
+        return geometric_mean([pair.baseline / pair.arm for pair in self.times], confidence)
 
     @property
     def difference(self) -> Estimate | None:
