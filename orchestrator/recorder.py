@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +23,8 @@ from orchestrator.report.records import SweepRecord
 from orchestrator.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.tracking.lease import BEAT_S
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
-from orchestrator.tracking.requests import Beat, Close, Find, Open, Read, Record, Request
-from orchestrator.trial import FinishedTrial
+from orchestrator.tracking.requests import Beat, Close, Curves, Find, Open, Read, Record, Request
+from orchestrator.trial import FinishedTrial, Telemetry
 
 _BATCH = 50  # about a second of writing: calls and heartbeats go between batches
 _FIRST_PAUSE_S = 1.0
@@ -131,6 +131,20 @@ class Recorder:
         except TimeoutError as error:
             self._is_silent = True
             raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
+
+    def curves(
+        self, run_ids: Sequence[str], *, timeout_s: float | None = None
+    ) -> Mapping[str, Telemetry]:
+        """The telemetry curves of a few trials, by the id of their run; {} if that takes too long.
+
+        Raises:
+            TrackingError: the store cannot be reached or used.
+        """
+        try:
+            return self._call(Curves(tuple(run_ids)), timeout_s)
+        except TimeoutError:
+            self._is_silent = True
+            return {}
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
         """Take the sweep's lease; what the store has finished. Waits for the store.

@@ -47,6 +47,13 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Curves:
+    """`read_curves`; answered by Telemetry by run id."""
+
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """`Tracker.close`; answered by None."""
 
@@ -54,7 +61,7 @@ class Close:
     texts: Mapping[str, str]
 
 
-Request: TypeAlias = Open | Record | Beat | Find | Read | Close
+Request: TypeAlias = Open | Record | Beat | Find | Read | Curves | Close
 
 
 @dataclass(frozen=True, slots=True)

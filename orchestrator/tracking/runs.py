@@ -46,6 +46,9 @@ SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH, MAX_PARAM_VAL_LENGTH,
 # MAX_ENTITY_KEY_LENGTH.
+_CURVES = "system/"
+"""What MLflow's UI shows as system metrics."""
+
 _TAG_LIMIT = 8000
 _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
@@ -177,6 +180,11 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
     if trial.repeat:
         parts.append(f"repeat {trial.repeat}")
     return _cut(" · ".join(parts), _NAME_LIMIT)
+
+
+def is_curve(metric: str) -> bool:
+    """Whether a run's metric is telemetry over time, rather than a figure or an epoch's."""
+    return metric.startswith(_CURVES)
 
 
 def entity_name(name: str) -> str:

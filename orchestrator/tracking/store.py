@@ -54,7 +54,7 @@ _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as the store has it. Times are milliseconds since the epoch."""
+    """A run as the store has it. Times are milliseconds since the epoch; `metrics` are names."""
 
     run_id: str
     experiment_id: str
@@ -64,6 +64,7 @@ class StoredRun:
     end_ms: int | None
     tags: Mapping[str, str]
     params: Mapping[str, str] = field(default_factory=dict)
+    metrics: frozenset[str] = frozenset()
 
     @property
     def has_ended(self) -> bool:
@@ -166,6 +167,12 @@ class Store:
         """One run."""
         with self._speaking():
             return _stored(self._client.get_run(run_id))
+
+    def history(self, run_id: str, metric: str) -> list[Point]:
+        """All the values that a run's metric has had."""
+        with self._speaking():
+            values = self._client.get_metric_history(run_id, metric)
+        return [Point(each.key, each.value, each.timestamp, each.step) for each in values]
 
     def log(
         self,
@@ -313,6 +320,7 @@ def _stored(run: Any) -> StoredRun:
         info.end_time,
         dict(run.data.tags),
         dict(run.data.params),
+        frozenset(run.data.metrics),
     )
 
 

@@ -15,7 +15,17 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from orchestrator.tracking.errors import LeaseHeld, SweepNotFound, TrackingError
-from orchestrator.tracking.requests import Beat, Close, Find, Open, Read, Record, Request, Service
+from orchestrator.tracking.requests import (
+    Beat,
+    Close,
+    Curves,
+    Find,
+    Open,
+    Read,
+    Record,
+    Request,
+    Service,
+)
 
 _PR_SET_PDEATHSIG = 1
 
@@ -42,12 +52,14 @@ class _Desk:
 
     def __init__(self, service: Service) -> None:
         # Imported here, after the parent-death signal is set: it takes seconds.
+        from orchestrator.tracking.curves import read_curves  # noqa: PLC0415
         from orchestrator.tracking.reading import find_sweep, read_sweep  # noqa: PLC0415
         from orchestrator.tracking.tracker import Tracker  # noqa: PLC0415
 
         self._service = service
         self._tracker: Tracker | None = None
         self._make, self._find, self._read = Tracker, find_sweep, read_sweep
+        self._curves = read_curves
 
     def handle(self, request: Request) -> Any:
         uri = self._service.tracking_uri
@@ -61,6 +73,8 @@ class _Desk:
                 if self._tracker is not None:
                     self._tracker.keep_table()  # so that this reads no run, nor does the next
                 return self._read(uri, name, generation)
+            case Curves(run_ids):
+                return self._curves(uri, run_ids)
         if self._tracker is None:
             raise RuntimeError(f"{type(request).__name__} before Open")
         match request:

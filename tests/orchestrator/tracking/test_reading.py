@@ -11,10 +11,12 @@ from mlflow import MlflowClient
 
 from orchestrator.aims import Aims, AutoBlocks, Margins, PublishedRow
 from orchestrator.tracking import SweepNotFound, TrackingError
+from orchestrator.tracking.curves import read_curves
 from orchestrator.tracking.opening import manifest_adapter, manifest_of
 from orchestrator.tracking.reading import find_sweep, list_sweeps, read_sweep
 from orchestrator.tracking.runs import finished_trial
 from orchestrator.tracking.store import Store
+from orchestrator.trial import Telemetry
 from tests.orchestrator.recorded import (
     IDENTITY,
     PORTABLE,
@@ -163,3 +165,13 @@ def test_a_sweep_that_is_not_there_is_told_with_the_nearest(home: Path) -> None:
     record(home)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
         read_sweep(address(home), "quikstart")
+
+
+def test_curves_of_a_few_trials_are_read_from_their_runs(home: Path) -> None:
+    curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
+    telemetry = Telemetry({"neighbours": "none"}, (0.0, 1.25, 2.5), curves)
+    record(home, finished(0, telemetry=telemetry), finished(1))
+    read = {each.block: each.run_id for each in read_sweep(address(home), "quickstart").trials}
+    assert read_curves(address(home), read.values()) == {
+        read[0]: Telemetry({}, telemetry.at_s, curves)
+    }
