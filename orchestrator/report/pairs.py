@@ -14,7 +14,7 @@ from orchestrator.report.statistics import (
     CONFIDENCE,
     MIN_BLOCKS,
     Estimate,
-    geometric_mean,
+    exponential,
     t_interval,
 )
 from orchestrator.selector import measure_of, work_of
@@ -67,7 +67,8 @@ class Paired:
 
     def ratio(self, confidence: float = CONFIDENCE) -> Estimate | None:
         """The geometric mean ratio of times; None for fewer than two blocks."""
-        return geometric_mean([pair.baseline / pair.arm for pair in self.times], confidence)
+        logs = t_interval(self.log_ratios, confidence)
+        return exponential(logs) if logs else None
 
     @property
     def difference(self) -> Estimate | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import isclose
+
 from orchestrator.report.comparison import Comparison
 from orchestrator.report.document import Row, Section, Table
 from orchestrator.report.notes import accuracy_note, block_notes, contrast_note, speed_notes
 from orchestrator.report.numbers import ABSENT, difference_interval, ratio, ratio_interval
+from orchestrator.report.statistics import CONFIDENCE
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames, accuracy_text
 
@@ -45,7 +48,7 @@ def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
 def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
     """With the corrected intervals where they differ from the plain ones."""
     found = summary.comparisons
-    corrected = any(c.corrected and c.corrected != c.speedup for c in found)
+    corrected = any(_corrected(c.confidence, c.plain_confidence) for c in found)
     headers = ("arm", "speed-up (95 %)", *(["corrected"] if corrected else []), "blocks", "verdict")
     rows = tuple(
         (
@@ -62,7 +65,7 @@ def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
 
 def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
     found = [(c, c.accuracy) for c in summary.comparisons]
-    corrected = any(a and a.corrected and a.corrected != a.difference for _, a in found)
+    corrected = any(_corrected(a.confidence, CONFIDENCE) for _, a in found if a)
     headers = (
         "arm",
         "Δ val_accuracy (95 %)",
@@ -79,6 +82,11 @@ def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
         for c, a in found
     )
     return Table(headers, rows, _numeric(headers))
+
+
+def _corrected(confidence: float | None, plain: float) -> bool:
+    """Whether an interval is another than the plain one."""
+    return confidence is not None and not isclose(confidence, plain, rel_tol=1e-9)
 
 
 def _blocks(comparison: Comparison) -> str:
