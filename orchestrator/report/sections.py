@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orchestrator.report import answers
+from orchestrator.report.along import compiling, crossovers
 from orchestrator.report.arms import ArmSummary
+from orchestrator.report.attainment import attainment, target_verdicts
+from orchestrator.report.courses import learning, phases, telemetry
 from orchestrator.report.document import Document, Section, Table
-from orchestrator.report.measures import FRESH_ONLY
+from orchestrator.report.elsewhere import published
+from orchestrator.report.measures import FRESH_ONLY, Measure
 from orchestrator.report.numbers import ABSENT, number, quartiles
+from orchestrator.report.optima import best_of_arm, config_text, fronts
+from orchestrator.report.overview import extras, matrix, sizes
 from orchestrator.report.speed import contrasts, speed
 from orchestrator.report.spending import spending, unlike_energies
-from orchestrator.report.statistics import scaled
+from orchestrator.report.statistics import Spread, scaled
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.validity import left_out, validity
 from orchestrator.report.wording import (
@@ -25,7 +32,7 @@ from orchestrator.report.wording import (
     verdict_sentence,
 )
 from orchestrator.selector import work_of
-from orchestrator.trial import Config, DatasetRecord
+from orchestrator.trial import DatasetRecord
 
 FRONT_ROWS = 20
 """How many points of the front are printed; the JSON format has them all."""
@@ -42,9 +49,20 @@ def document(summary: ReportSummary) -> Document:
         sweep(summary, name),
         speed(summary, name),
         contrasts(summary, name),
+        matrix(summary, name),
+        sizes(summary, name),
+        crossovers(summary, name),
+        compiling(summary, name),
+        attainment(summary, name),
         arms(summary, name),
+        best_of_arm(summary, name),
         front(summary, name),
+        fronts(summary, name),
+        learning(summary, name),
+        phases(summary, name),
         spending(summary, name),
+        telemetry(summary, name),
+        published(summary),
         left_out(summary, name),
         validity(summary, name),
     )
@@ -53,10 +71,8 @@ def document(summary: ReportSummary) -> Document:
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """One sentence a comparison, then the best config."""
-    bullets: list[tuple[str, str]] = [
-        (c.verdict, verdict_sentence(c, name)) for c in summary.comparisons
-    ]
+    """Who is first, one sentence a comparison, what holds along sizes; then the best config."""
+    bullets = [*answers.ranked(summary, name), *_compared(summary, name)]
     bullets += [
         ("different mathematics", contrast_sentence(c, name)) for c in summary.different_mathematics
     ]
@@ -64,9 +80,20 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
         bullets = [("no trials", "no trial has ended yet: there is nothing to tell")]
     elif not bullets:
         bullets = [("one arm", "there is no second arm to compare with")]
+    if len(summary.comparisons) <= answers.NAMED:
+        bullets += target_verdicts(summary, name)
+    bullets += [*answers.crossings(summary, name), *answers.compiling(summary, name)]
     best = best_sentence(summary, name)
     bullets += [("best", best)] if best else []
     return Section("Verdict", tuple(bullets), paragraphs=tuple(scope_notes(summary)))
+
+
+def _compared(summary: ReportSummary, name: ArmNames) -> list[answers.Bullet]:
+    """One sentence a comparison; of many, one for all."""
+    over = summary.baseline
+    if over is not None and len(summary.comparisons) > answers.NAMED:
+        return [answers.counted(summary.comparisons, over.name)]
+    return [(c.verdict, verdict_sentence(c, name)) for c in summary.comparisons]
 
 
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:
@@ -108,9 +135,12 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     """The measures of each arm: median and quartiles."""
     if not any(arm.measures for arm in summary.arms):
         return None
-    headers = ("arm", "trials", *(measure.title for measure in summary.measures))
+    measures = (*summary.measures, *extras(summary))
+    headers = ("arm", "trials", *(measure.title for measure in measures))
+    figures = {cell.arm: cell.figures for cell in summary.matrix.cells}
     rows = tuple(
-        (name(arm.arm), str(arm.used), *_measure_cells(arm, summary)) for arm in summary.arms
+        (name(arm.arm), str(arm.used), *_measure_cells(arm, figures[arm.arm], measures))
+        for arm in summary.arms
     )
     table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
     notes = [
@@ -163,7 +193,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
         for p in shown
     )
     numeric = frozenset(range(1, len(headers)))
-    configs = {str(p.block): _config(p.config) for p in shown}
+    configs = {str(p.block): config_text(p.config) for p in shown}
     if max(map(len, configs.values())) <= CONFIG_WIDTH:
         beside = tuple((*row, configs[row[1]]) for row in rows)
         tables = [Table((*headers, "config"), beside, numeric)]
@@ -187,17 +217,13 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
-def _measure_cells(arm: ArmSummary, summary: ReportSummary) -> list[str]:
+def _measure_cells(
+    arm: ArmSummary, figures: Mapping[str, Spread], measures: Sequence[Measure]
+) -> list[str]:
     cells = []
-    for measure in summary.measures:
-        found = arm.measures.get(measure.metric)
+    for measure in measures:
+        found = figures.get(measure.metric)
         partial = found is not None and found.n != arm.used
         shown = quartiles(scaled(found, measure.per) if found else None)
         cells.append(shown + (f" n={found.n}" if found and partial else ""))
     return cells
-
-
-def _config(config: Config) -> str:
-    """`batch_size 32, units 96`"""
-    values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)

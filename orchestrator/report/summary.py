@@ -23,8 +23,10 @@ from orchestrator.report.pareto import Front, pareto_front
 from orchestrator.report.phases import PhaseSplit, phases
 from orchestrator.report.proof import Validity, prove
 from orchestrator.report.published import PublishedBeside, published
+from orchestrator.report.ranking import Ranking, rankings
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.sizes import BySize, by_size
+from orchestrator.report.targets import Target, targets
 from orchestrator.report.telling_runs import TelemetryCurves, telling
 from orchestrator.report.trade_offs import TradeOff, trade_offs
 from orchestrator.selector import mathematics_of, work_of
@@ -85,6 +87,8 @@ class ReportSummary:
     published: tuple[PublishedBeside, ...] = ()
     validity: Validity = field(default_factory=Validity)
     sizes: tuple[BySize, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    targets: tuple[Target, ...] = ()
 
 
 def summarise(
@@ -119,6 +123,8 @@ def summarise(
     mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
     alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
     metric = time_metric(matched)
+    table = matrix(arms, used, fair, unlike, over, measures)
+    scopes = {cell.arm: cell.energy_scope for cell in table.cells}
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -135,7 +141,7 @@ def summarise(
         impossible=record.impossible,
         trials=tuple(trials),
         different_mathematics=unlike,
-        matrix=matrix(arms, used, fair, unlike, over, measures),
+        matrix=table,
         best_of_arm=best_of_arm(own, record.objectives),
         fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
         crossovers=crossovers(fair, configs, record.aims.margins.speed),
@@ -146,6 +152,8 @@ def summarise(
         published=published(record, own),
         validity=prove(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
+        rankings=rankings(matched, metric, record.aims.margins.speed, scopes),
+        targets=targets(record, matched, over),
     )
 
 

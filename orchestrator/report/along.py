@@ -1,0 +1,61 @@
+"""The section on what changes along a size, and on what compiling pays for."""
+
+from __future__ import annotations
+
+from orchestrator.report.answers import break_even_sentence, crossover_sentence
+from orchestrator.report.crossover import Crossover
+from orchestrator.report.document import Section
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.wording import ArmNames
+
+_TELLING = ("crosses", "partly", "same throughout", "faster throughout", "slower throughout")
+_SENTENCES = 24
+"""More are in the JSON format."""
+
+
+def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """A sentence for each arm and param of which something is known; crossings first."""
+    if not summary.crossovers:
+        return None
+    told = sorted(
+        (each for each in summary.crossovers if each.verdict in _TELLING),
+        key=lambda each: _TELLING.index(each.verdict),
+    )
+    bullets = tuple((_kind(each), crossover_sentence(each, name)) for each in told[:_SENTENCES])
+    notes = [
+        "A regression of the log of the blocks' speed-ups on the log of the param, the other "
+        "params that varied beside it, with its 95 % band; a crossing's interval are the values at "
+        "which the band holds 1 (Fieller). Only between the sizes tried; what holds at sizes in "
+        "between is the curve's word, not a block's."
+    ]
+    if len(told) > _SENTENCES:
+        notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
+    if rest := [each for each in summary.crossovers if each.verdict == "cannot tell"]:
+        notes.append(f"Cannot tell: {_untold(rest, name)}.")
+    return Section("Along the sizes", bullets, paragraphs=tuple(notes))
+
+
+def _kind(crossover: Crossover) -> str:
+    known = {"faster throughout": "faster", "slower throughout": "slower"}
+    return known.get(crossover.verdict, "crosses")
+
+
+def _untold(crossovers: list[Crossover], name: ArmNames) -> str:
+    """`by units (only 2 values …): tensorflow/cudnn, …`, for each param and reason."""
+    reasons: dict[str, list[str]] = {}
+    for each in crossovers:
+        why = f"by {each.param} ({each.reason})"
+        reasons.setdefault(why, []).append(name(each.arm))
+    return "; ".join(f"{why}: {', '.join(arms)}" for why, arms in reasons.items())
+
+
+def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """After how many steps a longer compilation has paid for itself."""
+    if not summary.break_evens:
+        return None
+    bullets = tuple((each.verdict, break_even_sentence(each, name)) for each in summary.break_evens)
+    notes = (
+        "Seconds of compiling in a warm trainer, against milliseconds that a step is shorter: the "
+        "ratio of their means over the matched blocks, with Fieller's 95 % interval.",
+    )
+    return Section("Does compiling pay", bullets, paragraphs=notes)

@@ -1,0 +1,221 @@
+"""What a sweep answers, in sentences: who is first, where an arm overtakes another, what pays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from orchestrator.report.break_even import BreakEven
+from orchestrator.report.comparison import Comparison
+from orchestrator.report.crossover import Crossover, Region
+from orchestrator.report.numbers import (
+    count,
+    difference,
+    joined,
+    number,
+    ratio,
+    ratio_interval,
+    share,
+)
+from orchestrator.report.ranking import Behind, Ranking
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.wording import ArmNames
+from orchestrator.trial import Arm
+
+Bullet = tuple[str, str]
+"""A kind, for the colour, and a sentence."""
+
+NAMED = 8
+"""So many comparisons, or choices of hardware, are told one by one; more are counted."""
+
+_FIRST = {
+    "energy_per_sample_j": ("draws the least energy a sample", "draws {}"),
+    "train_cost_usd": ("is the cheapest to train on", "costs {}"),
+}
+_FASTEST = "is the fastest", "takes {} its time"
+
+
+def ranked(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
+    """Which implementation is first on each hardware, which hardware for each, and of all."""
+    margin = summary.comparisons[0].margin if summary.comparisons else None
+    told, many = [], Counter(each.among for each in summary.rankings)
+    for each in summary.rankings:
+        if _is_told(each, summary):
+            continue
+        if each.among == "hardware" and many["hardware"] > NAMED:
+            continue
+        kind = "best" if each.sole else "cannot tell"
+        told.append((kind, ranking_sentence(each, name, margin)))
+    if many["hardware"] > NAMED:
+        told += _hardware_counted(summary.rankings)
+    return told
+
+
+def _is_told(ranking: Ranking, summary: ReportSummary) -> bool:
+    """Whether a comparison with the baseline says the same: of two arms by time."""
+    pair = {ranking.leader, *(each.arm for each in ranking.behind)}
+    compared = ({each.arm, each.baseline} for each in summary.comparisons)
+    return len(pair) == 2 and ranking.metric == summary.time_metric and pair in list(compared)
+
+
+def _hardware_counted(rankings: Sequence[Ranking]) -> list[Bullet]:
+    """`NVIDIA H200 is the fastest for 9 of 10 implementations on several classes`."""
+    told = []
+    for metric in dict.fromkeys(each.metric for each in rankings):
+        own = [r for r in rankings if r.metric == metric and r.among == "hardware"]
+        first = Counter(r.leader.hardware for r in own if r.sole)
+        for hardware, n in first.most_common():
+            superlative, _ = _FIRST.get(metric, _FASTEST)
+            of = f"for {n} of {count(len(own), 'implementation')}"
+            told.append(("best", f"{hardware} {superlative} {of}"))
+    return told
+
+
+def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> str:
+    """Who is first in a group, by how much, and who may be as good."""
+    superlative, times = _FIRST.get(ranking.metric, _FASTEST)
+    place, leader = _place(ranking), _choice(ranking, ranking.leader, name)
+    over = f"over {count(ranking.blocks, 'block')}"
+    if ranking.blocks < MIN_BLOCKS:
+        return (
+            f"{place}: cannot tell which {superlative}: {leader} leads {over}; at least "
+            f"{MIN_BLOCKS} are needed"
+        )
+    nearest, rest = ranking.behind[0], len(ranking.behind) - 1
+    if ranking.sole:
+        further = f"; {count(rest, 'other')} further behind" if rest else ""
+        behind = times.format(ratio(nearest.ratio))
+        next_best = _choice(ranking, nearest.arm, name)
+        return f"{place}: {leader} {superlative}; the next, {next_best}, {behind}, {over}{further}"
+    rivals = [each for each in ranking.behind if each.standing != "worse"]
+    worse = len(ranking.behind) - len(rivals)
+    others = f"; {count(worse, 'other')} surely behind" if worse else ""
+    told = joined([_rival(ranking, each, name) for each in rivals[:3]])
+    more = f" and {len(rivals) - 3} more" if len(rivals) > 3 else ""
+    if all(each.standing == "same" for each in rivals):
+        within = f" within {share(margin)}" if margin is not None else ""
+        return f"{place}: {leader} {superlative}, and equal{within} to {told}{more}, {over}{others}"
+    return (
+        f"{place}: cannot tell which {superlative}: {leader} leads, and {told}{more} may be as "
+        f"good, {over}{others}"
+    )
+
+
+def _rival(ranking: Ranking, behind: Behind, name: ArmNames) -> str:
+    arm = _choice(ranking, behind.arm, name)
+    return f"{arm} ({ratio_interval(behind.ratio)} ×)" if behind.ratio else arm
+
+
+def _place(ranking: Ranking) -> str:
+    if ranking.among == "implementations":
+        return f"on {ranking.within}"
+    return f"for {ranking.within}" if ranking.among == "hardware" else "of all arms"
+
+
+def _choice(ranking: Ranking, arm: Arm, name: ArmNames) -> str:
+    """What the reader chooses: the rest of the arm's name is the same for all of the group."""
+    if ranking.among == "implementations":
+        return arm.implementation
+    return arm.hardware if ranking.among == "hardware" else name(arm)
+
+
+def counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:
+    """Many comparisons in one sentence; the table has them."""
+    verdicts: Counter[str] = Counter(each.verdict for each in comparisons)
+    told = [
+        f"{verdicts[verdict]} {said}"
+        for verdict, said in (
+            ("faster", "faster"),
+            ("slower", "slower"),
+            ("same", "equally fast"),
+            ("cannot tell", "of which it cannot be told"),
+        )
+        if verdicts[verdict]
+    ]
+    arms = count(len(comparisons), "arm")
+    return "counted", f"of {arms} beside {baseline}: {joined(told)}; the table below has each"
+
+
+def crossings(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
+    """Where an arm overtakes its baseline; only what is shown at both ends."""
+    return [
+        ("crosses", crossover_sentence(each, name))
+        for each in summary.crossovers
+        if each.verdict == "crosses"
+    ]
+
+
+def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
+    """`from 96 units on (70–130), A is faster than B`, or what else is known along the param."""
+    arm, base = name(crossover.arm), name(crossover.baseline)
+    param, held = _words(crossover.param), _held(crossover)
+    tried = f"{param} tried ({number(crossover.low)}–{number(crossover.high)})"
+    crossing = crossover.crossing
+    if crossing is not None:
+        at = f"{_rough(crossing.value)} {param}"
+        interval = f"({_rough(crossing.low)}–{_rough(crossing.high)})"
+        side = (
+            f"from {at} on {interval}" if crossover.faster == "above" else f"up to {at} {interval}"
+        )
+        return f"{side}, {arm} is faster than {base}, elsewhere slower{held}"
+    if crossover.verdict in ("faster throughout", "slower throughout"):
+        which = crossover.verdict.partition(" ")[0]
+        return f"{arm} is {which} than {base} at all {tried}{held}"
+    if crossover.verdict == "same throughout":
+        return f"{arm} is as fast as {base} at all {tried}{held}"
+    if crossover.verdict == "partly":
+        told = joined([_region(each, crossover) for each in crossover.regions])
+        return f"{arm} beside {base}, by {param}: {told}{held}"
+    return f"cannot tell where {arm} overtakes {base} by {param}: {crossover.reason}{held}"
+
+
+def _region(region: Region, crossover: Crossover) -> str:
+    ends = f"{_rough(region.low)}–{_rough(region.high)}"
+    return f"{'as fast' if region.told == 'same' else region.told} at {ends}"
+
+
+def _rough(value: float) -> str:
+    """A size as a reader says it: three figures, whole where it is large."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _words(param: str) -> str:
+    return param.replace("_", " ") if param.endswith("s") else f"{param.replace('_', ' ')} values"
+
+
+def _held(crossover: Crossover) -> str:
+    held = [
+        f"{name} {_rough(value) if isinstance(value, float) else value}"
+        for name, value in crossover.held.items()
+    ]
+    return f" (at {', '.join(held)})" if held else ""
+
+
+def compiling(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
+    """What compiling longer pays for, and when."""
+    return [
+        ("pays" if each.verdict == "pays" else "never", break_even_sentence(each, name))
+        for each in summary.break_evens
+        if each.verdict != "cannot tell"
+    ]
+
+
+def break_even_sentence(found: BreakEven, name: ArmNames) -> str:
+    """`A compiles 4.1 s longer than B, and pays for it after 5,300 steps`."""
+    arm, base = name(found.arm), name(found.baseline)
+    if found.verdict == "cannot tell":
+        return f"cannot tell whether {arm} pays for compiling beside {base}: {found.reason}"
+    longer = f"{arm} compiles {_seconds(found.extra_compile_s)} longer than {base}"
+    over = f"over {count(len(found.blocks), 'block')}"
+    if found.steps is None:
+        return f"{longer} and never makes up for it: {found.reason}, {over}"
+    steps = found.steps
+    return (
+        f"{longer} and has made up for it after {steps.value:.3g} steps "
+        f"({steps.low:.3g}–{steps.high:.3g}), on the average of the configs tried, {over}"
+    )
+
+
+def _seconds(estimate: Estimate | None) -> str:
+    return f"{difference(estimate)} s".removeprefix("+").replace("(+", "(").replace("to +", "to ")

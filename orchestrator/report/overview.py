@@ -1,0 +1,122 @@
+"""The sections that lay arms out: hardware × implementation, and the same by size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchestrator.report.document import Section, Table
+from orchestrator.report.matrix import Cell
+from orchestrator.report.measures import Measure
+from orchestrator.report.numbers import ABSENT, quartiles, ratio
+from orchestrator.report.sizes import BySize, SizeCell
+from orchestrator.report.statistics import scaled
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.wording import ArmNames
+
+_SHOWN = (
+    *("samples_per_s", "val_accuracy", "val_bits_per_char", "epoch_s"),
+    *("peak_rss_mib", "peak_gpu_mib", "energy_per_sample_j", "train_cost_usd"),
+)
+"""What is laid out by hardware; all measures stand with each arm."""
+
+_PARAMS = 2
+"""How many params the text tells sizes by; the JSON format has all that varied."""
+
+
+def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """One table a measure, implementations by hardware; None for one hardware class alone."""
+    found = summary.matrix
+    if len(found.hardware) < 2 or not any(cell.figures for cell in found.cells):
+        return None
+    tables = []
+    if any(cell.speedup for cell in found.cells):
+        tables.append(_laid_out(summary, "speed-up (95 %)", _speedup))
+    for measure in found.measures:
+        if measure.metric in _SHOWN:
+            tables.append(_laid_out(summary, measure.title, _figure(measure)))
+    notes = [
+        "Medians (quartiles) over the rounds that are complete on every arm. An empty place is an "
+        "arm that the sweep does not have, or could not run."
+    ]
+    if any(cell.mode == "timing" for cell in found.cells):
+        notes.append(
+            "What stands under hardware [timing] was timed in slices: it has times per step and "
+            "sample, and learned nothing."
+        )
+    scopes = {cell.energy_scope for cell in found.cells if cell.energy_scope}
+    if len(scopes) > 1:
+        notes.append("Energies are of unlike kinds, as they say: compare those of one kind only.")
+    return Section("Hardware × implementation", tables=tuple(tables), paragraphs=tuple(notes))
+
+
+def _laid_out(summary: ReportSummary, title: str, tell: Callable[[Cell], str]) -> Table:
+    found = summary.matrix
+    cells = {(cell.arm.implementation, cell.arm.hardware): tell(cell) for cell in found.cells}
+    rows = tuple(
+        (kind, *(cells.get((kind, where), "") for where in found.hardware))
+        for kind in found.implementations
+    )
+    headers = (title, *found.hardware)
+    return Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
+
+
+def _speedup(cell: Cell) -> str:
+    return ratio(cell.speedup) if cell.speedup else (cell.verdict or ABSENT)
+
+
+def _figure(measure: Measure) -> Callable[[Cell], str]:
+    def tell(cell: Cell) -> str:
+        figure = cell.figures.get(measure.metric)
+        if figure is None:
+            return ABSENT
+        shown = quartiles(scaled(figure, measure.per))
+        scoped = measure.metric.startswith("energy") and cell.energy_scope
+        return f"{shown} {cell.energy_scope}" if scoped else shown
+
+    return tell
+
+
+def extras(summary: ReportSummary) -> tuple[Measure, ...]:
+    """The measures of the matrix that are told with each arm too: energy and cost stand apart."""
+    own = {measure.metric for measure in summary.measures}
+    return tuple(
+        measure
+        for measure in summary.matrix.measures
+        if measure.metric == "epoch_s" and measure.metric not in own
+    )
+
+
+def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """The times and speed-ups of the matched blocks by the params that tell most."""
+    found = [each for each in summary.sizes if len(each.groups) > 1][:_PARAMS]
+    if not found or summary.time_metric is None:
+        return None
+    notes = [
+        "Speed-ups (95 %) over the baseline, and its own time: the geometric mean of the "
+        "blocks with that size, whatever their other params; n is the number of blocks. These "
+        "intervals are not corrected for being many, and give no verdict."
+    ]
+    if len(summary.sizes) > len(found):
+        rest = ", ".join(each.param for each in summary.sizes[len(found) :])
+        notes.append(f"By {rest}: in the JSON format.")
+    tables = tuple(_by_param(each, summary, name) for each in found)
+    return Section("By size", tables=tables, paragraphs=tuple(notes))
+
+
+def _by_param(found: BySize, summary: ReportSummary, name: ArmNames) -> Table:
+    headers = (found.param, *(f"{g.label} (n={len(g.blocks)})" for g in found.groups))
+    arms = [cell.arm for cell in found.groups[0].cells]
+    rows = []
+    for i, arm in enumerate(arms):
+        cells = [group.cells[i] for group in found.groups]
+        rows.append((name(arm), *(_size_cell(cell, summary) for cell in cells)))
+    return Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
+
+
+def _size_cell(cell: SizeCell, summary: ReportSummary) -> str:
+    if cell.speedup is not None:
+        return ratio(cell.speedup)
+    if cell.time is None:
+        return ABSENT
+    unit = "ms" if summary.time_metric == "step_ms" else "s"
+    return f"{quartiles(cell.time)} {unit}"
