@@ -12,12 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.aims import Aims
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
 from orchestrator.report.comparison import difference_of
 from orchestrator.report.pairs import Pair, timed_pairs
 from orchestrator.report.reaching import EXPENSES, Expense, Goal, Reached, reached
 from orchestrator.report.records import SweepRecord
+from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import Estimate, exponential, geometric_mean
 from orchestrator.report.verdicts import Finding, Judgement, judge
 from orchestrator.selector import measure_of, work_of
@@ -48,8 +50,8 @@ class TargetComparison:
 
     `ratio` is the geometric mean over `pairs` of the baseline's expense over the arm's, with its
     plain 95 % interval: above 1 the arm needs `less`. The verdict is read from `corrected`, made as
-    a speed-up's, with the other comparisons of this target and expense. Of the complete blocks,
-    `both` sides reach the target in some, one of them or neither in the others.
+    a speed-up's, by the same `margin`, with the other comparisons of this target and expense.
+    `both`, `only_arm`, `only_baseline` and `neither` count complete blocks by who reached it.
     """
 
     arm: Arm
@@ -61,6 +63,7 @@ class TargetComparison:
     confidence: float | None
     p_value: float | None
     verdict: TargetVerdict
+    margin: float
     both: int
     only_arm: int
     only_baseline: int
@@ -152,9 +155,10 @@ def _compare(
     judged = judge(
         [[math.log(pair.baseline / pair.arm) for pair in pairs] for pairs, _, _ in found],
         math.log1p(record.aims.margins.speed),
+        1 - confidence_for(record.aims.auto_blocks),
     )
     return [
-        _comparison(pair, expense, told, each, judgement)
+        _comparison(pair, expense, told, each, judgement, record.aims)
         for pair, told, each, judgement in zip(fair, reach, found, judged, strict=True)
     ]
 
@@ -165,17 +169,20 @@ def _comparison(
     reach: _Reach,
     found: tuple[tuple[Pair, ...], dict[int, str], bool],
     judged: Judgement,
+    aims: Aims,
 ) -> TargetComparison:
     pairs, disturbed, quiet_only = found
+    ratios = [pair.baseline / pair.arm for pair in pairs]
     return TargetComparison(
         *sides,
         expense=expense,
         pairs=pairs,
-        ratio=geometric_mean([pair.baseline / pair.arm for pair in pairs]),
+        ratio=geometric_mean(ratios, confidence_for(aims.auto_blocks)),
         corrected=exponential(judged.corrected) if judged.corrected else None,
         confidence=judged.confidence,
         p_value=judged.p_value,
         verdict=_VERDICTS.get(judged.finding, "cannot tell"),
+        margin=aims.margins.speed,
         both=len(reach.both),
         only_arm=len(reach.only_arm),
         only_baseline=len(reach.only_baseline),

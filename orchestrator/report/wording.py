@@ -94,7 +94,8 @@ def _accuracy(comparison: Comparison) -> str:
     within = f"({shown}, within {number(found.margin)})"
     alike = comparison.verdict in ("same", "cannot tell")
     if found.verdict == "equal":
-        return f"{'; their accuracies are equal' if alike else ', and costs no accuracy'} {within}"
+        gain = comparison.verdict == "faster"
+        return f"{', and costs no accuracy' if gain else '; their accuracies are equal'} {within}"
     if found.verdict == "cannot tell":
         return f"; cannot tell whether it costs accuracy ({shown}, margin {number(found.margin)})"
     return f"{'; the former' if alike else ', and'} is {_MORE[found.verdict]} accurate ({shown})"

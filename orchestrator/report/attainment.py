@@ -1,0 +1,168 @@
+"""The section and the sentences that tell what it takes to reach a target accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.report.document import Row, Section, Table
+from orchestrator.report.numbers import (
+    ABSENT,
+    count,
+    joined,
+    number,
+    quartiles,
+    ratio,
+    ratio_interval,
+    share,
+)
+from orchestrator.report.reaching import Expense, Reached
+from orchestrator.report.statistics import MIN_BLOCKS, Spread
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.targets import Target, TargetArm, TargetComparison
+from orchestrator.report.wording import ArmNames
+
+_TITLES: Mapping[Expense, str] = {
+    "time_s": "time (s)",
+    "energy_j": "energy (J)",
+    "cost_usd": "cost (USD)",
+}
+_NEEDS: Mapping[Expense, str] = {"time_s": "time", "energy_j": "energy", "cost_usd": "money"}
+_NEVER = "never"
+"""Where a quartile lies among the trials that did not reach the target."""
+_KINDS = {"less": "faster", "more": "slower"}
+"""As which kind of verdict each is shown."""
+
+
+def target_verdicts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
+    """For each comparison of time to a target a kind and a sentence."""
+    return [
+        (_KINDS.get(each.verdict, each.verdict), _sentence(target, each, name))
+        for target in summary.targets
+        for each in target.comparisons
+        if each.expense == "time_s"
+    ]
+
+
+def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """What it takes each arm to reach the targets, and each against its baseline."""
+    if not summary.targets:
+        return None
+    tables = [
+        table
+        for target in summary.targets
+        for table in (_arms(target, name), _comparisons(target, name))
+        if table.rows
+    ]
+    notes = [
+        "A trial reaches a target at the end of the first epoch with that val_accuracy; its time "
+        "is that of training alone. Median (quartiles) count trials that never reach it as longer "
+        "than any other: never stands for a quartile that lies among those."
+    ]
+    spent = {each.expense for target in summary.targets for each in target.comparisons} | {
+        expense for target in summary.targets for arm in target.arms for expense in _spent(arm)
+    }
+    if spent - {"time_s"}:
+        notes.append(
+            "Energy and cost up to there are estimates: those of the timed epochs (see Energy and "
+            "cost), by the share of their time."
+        )
+    if any(target.comparisons for target in summary.targets):
+        notes.append(
+            "The ratio is the expense of the baseline over the arm's, over the blocks in which all "
+            "repeats of both reach the target; in the others one or both do not, and of them it "
+            "says nothing."
+        )
+    return Section(f"To {_goals(summary)}", tables=tuple(tables), paragraphs=tuple(notes))
+
+
+def _goals(summary: ReportSummary) -> str:
+    return "val_accuracy " + joined([number(target.accuracy) for target in summary.targets])
+
+
+def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
+    arm, base = name(found.arm), f"{name(found.baseline)}{name.where}"
+    goal = f"val_accuracy {number(target.accuracy)}"
+    blocks = found.both + found.only_arm + found.only_baseline + found.neither
+    where = f"over the {found.both} of {count(blocks, 'block')} in which both reach it"
+    rest = _others(found, name)
+    shown = found.corrected or found.ratio
+    if found.verdict == "same":
+        told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "
+        return f"{told}({ratio_interval(shown)}), {where}{rest}"
+    if found.verdict != "cannot tell":
+        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{rest}"
+    told = f"cannot tell whether {arm} reaches {goal} sooner or later than {base}"
+    few = f"; at least {MIN_BLOCKS} are needed" if len(found.pairs) < MIN_BLOCKS else ""
+    seen = f": {ratio(shown)} as fast" if shown else ""
+    return f"{told}{seen}, {where}{rest}{few}"
+
+
+def _others(found: TargetComparison, name: ArmNames) -> str:
+    """` (only tensorflow/cudnn in 2, neither in 1)`: the blocks that are not compared."""
+    told = [
+        f"{who} in {blocks}"
+        for who, blocks in (
+            (f"only {name(found.arm)}", found.only_arm),
+            (f"only {name(found.baseline)}", found.only_baseline),
+            ("neither", found.neither),
+        )
+        if blocks
+    ]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _arms(target: Target, name: ArmNames) -> Table:
+    spent = [expense for expense in _TITLES if any(expense in _spent(arm) for arm in target.arms)]
+    scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
+    headers = (
+        f"to {number(target.accuracy)}",
+        "reached",
+        *(_TITLES[expense] for expense in spent),
+        *(["energy of"] if scoped else []),
+    )
+    rows = tuple(
+        (
+            name(arm.arm),
+            f"{arm.time_s.reached} of {arm.time_s.trials}",
+            *(_cell(_spent(arm).get(expense)) for expense in spent),
+            *([arm.energy_scope or ABSENT] if scoped else []),
+        )
+        for arm in target.arms
+    )
+    return Table(headers, rows, frozenset(range(1, 2 + len(spent))))
+
+
+def _comparisons(target: Target, name: ArmNames) -> Table:
+    headers: Row = ("arm", "of", "ratio (95 %)", "corrected", "both", "others", "needs")
+    rows = tuple(
+        (
+            name(each.arm),
+            _NEEDS[each.expense],
+            ratio(each.ratio),
+            ratio_interval(each.corrected),
+            str(each.both),
+            str(each.only_arm + each.only_baseline + each.neither),
+            each.verdict,
+        )
+        for each in target.comparisons
+    )
+    return Table(headers, rows, frozenset(range(2, 6)))
+
+
+def _spent(arm: TargetArm) -> dict[Expense, Reached]:
+    found: dict[Expense, Reached | None] = {
+        "time_s": arm.time_s,
+        "energy_j": arm.energy_j,
+        "cost_usd": arm.cost_usd,
+    }
+    return {expense: reached for expense, reached in found.items() if reached}
+
+
+def _cell(found: Reached | None) -> str:
+    if found is None:
+        return ABSENT
+    low, median, high = found.lower_quartile, found.median, found.upper_quartile
+    if low is not None and median is not None and high is not None:
+        return quartiles(Spread(found.trials, median, low, high))
+    told = [_NEVER if end is None else f"{end:.3g}" for end in (low, median, high)]
+    return _NEVER if low is None else f"{told[1]} ({told[0]}–{told[2]})"
