@@ -11,13 +11,16 @@ import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
+from orchestrator.aims import Quiet
 from orchestrator.lane_queue import LaneQueue
 from orchestrator.objectives import arms_read, block_value
 from orchestrator.placement import Lane, LaneGroup, lanes_of
 from orchestrator.plan import Plan
+from orchestrator.rounds import due_again
+from orchestrator.selector import names_arm
 from orchestrator.spec import Objective
 from orchestrator.trial import (
     Arm,
@@ -31,6 +34,9 @@ from orchestrator.trial import (
     make_trial,
 )
 from workloads.protocol import Device
+
+if TYPE_CHECKING:
+    from orchestrator.report.enough import Enough, Gathering
 
 
 class Source(Protocol):
@@ -48,12 +54,44 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A trial handed out: on which lane and device, and the how-manieth attempt it is."""
+    """A trial handed out: on which lane and device, and the how-manieth attempt it is.
+
+    `others` are the rest of its round, where that is timed in slices, turn by turn; `known` the
+    keys of those among them whose outcome is there already: they are rivals of what is missing,
+    and their new outcome counts for nothing. `rerun` is how often the round was done before.
+    """
 
     trial: Trial
     lane: Lane
     device: Device
     attempt: int = 1
+    others: tuple[Trial, ...] = ()
+    known: frozenset[str] = frozenset()
+    rerun: int = 0
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All that run, the first one first."""
+        return (self.trial, *self.others)
+
+    @property
+    def missing(self) -> tuple[Trial, ...]:
+        """Those of them whose outcome counts."""
+        return tuple(trial for trial in self.trials if trial.key not in self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How surely a sweep is to decide, as far as its blocks know of it.
+
+    `gathering` decides when there are blocks enough (None where the plan says how many), `quiet`
+    what becomes of disturbed rounds; `baseline` (the spec's choice) is the arm that the others of a
+    round of slices are timed against.
+    """
+
+    gathering: Gathering | None = None
+    quiet: Quiet = field(default_factory=Quiet)
+    baseline: str | None = None
 
 
 class Blocks:
@@ -66,6 +104,7 @@ class Blocks:
         objectives: by metric; empty where the sampler does not learn.
         source: gives configs and is told of blocks.
         open_limit: how many blocks may be suggested and not yet told; None for no limit.
+        trust: how surely the sweep is to decide.
     """
 
     def __init__(
@@ -77,11 +116,16 @@ class Blocks:
         objectives: Mapping[str, Objective],
         source: Source,
         open_limit: int | None,
+        trust: Trust = Trust(),
     ) -> None:
         self._identity = identity
         self._plan = plan
         self._objectives = objectives
         self._source = source
+        self._gathering = trust.gathering
+        self._quiet = trust.quiet
+        self._baseline = trust.baseline
+        self._reruns: dict[str, int] = {}
         self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
@@ -115,17 +159,22 @@ class Blocks:
         for index, trials in self._blocks.items():
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
 
-    def restore(self, past: Iterable[Block | FinishedTrial]) -> None:
+    def restore(
+        self, past: Iterable[Block | FinishedTrial], again: Mapping[str, int] | None = None
+    ) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
 
         Args:
             past: blocks and finished trials in the order in which they came about: the sampler
                 is brought back to where it was by the same asking and telling.
+            again: trials that are to be done once more, and are not among the finished ones (see
+                `rounds.due_again`).
         """
+        self._reruns |= again or {}
+        self._attempts |= again or {}
         for each in past:
             if isinstance(each, FinishedTrial):
-                self._outcomes[each.trial.key] = each.outcome
-                self._tell_if_known(each.trial.block)
+                self._take_in(each)
             elif self._plan.holds(each.index):
                 self._source.replay(each.index, each.config)
                 self._admit(each)
@@ -141,17 +190,31 @@ class Blocks:
             trial = queue.pick()
             if trial is not None:
                 queue.out += 1
-                attempt = self._attempts[trial.key] = self._attempts.get(trial.key, 0) + 1
-                issue = Issue(trial, queue.lane, self._devices[trial.arm], attempt)
-                self._out[trial.key] = issue
-                return issue, new
+                return self._issue(queue, trial), new
         return None
 
-    def finish(self, issue: Issue, outcome: Outcome) -> None:
-        """Take a trial's outcome; the sampler is told as soon as its objectives can be read."""
-        self._take_back(issue)
-        self._outcomes[issue.trial.key] = outcome
-        self._tell_if_known(issue.trial.block)
+    def finish(self, issue: Issue, *outcomes: Outcome) -> tuple[Trial, ...]:
+        """Take the outcomes of what was missing; the sampler is told as soon as it can be.
+
+        Returns:
+            The trials of a disturbed round that is done again with this: the next ones on its lane.
+        """
+        queue = self._take_back(issue)
+        ended = [
+            FinishedTrial(trial, outcome)
+            for trial, outcome in zip(issue.missing, outcomes, strict=True)
+        ]
+        self._outcomes |= {each.trial.key: each.outcome for each in ended}
+        again = self._due_again(issue, ended[0].outcome.node, queue)
+        for each in ended:
+            if each.trial.key not in again:
+                self._take_in(each)
+        self._reruns |= again
+        members = tuple(t for t in self._blocks[issue.trial.block] if t.key in again)
+        for trial in members:
+            del self._outcomes[trial.key]
+        self._put_first(members, queue)
+        return members
 
     def give_back(self, issue: Issue, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
@@ -160,14 +223,8 @@ class Blocks:
         hardware, the next one of its hardware.
         """
         if not charged:
-            self._attempts[issue.trial.key] -= 1
-        queue = self._take_back(issue)
-        if queue is not None and self._group_of(issue.trial) in queue.groups:
-            queue.waiting.appendleft(issue.trial)
-        else:
-            units = self._units.setdefault(issue.trial.block, {})
-            units.setdefault(self._group_of(issue.trial), deque()).appendleft(issue.trial)
-            self._units = dict(sorted(self._units.items()))  # the oldest block comes first
+            self._attempts |= dict.fromkeys((each.key for each in issue.missing), issue.attempt - 1)
+        self._put_first(issue.missing, self._take_back(issue))
 
     @property
     def done(self) -> bool:
@@ -178,6 +235,11 @@ class Blocks:
             and not self._units
             and self._next_index() is None
         )
+
+    @property
+    def enough(self) -> Enough | None:
+        """After how many blocks no more are asked for, and why; None where that is not so yet."""
+        return self._gathering.enough if self._gathering else None
 
     @property
     def out(self) -> int:
@@ -205,14 +267,87 @@ class Blocks:
                 waiting[arm.hardware] += unseen * self._plan.repeats
         return dict(waiting)
 
+    def _issue(self, queue: LaneQueue, trial: Trial) -> Issue:
+        """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
+        missing = [trial, *queue.take_round(trial)]
+        known = [each for each in self._blocks[trial.block] if self._is_rival(queue, trial, each)]
+        keys = {each.key for each in (*missing, *known)}
+        members = [each for each in self._blocks[trial.block] if each.key in keys]
+        members.sort(key=lambda each: not self._is_baseline(each.arm))
+        attempt = 1 + max(self._attempts.get(each.key, 0) for each in missing)
+        issue = Issue(
+            members[0],
+            queue.lane,
+            self._devices[members[0].arm],
+            attempt,
+            tuple(members[1:]),
+            frozenset(each.key for each in known),
+            self._reruns.get(trial.key, 0),
+        )
+        for each in missing:
+            self._attempts[each.key] = attempt
+            self._out[each.key] = issue
+        return issue
+
+    def _is_rival(self, queue: LaneQueue, trial: Trial, other: Trial) -> bool:
+        """Whether another one's slices are to be taken again, for the sake of what is missing."""
+        outcome = self._outcomes.get(other.key)
+        return (
+            outcome is not None
+            and outcome.status == "complete"
+            and outcome.node == queue.lane.node.profile.hostname
+            and queue.is_beside(trial, other)
+        )
+
+    def _is_baseline(self, arm: Arm) -> bool:
+        if self._baseline is None:
+            return arm == self._plan.arms[0]
+        return names_arm(self._baseline, arm)
+
+    def _due_again(self, issue: Issue, node: str, queue: LaneQueue | None) -> dict[str, int]:
+        """The trials of an issue's round that are due once more; none while some of it is to run.
+
+        The round is what the lane has of it, which is what ran on its node.
+        """
+        trials = [
+            trial for trial in self._blocks[issue.trial.block] if trial.repeat == issue.trial.repeat
+        ]
+        at_work = {key for key, each in self._out.items() if each.lane.node == issue.lane.node}
+        to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
+        if any(trial.key in to_come for trial in trials):
+            return {}
+        ended = [(trial, self._outcomes.get(trial.key)) for trial in trials]
+        return due_again(
+            (FinishedTrial(t, found) for t, found in ended if found and found.node == node),
+            self._quiet,
+        )
+
+    def _take_in(self, finished: FinishedTrial) -> None:
+        """Count an outcome: the sampler is told, and there may be blocks enough."""
+        self._outcomes[finished.trial.key] = finished.outcome
+        self._tell_if_known(finished.trial.block)
+        if self._gathering is not None:
+            self._gathering.take(finished)
+
     def _take_back(self, issue: Issue) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
-        del self._out[issue.trial.key]
+        for trial in issue.missing:
+            del self._out[trial.key]
         node = issue.lane.node.id
         queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)
         if queue is not None:
             queue.out -= 1
         return queue
+
+    def _put_first(self, trials: Sequence[Trial], queue: LaneQueue | None) -> None:
+        """Have trials be the next ones on a lane, or else the next ones of their hardware."""
+        for trial in reversed(trials):
+            if queue is not None and self._group_of(trial) in queue.groups:
+                queue.waiting.appendleft(trial)
+            else:
+                units = self._units.setdefault(trial.block, {})
+                units.setdefault(self._group_of(trial), deque()).appendleft(trial)
+        self._units = dict(sorted(self._units.items()))  # the oldest block comes first
 
     def _group_of(self, trial: Trial) -> LaneGroup:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
@@ -225,7 +360,7 @@ class Blocks:
         if queue.waiting:
             return False
         rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
-        unseen = 0 if self._used_up else self._plan.blocks - len(self._blocks)
+        unseen = 0 if self._has_all else self._plan.blocks - len(self._blocks)
         begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
         return unseen + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
 
@@ -270,8 +405,13 @@ class Blocks:
             return None
         return Block(index, config)
 
+    @property
+    def _has_all(self) -> bool:
+        """Whether no more blocks are asked for, whatever the plan allows."""
+        return self._used_up or self.enough is not None
+
     def _next_index(self) -> int | None:
-        if self._used_up or len(self._blocks) >= self._plan.blocks:
+        if self._has_all or len(self._blocks) >= self._plan.blocks:
             return None
         while self._unseen in self._blocks or not self._plan.holds(self._unseen):
             self._unseen += 1

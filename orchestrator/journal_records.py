@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from orchestrator.trial import Arm, Config, FinishedTrial, SweepIdentity
 
-VERSION = 3
+VERSION = 4
 """The records' version. It is raised when an older rnnsweep could not read what is written."""
 
 
@@ -28,7 +28,8 @@ class SweepOpened:
 class SessionStarted:
     """A driver began to work on the sweep; `version` is rnnsweep's, the sizes are the plan's.
 
-    `blocks` is the plan's extent: earlier blocks that it passes over are among them.
+    `blocks` is the plan's extent: earlier blocks that it passes over are among them. `least` is
+    given where blocks come until there are enough: so many at least, and `blocks` at most.
     """
 
     record: Literal["session_started"] = field(default="session_started", kw_only=True)
@@ -40,6 +41,7 @@ class SessionStarted:
     repeats: int
     arms: list[Arm]
     journal_version: int = VERSION
+    least: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,28 @@ class TrialFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """Trials that took turns ended together: all of them, or none where the driver was killed."""
+
+    record: Literal["round_finished"] = field(default="round_finished", kw_only=True)
+    finished: list[FinishedTrial]
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksEnough:
+    """No more blocks are asked for. A hint for people: it follows from the outcomes.
+
+    `blocks` were complete then; `half_width` is that of the widest speed-up's interval, as a share.
+    """
+
+    record: Literal["blocks_enough"] = field(default="blocks_enough", kw_only=True)
+    at_s: float
+    blocks: int
+    half_width: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionEnded:
     """A driver left in good order; `state` as in the tracking store."""
 
@@ -83,7 +107,14 @@ class SessionEnded:
 
 
 Record: TypeAlias = (
-    SweepOpened | SessionStarted | BlockSuggested | AttemptStarted | TrialFinished | SessionEnded
+    SweepOpened
+    | SessionStarted
+    | BlockSuggested
+    | AttemptStarted
+    | TrialFinished
+    | RoundFinished
+    | BlocksEnough
+    | SessionEnded
 )
 
 line_adapter: TypeAdapter[Record] = TypeAdapter(

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from orchestrator.placement import Lane, LaneGroup
-from orchestrator.selector import device_of
+from orchestrator.selector import device_of, measure_of
 from orchestrator.trial import Trial
 from workloads.protocol import Device
 
@@ -55,6 +55,26 @@ class LaneQueue:
         if trial is not None:
             self.waiting.remove(trial)
         return trial
+
+    def take_round(self, trial: Trial) -> list[Trial]:
+        """Take what is timed in turns with a trial that was picked: the rest of its round here."""
+        if measure_of(trial.arm) != "timing":
+            return []
+        others = [each for each in self.waiting if self.is_beside(trial, each)]
+        for each in others:
+            self.waiting.remove(each)
+        return others
+
+    def is_beside(self, trial: Trial, other: Trial) -> bool:
+        """Whether two trials are of one round that is timed in slices, and may take turns here."""
+        apart = self.lane.takes_turns and (
+            device_of(trial.arm.hardware) != device_of(other.arm.hardware)
+        )
+        return (
+            (trial.block, trial.repeat) == (other.block, other.repeat)
+            and measure_of(trial.arm) == measure_of(other.arm) == "timing"
+            and not apart
+        )
 
     def _in_turn(self) -> Trial | None:
         any_device = not self.lane.takes_turns

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from orchestrator.aims import AutoBlocks, Timing
 from orchestrator.hardware import HardwareClass, counted
 from orchestrator.obstacles import meant, why_absent, why_ineligible, why_unusable
-from orchestrator.selector import Usage, mathematics_of, used
+from orchestrator.selector import Usage, mathematics_of, measure_of, used
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.trial import Arm, Block, Config, FinishedTrial, ImpossibleArm, canonical
 
@@ -46,7 +47,8 @@ class Plan:
     `listed` are the configs of a spec that lists them; `passed_over` the blocks of earlier starts
     whose configs it lists no longer (see `over`). `why_fresh` says why each trial has a trainer
     process of its own, and is empty where they stay warm. `awaited` arms become possible or
-    impossible once the waiting is over.
+    impossible once the waiting is over. With `auto`, `blocks` is the most that there may be;
+    `timing` is how arms are timed in slices, where some are.
     """
 
     possible: tuple[PlannedArm, ...]
@@ -57,6 +59,8 @@ class Plan:
     passed_over: frozenset[int] = frozenset()
     why_fresh: str = ""
     awaited: tuple[AwaitedArm, ...] = ()
+    auto: AutoBlocks | None = None
+    timing: Timing = field(default_factory=Timing)
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -81,6 +85,10 @@ class Plan:
     def holds(self, index: int) -> bool:
         """Whether the block of this index is one of the plan's."""
         return index < self.extent and index not in self.passed_over
+
+    def closed_at(self, blocks: int) -> Plan:
+        """This plan with so many blocks, and no more to come."""
+        return replace(self, blocks=blocks, auto=None)
 
     def over(self, past: Iterable[Block | FinishedTrial]) -> Plan:
         """This plan, going on from what earlier starts left.
@@ -136,6 +144,7 @@ class Plan:
             "blocks": self.blocks,
             "repeats": self.repeats,
             "trials": self.trials,
+            "blocks_at_least": self.auto.least if self.auto else self.blocks,
             "trainer": "fresh" if self.why_fresh else "warm",
         }
 
@@ -187,6 +196,8 @@ def make_plan(
         spec.search.listed,
         why_fresh=spec.why_fresh,
         awaited=tuple(awaited.values()),
+        auto=spec.auto_blocks,
+        timing=spec.timing,
     )
 
 
@@ -214,10 +225,15 @@ _NAMED = 3
 
 def describe_plan(plan: Plan, name: str) -> str:
     """The plan for a person: what runs where, what cannot and why, and how much it is."""
-    factors = [counted(plan.blocks, "block"), counted(len(plan.possible), "arm")]
+    least = f"{min(plan.auto.least, plan.blocks)} to " if plan.auto else ""
+    factors = [f"{least}{counted(plan.blocks, 'block')}", counted(len(plan.possible), "arm")]
     if plan.repeats > 1:
         factors.append(counted(plan.repeats, "repeat"))
-    lines = [f"sweep {name}: {' × '.join(factors)} = {counted(plan.trials, 'trial')}"]
+    at_most = "at most " if plan.auto else ""
+    lines = [f"sweep {name}: {' × '.join(factors)} = {at_most}{counted(plan.trials, 'trial')}"]
+    if plan.auto:
+        width = f"± {100 * plan.auto.interval:.3g} %"
+        lines.append(f"  blocks come until every speed-up is known to {width}, by its interval")
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         where = "" if nodes == 1 else f" ({nodes} nodes)"
@@ -229,9 +245,17 @@ def describe_plan(plan: Plan, name: str) -> str:
         arms = counted(count, "implementation")
         lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
+    if any(measure_of(arm) == "timing" for arm in plan.arms):
+        lines.append(f"  {_timed(plan.timing)}")
     if plan.why_fresh:
         lines.append(f"  each trial in a fresh trainer process: {plan.why_fresh}")
     return "\n".join(lines)
+
+
+def _timed(timing: Timing) -> str:
+    slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
+    until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
+    return f"[timing]: timed in slices, turn by turn, and not trained: {slices}, {until}"
 
 
 def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:

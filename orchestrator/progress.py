@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.blocks import Issue
+from orchestrator.hardware import counted
 from orchestrator.plan import Plan
 from orchestrator.trial import Arm, Config, Outcome, Trial
 
@@ -30,6 +31,9 @@ class Tally:
     failed: Counter[Arm] = field(default_factory=Counter)
     per_block: Counter[int] = field(default_factory=Counter)
     durations_s: list[float] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    begun: set[int] = field(default_factory=set)
+    enough: int | None = None
     out: dict[str, tuple[Issue, int]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
@@ -45,6 +49,22 @@ class Tally:
         return sum(ended == whole for ended in self.per_block.values())
 
     @property
+    def blocks_expected(self) -> int:
+        """How many blocks there will be, as far as is known."""
+        return self.plan.blocks if self.enough is None else self.enough
+
+    @property
+    def trials_expected(self) -> int:
+        """How many trials there will be, as far as is known."""
+        return self.blocks_expected * len(self.plan.possible) * self.plan.repeats
+
+    @property
+    def total(self) -> str:
+        """The same in a word: `at most 360` where blocks come until there are enough."""
+        at_most = "at most " if self.plan.auto and self.enough is None else ""
+        return f"{at_most}{self.trials_expected}"
+
+    @property
     def elapsed_s(self) -> float:
         """Seconds since this start began."""
         return time.monotonic() - self.began_s
@@ -52,11 +72,14 @@ class Tally:
     def take(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
         """Count an outcome; `now` is False for one of an earlier start.
 
+        One that is done again counts where it ended first.
         One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
         """
         self.out.pop(trial.key, None)
-        if not self._is_planned(trial):
+        if not self._is_planned(trial) or trial.key in self.seen:
             return
+        self.seen.add(trial.key)
+        self.begun.add(trial.block)
         self.ended[trial.arm] += 1
         self.per_block[trial.block] += 1
         if now:
@@ -76,7 +99,7 @@ class Tally:
         if len(self.durations_s) < 2:
             return None
         pace_s = self.elapsed_s / len(self.durations_s)
-        return pace_s * (self.plan.trials - self.trials_ended)
+        return pace_s * max(0, self.trials_expected - self.trials_ended)
 
 
 class PlainLines:
@@ -103,6 +126,7 @@ class PlainLines:
 
     def issued(self, issue: Issue) -> None:
         """A trial was handed out."""
+        self.tally.begun.add(issue.trial.block)
 
     def epoch(self, issue: Issue, index: int) -> None:
         """A running trial finished an epoch."""
@@ -112,7 +136,7 @@ class PlainLines:
         self.tally.take(trial, outcome)
         left = self.tally.remaining_s()
         self._console.print(
-            f"{self.tally.trials_ended}/{self.tally.plan.trials}  block {trial.block}  "
+            f"{self.tally.trials_ended}/{self.tally.total}  block {trial.block}  "
             f"{self._named(trial.arm)}  {describe(trial.config)}  {verdict(outcome)}"
             + (f"  (about {duration(left)} left)" if left else ""),
             highlight=False,
@@ -128,6 +152,22 @@ class PlainLines:
     def warn(self, text: str) -> None:
         """Print a warning."""
         self._console.print(f"Warning: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+        """Print that a disturbed round is done again."""
+        first = trials[0]
+        self._say(
+            f"block {first.block}, repeat {first.repeat}: disturbed; "
+            f"{counted(len(trials), 'trial')} done again (rerun {rerun})"
+        )
+
+    def enough(self, blocks: int, why: str) -> None:
+        """Print that no more blocks are asked for; those that have begun are finished."""
+        self.tally.enough = len(self.tally.begun)
+        self._say(f"enough after {counted(blocks, 'block')}: {why}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def lost(self, issue: Issue) -> None:
         """Print that an attempt was lost."""
@@ -168,6 +208,7 @@ class LiveView(PlainLines):
 
     def issued(self, issue: Issue) -> None:
         """Show the trial among those that are out."""
+        super().issued(issue)
         self.tally.out[issue.trial.key] = (issue, 0)
 
     def epoch(self, issue: Issue, index: int) -> None:
@@ -187,14 +228,15 @@ class LiveView(PlainLines):
         left = tally.remaining_s()
         pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
         head = Text(
-            f"{tally.trials_ended} of {plan.trials} trials · {tally.blocks_ended} of "
-            f"{plan.blocks} blocks · {60 * pace:.1f} trials/min · {duration(tally.elapsed_s)} gone"
+            f"{tally.trials_ended} of {tally.total} trials · {tally.blocks_ended} of "
+            f"{tally.blocks_expected} blocks · {60 * pace:.1f} trials/min · "
+            f"{duration(tally.elapsed_s)} gone"
             + (f" · about {duration(left)} left" if left is not None else "")
         )
         table = Table(box=None, pad_edge=False, padding=(0, 2))
         for column in ("arm", "", "ended", "failed"):
             table.add_column(column, justify="left" if column == "arm" else "right")
-        per_arm = plan.blocks * plan.repeats
+        per_arm = tally.blocks_expected * plan.repeats
         for arm in plan.arms:
             bar = ProgressBar(total=per_arm, completed=tally.ended[arm], width=20)
             failed = Text(str(tally.failed[arm]), style="red" if tally.failed[arm] else "dim")
@@ -206,7 +248,8 @@ class LiveView(PlainLines):
             busy[node] += 1
             runs = busy[node] <= issue.lane.room(issue.device)
             epoch = f"  epoch {epochs} done" if epochs else ""
-            text = f"block {issue.trial.block}  {issue.trial.arm}  {describe(issue.trial.config)}"
+            arms = f"{len(issue.trials)} arms in turns" if issue.others else str(issue.trial.arm)
+            text = f"block {issue.trial.block}  {arms}  {describe(issue.trial.config)}"
             mark = "▸ now   " if runs else "  next  "
             rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)

@@ -8,8 +8,10 @@ from typing import Any
 
 from orchestrator.journal_records import (
     AttemptStarted,
+    BlocksEnough,
     BlockSuggested,
     Record,
+    RoundFinished,
     SessionEnded,
     SessionStarted,
     SweepOpened,
@@ -24,7 +26,8 @@ class SweepState:
 
     `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
     sequence, which is what a sampler is replayed from. `attempts` counts the attempts that were
-    started, per trial key. `ended` is None while a session runs, or where it was killed.
+    started, per trial key. `ended` is None while a session runs, or where it was killed; `enough`
+    tells when and why the latest session asked for no more blocks.
     """
 
     identity: SweepIdentity
@@ -35,19 +38,22 @@ class SweepState:
     attempts: dict[str, AttemptStarted] = field(default_factory=dict)
     order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
     ended: SessionEnded | None = None
+    enough: BlocksEnough | None = None
 
 
 def replay(records: Iterable[Record]) -> SweepState | None:
     """Fold records, in their order; None where there are none.
 
     A trial that ended twice (`--retry-failed`) counts once, with its last outcome, at its last
-    place in the order; so does a block that was suggested twice, under two homes.
+    place in the order; so does a block that was suggested twice, under two homes. The trials of a
+    round end one after another, in its order.
 
     Raises:
         ValueError: the first record is not `SweepOpened`.
     """
     state: SweepState | None = None
     ended: SessionEnded | None = None
+    enough: BlocksEnough | None = None
     for record in records:
         if isinstance(record, SweepOpened):
             state = SweepState(record.identity, record.spec)
@@ -57,7 +63,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
         match record:
             case SessionStarted():
                 state.sessions.append(record)
-                ended = None
+                ended, enough = None, None
             case BlockSuggested(block=index, config=config):
                 state.blocks.pop(index, None)
                 state.blocks[index] = Block(index, config)
@@ -65,12 +71,21 @@ def replay(records: Iterable[Record]) -> SweepState | None:
             case AttemptStarted(trial_key=key):
                 state.attempts[key] = record
             case TrialFinished(finished=finished):
-                state.finished.pop(finished.trial.key, None)
-                state.finished[finished.trial.key] = finished
-                state.order.append(record)
+                _finish(state, finished)
+            case RoundFinished(finished=members):
+                for each in members:
+                    _finish(state, each)
+            case BlocksEnough():
+                enough = record
             case SessionEnded():
                 ended = record
-    return state if state is None else _settled(state, ended)
+    return state if state is None else _settled(state, ended, enough)
+
+
+def _finish(state: SweepState, finished: FinishedTrial) -> None:
+    state.finished.pop(finished.trial.key, None)
+    state.finished[finished.trial.key] = finished
+    state.order.append(TrialFinished(finished))
 
 
 def rebuild(
@@ -93,7 +108,9 @@ def rebuild(
     return records
 
 
-def _settled(state: SweepState, ended: SessionEnded | None) -> SweepState:
+def _settled(
+    state: SweepState, ended: SessionEnded | None, enough: BlocksEnough | None
+) -> SweepState:
     """With what is stale out of the order: the sampler is told of each block and trial once."""
     suggested = {each.block: each for each in state.order if isinstance(each, BlockSuggested)}
     order = [
@@ -114,4 +131,5 @@ def _settled(state: SweepState, ended: SessionEnded | None) -> SweepState:
         state.attempts,
         order,
         ended,
+        enough,
     )

@@ -6,7 +6,7 @@ outcomes, so that either is rebuilt from the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from orchestrator.home import SweepFolder
 from orchestrator.journal import (
@@ -127,13 +127,21 @@ def suggested(records: Iterable[Record]) -> list[Block]:
     return [Block(index, config) for index, config in configs.items()]
 
 
-def past(state: SweepState, *, retry_failed: bool) -> Iterator[Block | FinishedTrial]:
-    """What was suggested and what finished, in order; failed trials are left out on request."""
+def past(
+    state: SweepState, *, retry_failed: bool, again: Container[str] = ()
+) -> Iterator[Block | FinishedTrial]:
+    """What was suggested and what finished, in order.
+
+    Failed trials are left out on request, and so are those that are to be done `again` (by key).
+    """
     for record in state.order:
         if not isinstance(record, TrialFinished):
             yield state.blocks[record.block]
-        elif not (retry_failed and record.finished.outcome.status == "failed"):
-            yield record.finished
+            continue
+        finished = record.finished
+        is_retried = retry_failed and finished.outcome.status == "failed"
+        if not is_retried and finished.trial.key not in again:
+            yield finished
 
 
 def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:

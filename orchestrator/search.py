@@ -11,10 +11,12 @@ from typing import Any
 from ray.tune.search import Searcher
 
 from orchestrator.blocks import Issue
+from orchestrator.selector import device_of, measure_of
 from orchestrator.session import Session
-from orchestrator.trial import outcome_adapter
+from orchestrator.trial import Outcome, Trial, outcome_adapter
 from orchestrator.upkeep import Upkeep
-from orchestrator.watched import Job, Limits, job_adapter
+from orchestrator.watched import Job, Limits, Rival, job_adapter
+from workloads.protocol import TrialRequest
 
 
 class BlockSearch(Searcher):
@@ -58,22 +60,34 @@ class BlockSearch(Searcher):
         if issue is None:
             return self.FINISHED if self._session.blocks.done else None
         self._out[trial_id] = issue
-        limits = self._session.spec.limits
-        job = Job(
-            request=self._session.request(issue.trial, issue.device),
+        return {
+            "job": job_adapter.dump_json(self._job(issue)).decode(),
+            "node_id": issue.lane.node.id,
+            "bundle": issue.lane.bundle(issue.device),
+        }
+
+    def _job(self, issue: Issue) -> Job:
+        """What the actor is asked for: one trial, or a round of them that takes turns."""
+        spec = self._session.spec
+        limits = spec.limits
+        return Job(
+            request=self._request(issue.trial),
             attempt=issue.attempt,
             issued_s=time.time(),
             limits=Limits(limits.trial_s, limits.idle_s, limits.memory_mib),
             python_path=self._python_path,
-            fresh=bool(self._session.spec.why_fresh),
+            fresh=bool(spec.why_fresh),
             cpus=issue.lane.cpus_used(issue.trial.arm),
             neighbours=issue.lane.room(issue.device) - 1,
+            rivals=tuple(
+                Rival(self._request(trial), issue.lane.cpus_used(trial.arm))
+                for trial in issue.others
+            ),
+            timing=spec.timing if measure_of(issue.trial.arm) == "timing" else None,
         )
-        return {
-            "job": job_adapter.dump_json(job).decode(),
-            "node_id": issue.lane.node.id,
-            "bundle": issue.lane.bundle(issue.device),
-        }
+
+    def _request(self, trial: Trial) -> TrialRequest:
+        return self._session.request(trial, device_of(trial.arm.hardware))
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """A sign of life: the running trial finished an epoch."""
@@ -94,9 +108,9 @@ class BlockSearch(Searcher):
             elif error or result is None or "outcomes" not in result:
                 self.upkeep.doubt(issue)
             else:
-                outcome = outcome_adapter.validate_json(result["outcomes"][0])
-                self._session.finish(issue, outcome)
-                self.upkeep.ended(issue, outcome)
+                outcomes = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
+                self._session.finish(issue, *outcomes)
+                self.upkeep.ended(issue, _best(outcomes))
 
     @property
     def out(self) -> int:
@@ -146,6 +160,11 @@ def _past_tune() -> Iterator[None]:
         yield
     except Exception as error:
         raise Broken(error) from error
+
+
+def _best(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of a round, what tells most of its node: an outcome that is no failure, if there is one."""
+    return next((each for each in outcomes if each.failure is None), outcomes[0])
 
 
 def _running(issues: Sequence[Issue]) -> list[Issue]:

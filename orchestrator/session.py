@@ -6,14 +6,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
-from orchestrator.journal import AttemptStarted, BlockSuggested, Journal, Record, TrialFinished
+from orchestrator.disturbance import Canaries, judge
+from orchestrator.journal import (
+    AttemptStarted,
+    BlocksEnough,
+    BlockSuggested,
+    Journal,
+    Record,
+    RoundFinished,
+    TrialFinished,
+)
 from orchestrator.prices import priced
-from orchestrator.selector import usage_of
+from orchestrator.rounds import RERUN, noted
+from orchestrator.selector import measure_of, usage_of
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
@@ -38,6 +48,12 @@ class Watcher(Protocol):
     def lost(self, issue: Issue) -> None:
         """An attempt was lost with its worker; the trial is tried again."""
 
+    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+        """A round was disturbed, and is done again."""
+
+    def enough(self, blocks: int, why: str) -> None:
+        """No more blocks are asked for."""
+
 
 @dataclass(slots=True)
 class Session:
@@ -49,6 +65,7 @@ class Session:
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
     data_digest: str | None
+    canaries: Canaries = field(default_factory=Canaries)
     _warned: bool = False
     _preempted: Counter[str] = field(default_factory=Counter)
 
@@ -61,22 +78,62 @@ class Session:
         now = time.time()
         if block is not None:
             self._write(BlockSuggested(block.index, block.config, now))
-        trial = issue.trial
-        self._write(
-            AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
-        )
+        for trial in issue.missing:
+            self._write(
+                AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
+            )
         self.watcher.issued(issue)
         return issue
 
-    def finish(self, issue: Issue, outcome: Outcome) -> None:
-        """Take an outcome and price it: journal, then the tracking store, then the sampler."""
-        outcome = priced(outcome, issue.trial.arm, self.spec.prices)
-        finished = FinishedTrial(issue.trial, outcome)
-        self._write(TrialFinished(finished))
-        self.record(finished)
-        self.blocks.finish(issue, outcome)
-        self.watcher.finished(issue.trial, outcome)
-        self._expect_objectives(outcome)
+    def finish(self, issue: Issue, *outcomes: Outcome) -> None:
+        """Take the outcomes of an issue's trials, in their order: journal, then the others.
+
+        Each is priced, and told by what it was disturbed. A round is one record: a driver that is
+        killed leaves all of it, or nothing.
+        """
+        took_part = zip(issue.trials, outcomes, strict=True)
+        began_s = min(outcome.started_s for outcome in outcomes)
+        ended = [
+            self._told(issue, FinishedTrial(trial, outcome), began_s)
+            for trial, outcome in took_part
+            if trial.key not in issue.known
+        ]
+        self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
+        for finished in ended:
+            self.canaries.add(finished)
+            self.record(finished)
+        self._settle(issue, ended)
+        for finished in ended:
+            self.watcher.finished(finished.trial, finished.outcome)
+            self._expect_objectives(finished.outcome)
+
+    def _settle(self, issue: Issue, ended: Sequence[FinishedTrial]) -> None:
+        """What the blocks make of it: a round that is done again, or blocks that are enough."""
+        had_enough = self.blocks.enough
+        again = self.blocks.finish(issue, *(finished.outcome for finished in ended))
+        if again:
+            self.watcher.again(again, issue.rerun + 1)
+        enough = self.blocks.enough
+        if enough is not None and had_enough is None:
+            now = time.time()
+            self._write(BlocksEnough(now, enough.blocks, enough.half_width, enough.why))
+            self.watcher.enough(enough.blocks, enough.why)
+
+    def _told(self, issue: Issue, finished: FinishedTrial, began_s: float) -> FinishedTrial:
+        """A trial's outcome with all that is known of it here and not where it ran."""
+        trial, outcome = finished.trial, finished.outcome
+        outcome = priced(outcome, trial.arm, self.spec.prices)
+        if issue.rerun:
+            facts = {**outcome.environment, RERUN: issue.rerun}
+            outcome = replace(outcome, environment=facts)
+        notes = outcome.telemetry.notes if outcome.telemetry else {}
+        usual_ms = self.canaries.usual_ms(finished)
+        told = {"disturbed": judge(outcome.metrics, notes, self.spec.quiet, usual_ms)}
+        if measure_of(trial.arm) == "timing":
+            told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
+        if any(told.values()):
+            outcome = noted(outcome, {name: text for name, text in told.items() if text})
+        return FinishedTrial(trial, outcome)
 
     def _expect_objectives(self, outcome: Outcome) -> None:
         """Warn, once, of an objective that a complete trial lacks: nobody learns from it."""
@@ -100,10 +157,11 @@ class Session:
             issue: the attempt.
             preempted: the worker went with its node, which is not the trial's doing.
         """
-        key, limits = issue.trial.key, self.spec.limits
-        self._preempted[key] += preempted
-        gone = self._preempted[key]
-        if issue.attempt - gone < limits.attempts and gone <= limits.preemptions:
+        limits = self.spec.limits
+        for trial in issue.missing:
+            self._preempted[trial.key] += preempted
+        gone = max(self._preempted[trial.key] for trial in issue.missing)
+        if issue.attempt - issue.rerun - gone < limits.attempts and gone <= limits.preemptions:
             self.blocks.give_back(issue)
             self.watcher.lost(issue)
             return
@@ -115,7 +173,8 @@ class Session:
                 " its node (limits.attempts, limits.preemptions)"
             )
         failure = FailureRecord("lost", message)
-        self.finish(issue, Outcome("failed", now, now, attempt=issue.attempt, failure=failure))
+        lost = Outcome("failed", now, now, attempt=issue.attempt, failure=failure)
+        self.finish(issue, *(lost for _ in issue.trials))
 
     def request(self, trial: Trial, device: Device) -> TrialRequest:
         """What the trainer is asked for."""
@@ -131,6 +190,8 @@ class Session:
             device,
             trial.seed,
             self.data_digest,
+            measure_of(trial.arm),
+            self.spec.timing.slice_s,
         )
 
     def _write(self, record: Record) -> None:

@@ -56,16 +56,20 @@ def _describe(folder: SweepFolder) -> str:
     if state is None or not state.sessions:
         return f"{folder.name}: not started\n"
     session = state.sessions[-1]
-    trials = session.blocks * session.repeats * len(session.arms)
     finished = [each for each in state.finished.values() if _is_planned(each.trial, session)]
     blocks = sum(index < session.blocks for index in state.blocks)
+    total = blocks if state.enough else session.blocks
+    trials = total * session.repeats * len(session.arms)
     outcomes = Counter(each.outcome.status for each in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
+    at_most = "at most " if session.least and not state.enough else ""
     lines = [
         f"{state.identity.label}: {_activity(folder, state)}",
-        f"  {len(finished)} of {trials} trials ended ({counted or 'none yet'}), "
-        f"{blocks} of {session.blocks} blocks suggested",
+        f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
+        f"{blocks} of {at_most}{total} blocks suggested",
     ]
+    if state.enough:
+        lines.append(f"  enough after {state.enough.blocks} blocks: {state.enough.why}")
     for each in finished:
         if each.outcome.failure is not None:
             failure = each.outcome.failure

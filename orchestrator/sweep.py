@@ -7,20 +7,21 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 
 from orchestrator import __version__, autoscaler, cluster, resume
-from orchestrator.blocks import Blocks
+from orchestrator.blocks import Blocks, Trust
+from orchestrator.disturbance import Canaries
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import Journal, SessionEnded, SessionStarted
+from orchestrator.journal import Journal, SessionEnded, SessionStarted, read, replay
 from orchestrator.membership import Membership
 from orchestrator.objectives import arms_read
 from orchestrator.open_blocks import open_limit
@@ -31,6 +32,7 @@ from orchestrator.recorder import Recorder
 from orchestrator.refusal import Refusal
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.records import SweepRecord
+from orchestrator.rounds import due_again
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped, StopSignal
@@ -41,6 +43,9 @@ from orchestrator.tracking.opening import FoundSweep, SweepOpening
 from orchestrator.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.upkeep import Upkeep
 from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
+
+if TYPE_CHECKING:
+    from orchestrator.report.enough import Gathering
 
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
@@ -126,14 +131,15 @@ def run_sweep(
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
 
-        past = list(resume.past(state, retry_failed=options.retry_failed))
-        plan = plan.over(past)
+        again = due_again(state.finished.values(), spec.quiet)
+        past = list(resume.past(state, retry_failed=options.retry_failed, again=again))
+        plan = _closed(spec, plan.over(past), past)
         missing = plan.trials - resume.count_done(identity, plan, past)
         stopped = None
         if awaited := worth_waiting_for(plan, past):
             confirm(plan, missing)
             nodes, plan = _wait(spec, nodes, awaited, stop)
-            plan = plan.over(past)
+            plan = _closed(spec, plan.over(past), past)
             expect_runnable(spec, plan)
             recorder.open(_opening(spec, plan, identity, found, options.home))
             missing = plan.trials - resume.count_done(identity, plan, past)
@@ -142,7 +148,7 @@ def run_sweep(
             if options.address is None:
                 stop.check()
                 nodes = _connect(stack, None, spec, stop)
-                plan = make_plan(spec, classify(nodes)).over(past)
+                plan = _closed(spec, make_plan(spec, classify(nodes)).over(past), past)
             journal.append(_session_started(plan))
             with view(plan) as watcher:
                 path = _python_path(options.address)
@@ -152,6 +158,8 @@ def run_sweep(
                     plan,
                     nodes,
                     past,
+                    again,
+                    Canaries().fed(list(state.finished.values())),
                     journal,
                     recorder,
                     watcher,
@@ -160,6 +168,10 @@ def run_sweep(
                 )
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
+            if stopped is None and plan.auto is not None:
+                now = replay(read(journal.path.parent))
+                plan = plan.closed_at(_extent(now.blocks.values()) if now else 0)
+                recorder.open(_opening(spec, plan, identity, found, options.home))
         return _conclude(recorder, spec, identity, stopped)
 
 
@@ -172,6 +184,8 @@ class _Start:
     plan: Plan
     nodes: tuple[Node, ...]
     past: Sequence[Block | FinishedTrial]
+    again: Mapping[str, int]
+    canaries: Canaries
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
@@ -249,6 +263,31 @@ def expect_baseline(spec: SweepSpec, plan: Plan) -> None:
     pick_baseline(empty, spec.baseline)
 
 
+def gathering(spec: SweepSpec, plan: Plan) -> Gathering | None:
+    """What decides when there are blocks enough; None where the plan says how many there are."""
+    from orchestrator.report.enough import Gathering  # noqa: PLC0415  (SciPy)
+
+    if plan.auto is None:
+        return None
+    return Gathering(plan.auto, plan.arms, plan.repeats, spec.baseline)
+
+
+def _closed(spec: SweepSpec, plan: Plan, past: Sequence[Block | FinishedTrial]) -> Plan:
+    """The plan without the blocks that earlier starts found they would not need."""
+    held = gathering(spec, plan)
+    for each in past:
+        if held is not None and isinstance(each, FinishedTrial):
+            held.take(each)
+    if held is None or held.enough is None:
+        return plan
+    return plan.closed_at(_extent(past))
+
+
+def _extent(past: Iterable[Block | FinishedTrial]) -> int:
+    """One more than the index of the last block that was begun."""
+    return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
+
+
 def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     """Run what has no outcome yet; what stopped it."""
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
@@ -261,8 +300,9 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         objectives=start.spec.search.objectives,
         source=Suggester(start.spec.search, start.spec.seed),
         open_limit=open_limit(start.spec, start.plan, groups),
+        trust=Trust(gathering(start.spec, start.plan), start.spec.quiet, start.spec.baseline),
     )
-    blocks.restore(start.past)
+    blocks.restore(start.past, start.again)
     for each in start.past:
         if isinstance(each, FinishedTrial):
             start.watcher.restored(each.trial, each.outcome)
@@ -273,6 +313,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         start.recorder.put,
         start.watcher,
         start.identity.data_digest,
+        start.canaries,
     )
 
     def check() -> None:
@@ -308,7 +349,8 @@ def _opening(
 ) -> SweepOpening:
     """What the store is told: the sweep's whole extent, of which this start may do a part."""
     body = spec.model_dump(mode="json", exclude_unset=True)
-    arms, blocks, repeats = plan.arms, plan.extent, plan.repeats
+    arms, repeats = plan.arms, plan.repeats
+    blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
     if found is not None and found.identity.generation == identity.generation:
         before = found.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
@@ -337,6 +379,7 @@ def _session_started(plan: Plan) -> SessionStarted:
         blocks=plan.extent,
         repeats=plan.repeats,
         arms=list(plan.arms),
+        least=plan.auto.least if plan.auto else None,
     )
 
 

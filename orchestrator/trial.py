@@ -119,6 +119,7 @@ NOTES = (
     "neighbours",
     "cost_basis",
     "disturbed",
+    "round",
 )
 """The names that a trial's notes may have."""
 
@@ -129,7 +130,7 @@ class Telemetry:
 
     `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
     slowed the GPU down; who else was at work; what its cost is that of; by what its timing was
-    disturbed (absent for a quiet trial). `curves` have a value, or
+    disturbed (absent for a quiet trial); in which round it was timed in slices. `curves` have a value, or
     None, for each of `at_s`, in seconds after the trial's start.
     """
 

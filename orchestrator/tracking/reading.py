@@ -39,6 +39,9 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     records = [_trial_record(child) for child in children.values() if child.finished]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
+    blocks = manifest.blocks
+    if manifest.aims.auto_blocks:  # at the opening nobody knew how many there would be
+        blocks = max([blocks, *(each.block + 1 for each in records)])
     return SweepRecord(
         name=name,
         generation=manifest.identity.generation,
@@ -47,9 +50,9 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         objectives=manifest.objectives,
         arms=manifest.arms,
         impossible=manifest.impossible,
-        blocks=manifest.blocks,
+        blocks=blocks,
         repeats=manifest.repeats,
-        expected_trials=manifest.blocks * len(manifest.arms) * manifest.repeats,
+        expected_trials=blocks * len(manifest.arms) * manifest.repeats,
         trials=tuple(records),
         environment=_merged(
             child.finished.outcome.environment for child in children.values() if child.finished

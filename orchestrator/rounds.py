@@ -1,0 +1,62 @@
+"""Rounds: the trials of one block and repeat that ran on one node, and when they run once more.
+
+A disturbance hits implementations unequally, so that a disturbed round is done again whole. What
+is to be done again follows from the outcomes alone: a start that goes on from a journal, or from
+the tracking store, knows it as the one before it did.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from orchestrator.aims import Quiet
+from orchestrator.trial import FinishedTrial, Outcome, Telemetry
+
+RERUN = "rerun"
+"""The fact of an outcome's environment that says how often its round had been done before."""
+
+
+def rerun_of(outcome: Outcome) -> int:
+    """How often the outcome's round had been done before it; 0 the first time."""
+    found = outcome.environment.get(RERUN, 0)
+    return found if isinstance(found, int) else 0
+
+
+def disturbance_of(outcome: Outcome) -> str:
+    """By what a trial was disturbed; empty for a quiet one."""
+    return outcome.telemetry.notes.get("disturbed", "") if outcome.telemetry else ""
+
+
+def noted(outcome: Outcome, notes: Mapping[str, str]) -> Outcome:
+    """The outcome with these notes beside those of its telemetry."""
+    told = outcome.telemetry or Telemetry()
+    return replace(outcome, telemetry=replace(told, notes={**told.notes, **notes}))
+
+
+def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]:
+    """The trials that are to be done again, by key, and the how-manieth rerun that is.
+
+    A round of which some trial was disturbed is due, as long as it was not done again
+    `quiet.reruns` times. One whose rerun was begun and not finished is due where that stopped: its
+    trials count together, never some of one round and some of another.
+
+    Args:
+        finished: each trial with its last outcome.
+        quiet: what a sweep does with disturbed rounds.
+    """
+    if quiet.action != "rerun":
+        return {}
+    rounds: dict[tuple[int, int, str], list[FinishedTrial]] = defaultdict(list)
+    for each in finished:
+        rounds[each.trial.block, each.trial.repeat, each.outcome.node].append(each)
+    due: dict[str, int] = {}
+    for members in rounds.values():
+        latest = max(rerun_of(each.outcome) for each in members)
+        behind = [each for each in members if rerun_of(each.outcome) < latest]
+        if behind:
+            due |= {each.trial.key: latest for each in behind}
+        elif latest < quiet.reruns and any(disturbance_of(each.outcome) for each in members):
+            due |= {each.trial.key: latest + 1 for each in members}
+    return due
