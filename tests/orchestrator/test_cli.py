@@ -18,8 +18,8 @@ from orchestrator.refusal import Refusal
 from orchestrator.stopping import Stopped
 from orchestrator.sweep import Ended
 from orchestrator.tracking import LeaseHeld, NotRecorded, TrackingError
+from tests.orchestrator.laid import node, plan
 from tests.orchestrator.report.records import paired
-from tests.orchestrator.test_blocks import node, plan
 
 SPEC = """
 name: mine

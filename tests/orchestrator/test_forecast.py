@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchestrator.forecast import Forecast, forecast_from
 from orchestrator.hardware import classify
 from orchestrator.trial import FinishedTrial, Outcome
-from tests.orchestrator.test_blocks import blocks_of, drain, node, plan
+from tests.orchestrator.laid import blocks_of, drain, node, plan
 
 SECONDS = {"tensorflow/kernel0": 10.0, "tensorflow/kernel1": 40.0}
 BY_ARM = {f"{implementation} on CPU A, 2 CPUs": s for implementation, s in SECONDS.items()}

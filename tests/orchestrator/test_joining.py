@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster
-from tests.orchestrator.test_blocks import node
+from tests.orchestrator.laid import node
 
 Join = Callable[..., dict[str, Any]]
 

@@ -19,7 +19,7 @@ from orchestrator.plan import Plan
 from orchestrator.spec import SweepSpec
 from orchestrator.suggest import Suggester
 from orchestrator.trial import Block, Config, FinishedTrial, canonical
-from tests.orchestrator.test_blocks import complete, failed, node, plan
+from tests.orchestrator.laid import complete, failed, node, plan
 
 HARDWARE = classify([node("a"), node("b", cpu_model="CPU B")])
 

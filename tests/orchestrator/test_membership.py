@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import membership
 from orchestrator.membership import Membership
-from tests.orchestrator.test_blocks import node
+from tests.orchestrator.laid import node
 
 PROFILE = node("late").profile
 

@@ -11,7 +11,7 @@ from orchestrator.plan import Plan, make_plan
 from orchestrator.spec import SweepSpec, parse
 from tests.benchmarks.unlike.simulated import simulated, unlike_nodes
 from tests.benchmarks.unlike.sweeps import Question
-from tests.orchestrator.test_blocks import node
+from tests.orchestrator.laid import node
 
 SPEC = """
 name: open

@@ -12,7 +12,7 @@ from orchestrator.hardware import classify
 from orchestrator.placement import make_lanes
 from orchestrator.progress import LiveView, PlainLines, duration, make_view
 from orchestrator.trial import FailureRecord, Outcome
-from tests.orchestrator.test_blocks import Told, identity, node, plan
+from tests.orchestrator.laid import Told, identity, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
 

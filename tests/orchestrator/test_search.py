@@ -15,7 +15,7 @@ from orchestrator.session import Session
 from orchestrator.trial import FinishedTrial, Outcome, outcome_adapter
 from orchestrator.upkeep import Upkeep
 from orchestrator.watched import job_adapter
-from tests.orchestrator.test_blocks import identity, node, plan
+from tests.orchestrator.laid import identity, node, plan
 from tests.orchestrator.test_session import SPEC, session
 from tests.orchestrator.test_upkeep import Present
 

@@ -16,7 +16,7 @@ from orchestrator.session import Session
 from orchestrator.spec import parse
 from orchestrator.stopping import Stopped
 from orchestrator.trial import Arm, FinishedTrial, Outcome
-from tests.orchestrator.test_blocks import blocks_of, identity, node, plan
+from tests.orchestrator.laid import blocks_of, identity, node, plan
 
 SPEC = """
 name: sweep

@@ -19,9 +19,9 @@ from orchestrator.stopping import Stopped
 from orchestrator.sweep import NothingToRun, _conclude, _opening, expect_runnable
 from orchestrator.tracking.opening import FoundSweep, manifest_of
 from orchestrator.trial import Block
+from tests.orchestrator.laid import node
 from tests.orchestrator.recorded import IDENTITY
 from tests.orchestrator.report.records import paired
-from tests.orchestrator.test_blocks import node
 
 SPEC = """
 name: sweep

@@ -23,7 +23,7 @@ from orchestrator.spec import parse
 from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome
 from orchestrator.upkeep import Upkeep
-from tests.orchestrator.test_blocks import Told, identity, node
+from tests.orchestrator.laid import Told, identity, node
 
 SPEC = """
 name: sweep

@@ -13,7 +13,7 @@ from orchestrator.spec import SweepSpec, parse
 from orchestrator.stopping import Stopped
 from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, Trial
 from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
-from tests.orchestrator.test_blocks import node
+from tests.orchestrator.laid import node
 
 SPEC = """
 name: waits
