@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.report.answers import break_even_sentence, crossover_sentence
 from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Section
+from orchestrator.report.numbers import number
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 
-_TELLING = ("crosses", "partly", "same throughout", "faster throughout", "slower throughout")
 _SENTENCES = 24
 """More are in the JSON format."""
 
 
 def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """A sentence for each arm and param of which something is known; crossings first."""
+    """A sentence for each arm and param along which something changes; crossings first."""
     if not summary.crossovers:
         return None
-    told = sorted(
-        (each for each in summary.crossovers if each.verdict in _TELLING),
-        key=lambda each: _TELLING.index(each.verdict),
-    )
-    bullets = tuple((_kind(each), crossover_sentence(each, name)) for each in told[:_SENTENCES])
+    found = summary.crossovers
+    told = [each for kind in ("crosses", "partly") for each in found if each.verdict == kind]
+    bullets = tuple(("crosses", crossover_sentence(each, name)) for each in told[:_SENTENCES])
     notes = [
+        *_throughout(found, name),
         "A regression of the log of the blocks' speed-ups on the log of the param, the other "
         "params that varied beside it, with its 95 % band; a crossing's interval are the values at "
         "which the band holds 1 (Fieller). Only between the sizes tried; what holds at sizes in "
-        "between is the curve's word, not a block's."
+        "between is the curve's word, not a block's.",
     ]
     if len(told) > _SENTENCES:
         notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
-    if rest := [each for each in summary.crossovers if each.verdict == "cannot tell"]:
+    if rest := [each for each in found if each.verdict == "cannot tell"]:
         notes.append(f"Cannot tell: {_untold(rest, name)}.")
     return Section("Along the sizes", bullets, paragraphs=tuple(notes))
 
 
-def _kind(crossover: Crossover) -> str:
-    known = {"faster throughout": "faster", "slower throughout": "slower"}
-    return known.get(crossover.verdict, "crosses")
+_ALL = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}
+
+
+def _throughout(found: Sequence[Crossover], name: ArmNames) -> list[str]:
+    """`Faster at all layers (1–3) tried: …`, for each verdict and param."""
+    arms: dict[tuple[str, str], list[str]] = {}
+    for each in found:
+        which, _, rest = each.verdict.partition(" ")
+        if rest == "throughout":
+            tried = f"{each.param} ({number(each.low)}–{number(each.high)})"
+            arms.setdefault((which, tried), []).append(name(each.arm))
+    return [
+        f"{_ALL[which]} the baseline at all {tried} tried: {', '.join(own)}."
+        for (which, tried), own in arms.items()
+    ]
 
 
 def _untold(crossovers: list[Crossover], name: ArmNames) -> str:

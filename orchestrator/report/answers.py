@@ -39,17 +39,40 @@ _FASTEST = "is the fastest", "takes {} its time"
 def ranked(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     """Which implementation is first on each hardware, which hardware for each, and of all."""
     margin = summary.comparisons[0].margin if summary.comparisons else None
-    told, many = [], Counter(each.among for each in summary.rankings)
+    groups: dict[tuple[str, str], list[Ranking]] = {}
     for each in summary.rankings:
-        if _is_told(each, summary):
+        if not _is_told(each, summary):
+            groups.setdefault((each.among, each.within), []).append(each)
+    crowded = sum(among == "hardware" for among, _ in groups) > NAMED / 2
+    told: list[Bullet] = []
+    for among in ("implementations", "hardware", "arms"):
+        if among == "hardware" and crowded:
+            told += _hardware_counted(summary.rankings)
             continue
-        if each.among == "hardware" and many["hardware"] > NAMED:
-            continue
-        kind = "best" if each.sole else "cannot tell"
-        told.append((kind, ranking_sentence(each, name, margin)))
-    if many["hardware"] > NAMED:
-        told += _hardware_counted(summary.rankings)
+        for (kind, _), own in groups.items():
+            if kind == among:
+                told += _group(own, name, margin)
     return told
+
+
+def _group(rankings: Sequence[Ranking], name: ArmNames, margin: float | None) -> list[Bullet]:
+    """The sentences of one group; a sole leader's further honours stand in its first one."""
+    first = rankings[0]
+    also = [
+        each for each in rankings[1:] if each.sole and first.sole and each.leader == first.leader
+    ]
+    more = [_FIRST[each.metric][0] for each in also if each.metric in _FIRST]
+    sentence = ranking_sentence(first, name, margin)
+    sentence += f"; it also {joined(more)}" if more else ""
+    rest = [each for each in rankings[1:] if each not in also]
+    return [
+        (_kind(first), sentence),
+        *((_kind(each), ranking_sentence(each, name, margin)) for each in rest),
+    ]
+
+
+def _kind(ranking: Ranking) -> str:
+    return "best" if ranking.sole else "cannot tell"
 
 
 def _is_told(ranking: Ranking, summary: ReportSummary) -> bool:

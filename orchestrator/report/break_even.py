@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy.special import stdtrit
 
+from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched, Round
-from orchestrator.report.comparison import Comparison
 from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
-from orchestrator.selector import measure_of
+from orchestrator.selector import known_implementation, mathematics_of
 from orchestrator.trial import Arm
 
 BreakEvenVerdict = Literal["pays", "never", "cannot tell"]
@@ -49,16 +49,35 @@ class BreakEven:
     reason: str = ""
 
 
-def break_evens(matched: Matched, comparisons: Sequence[Comparison]) -> tuple[BreakEven, ...]:
-    """Every compared pair of arms that were measured alike, the one that compiles longer first."""
-    found = []
-    for each in comparisons:
-        base = each.baseline
-        if base is None or measure_of(each.arm) != measure_of(base):
-            continue
-        if expenses := _expenses(matched, each.arm, base):
-            found.append(_break_even(each.arm, base, expenses))
-    return tuple(found)
+def break_evens(matched: Matched, baseline: Baseline | None) -> tuple[BreakEven, ...]:
+    """On each hardware: every arm beside the baseline's implementation, and +xla beside without.
+
+    Pairs that compute alike; of each, the arm that compiles longer comes first.
+    """
+    found: dict[frozenset[Arm], BreakEven] = {}
+    for arm in matched.trials:
+        for base in _beside(arm, matched.trials, baseline):
+            pair = frozenset((arm, base))
+            if pair not in found and (expenses := _expenses(matched, arm, base)):
+                found[pair] = _break_even(arm, base, expenses)
+    return tuple(found.values())
+
+
+def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
+    """The arms on the same hardware whose compilation this arm's is to be held against."""
+    names = {each.implementation for each in baseline.of.values()} if baseline else set()
+    known = known_implementation(arm)
+    if known and "xla" in known.options:
+        rest = tuple(option for option in known.options if option != "xla")
+        names.add(str(replace(known, options=rest)))
+    return [
+        each
+        for each in arms
+        if each.implementation in names
+        and each != arm
+        and each.hardware == arm.hardware
+        and mathematics_of(each) == mathematics_of(arm)
+    ]
 
 
 def _expenses(matched: Matched, arm: Arm, base: Arm) -> tuple[BlockExpense, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from orchestrator.report.document import Section, Table
-from orchestrator.report.learning import LearningCurve, LearningPoint
-from orchestrator.report.numbers import ABSENT, number, quartiles
+from orchestrator.report.learning import LearningCurve
+from orchestrator.report.numbers import ABSENT, number
 from orchestrator.report.phases import PHASES
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.telling_runs import TelemetryCurves
@@ -25,33 +25,36 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
     curves = [curve for curve in summary.learning if curve.metric == metric]
     if metric is None or not any(len(curve.points) > 1 for curve in curves):
         return None
-    headers = ("arm", "blocks", "epoch", metric, "seconds of training")
+    shown = _epochs(curves)
+    headers = ("arm", "blocks", *(f"after epoch {epoch}" for epoch in shown))
     rows = tuple(
-        (
-            name(curve.arm) if first else "",
-            str(point.value.n),
-            str(point.epoch),
-            quartiles(point.value),
-            number(point.seconds),
-        )
-        for curve in curves
-        for first, point in _few(curve)
+        (name(curve.arm), str(curve.points[0].value.n), *_at(curve, shown)) for curve in curves
     )
     notes = [
-        "Median (quartiles) over blocks, and the median time of training alone by then. All epochs "
-        "and metrics are in the JSON format."
+        f"Median {metric} over blocks, and the median time of training alone by then. All epochs, "
+        "metrics and quartiles are in the JSON format."
     ]
     if apart := [name(curve.arm) for curve in curves if not curve.matched]:
         notes.append(f"Over all their own complete trials, not matched: {', '.join(apart)}.")
-    table = Table(headers, rows, frozenset(range(1, len(headers))))
+    table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
     return Section("Learning", tables=(table,), paragraphs=tuple(notes))
 
 
-def _few(curve: LearningCurve) -> list[tuple[bool, LearningPoint]]:
-    """The first, the middle and the last point, and whether one is the first."""
-    last = len(curve.points) - 1
-    places = sorted({0, last // 2, last})
-    return [(place == 0, curve.points[place]) for place in places]
+def _epochs(curves: Sequence[LearningCurve]) -> list[int]:
+    """The first, the middle and the last epoch."""
+    found = sorted({point.epoch for curve in curves for point in curve.points})
+    last = len(found) - 1
+    return [found[place] for place in sorted({0, last // 2, last})]
+
+
+def _at(curve: LearningCurve, epochs: Sequence[int]) -> list[str]:
+    points = {point.epoch: point for point in curve.points}
+    return [
+        f"{number(points[e].value.median)} at {_seconds(points[e].seconds)} s"
+        if e in points
+        else ABSENT
+        for e in epochs
+    ]
 
 
 def phases(summary: ReportSummary, name: ArmNames) -> Section | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Literal
 
 import numpy as np
@@ -200,7 +201,7 @@ def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[Siz
 def _beside(param: str, configs: Sequence[Config]) -> tuple[Numbers, dict[str, float | str]]:
     """Columns for the other params that varied, each 0 where it is held, and where that is.
 
-    Positive numbers stand as their logs and are held at their geometric mean; everything else as
+    Positive numbers stand as their logs and are held at their median; everything else as
     indicators, held at the value that was tried most.
     """
     columns: list[Numbers] = []
@@ -212,9 +213,9 @@ def _beside(param: str, configs: Sequence[Config]) -> tuple[Numbers, dict[str, f
         if len(set(texts)) == 1:
             continue
         if name in numeric:
-            logs = np.log(np.array(values, dtype=float))
-            held[name] = float(np.exp(logs.mean()))
-            columns.append(logs - logs.mean())
+            numbers = np.array(values, dtype=float)
+            held[name] = median_low(numbers.tolist())
+            columns.append(np.log(numbers / held[name]))
         else:
             most = max(sorted(set(texts)), key=texts.count)
             held[name] = most

@@ -15,9 +15,14 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 def to_markdown(document: Document) -> str:
     """The document; verdicts first, tables in GitHub's syntax."""
     parts = [f"# {escape(document.title)}"]
-    for number, section in enumerate(document.sections):
-        parts += [*([f"## {escape(section.title)}"] if number else []), *_section(section)]
+    for number, each in enumerate(document.sections):
+        parts += _section(each) if number == 0 else [section(each)]
     return "\n\n".join(parts) + "\n"
+
+
+def section(part: Section) -> str:
+    """One section with its heading, without a line break at its end."""
+    return "\n\n".join([f"## {escape(part.title)}", *_section(part)])
 
 
 def escape(raw: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from orchestrator.report.best import Best
 from orchestrator.report.document import Section, Table
 from orchestrator.report.numbers import ABSENT, number
 from orchestrator.report.pareto import Point
-from orchestrator.report.records import Direction
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.trade_offs import TradeOff
 from orchestrator.report.wording import ArmNames
@@ -29,7 +30,7 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
     found = summary.best_of_arm
     if not found:
         return None
-    headers = ("arm", "objective", "best", "step (ms)", "block", "config")
+    headers = ("arm", "objective", "best", "step (ms)", "block", "config", "first run")
     rows = tuple(
         (
             name(best.arm),
@@ -38,6 +39,7 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
             _step(best),
             str(best.block),
             config_text(best.config),
+            best.run_ids[0],
         )
         for best in found[:_ROWS]
     )
@@ -48,7 +50,7 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
     ]
     if len(found) > _ROWS:
         notes.append(f"{len(found) - _ROWS} more are in the JSON format.")
-    table = Table(headers, rows, frozenset({2, 3, 4}))
+    table = Table(headers, rows, frozenset({2, 3, 4}), divisible=True)
     return Section("Best of each arm", tables=(table,), paragraphs=tuple(notes))
 
 
@@ -61,40 +63,47 @@ def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Each front by its ends: what is had for least, and what the best costs."""
     if not summary.fronts:
         return None
-    several = any(each.hardware is None for each in summary.fronts)
-    accuracy = summary.fronts[0].accuracy
-    headers = ("against", *(["hardware"] if several else []), "front", "least", "most accurate")
-    rows = tuple(
-        (
-            f"{each.expense}{f' ({each.scope})' if each.scope else ''}",
-            *([each.hardware or "all"] if several else []),
-            f"{len(each.front.points)} of {each.front.tried}",
-            *_ends(each, name),
-        )
-        for each in summary.fronts
-    )
-    notes = (
-        f"Configs × arms that none beats in both {accuracy} and an expense: by the cheapest of "
-        "them and by the most accurate. Chosen after the fact, and so a little optimistic; all "
-        "their points are in the JSON format.",
-    )
-    table = Table(headers, rows, frozenset({len(headers) - 3}))
-    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=notes)
+    shown = _shown(summary.fronts)
+    accuracy = shown[0].accuracy
+    headers = ("arm", "end of the front", accuracy, "expense", "block")
+    rows = tuple(row for each in shown for row in _ends(each, name))
+    notes = [
+        f"Configs × arms that none beats in both {accuracy} and an expense: the cheapest of them, "
+        "and the most accurate. Chosen after the fact, and so a little optimistic; all their "
+        "points are in the JSON format."
+    ]
+    if len(shown) < len(summary.fronts):
+        notes.append("So are the fronts of each hardware class against the other expenses.")
+    table = Table(headers, rows, frozenset({2, 3, 4}))
+    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=tuple(notes))
 
 
-def _ends(found: TradeOff, name: ArmNames) -> tuple[str, str]:
-    aims: dict[str, Direction] = dict(found.front.objectives)
-    sign = -1 if aims[found.accuracy] == "maximize" else 1
+def _shown(found: Sequence[TradeOff]) -> list[TradeOff]:
+    """All where there is one hardware class; else those over all, and by time for each class."""
+    if all(each.hardware is not None for each in found):
+        return list(found)
+    return [each for each in found if each.hardware is None or each.expense == found[0].expense]
+
+
+def _ends(found: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
+    sign = -1 if dict(found.front.objectives)[found.accuracy] == "maximize" else 1
     points = found.front.points
     least = min(points, key=lambda p: p.values[found.expense])
     best = min(points, key=lambda p: sign * p.values[found.accuracy])
-    return _end(least, found, name), _end(best, found, name)
+    where = "" if found.hardware is None else f", {found.hardware}"
+    scope = f" ({found.scope})" if found.scope else ""
+    title = f"{found.expense}{scope}{where}"
+    size = f"({len(points)} of {found.front.tried})"
+    return [
+        _end(least, f"least {title} {size}", found, name),
+        _end(best, "the most accurate of it", found, name),
+    ]
 
 
-def _end(point: Point, found: TradeOff, name: ArmNames) -> str:
+def _end(point: Point, end: str, found: TradeOff, name: ArmNames) -> tuple[str, ...]:
     expense = f"{number(point.values[found.expense])} {_UNITS.get(found.expense, '')}".strip()
     accuracy = number(point.values[found.accuracy])
-    return f"{accuracy} for {expense}: {name(point.arm)}, block {point.block}"
+    return name(point.arm), end, accuracy, expense, str(point.block)
 
 
 def config_text(config: Config) -> str:

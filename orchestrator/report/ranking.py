@@ -28,6 +28,9 @@ Standing = Literal["same", "worse", "cannot tell"]
 RANKED = ("energy_per_sample_j", "train_cost_usd")
 """What arms are ranked by beside time, where it was measured; small is good."""
 
+_BY_THE_HOUR = ("train_cost_usd",)
+"""On one hardware class this is time again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Behind:
@@ -90,7 +93,8 @@ def _groups(
     for arm in arms:
         scope = scopes.get(arm, "") if metric.startswith("energy") else ""
         alike = (mathematics_of(arm), work_of(arm), measure_of(arm), scope)
-        groups.setdefault(("implementations", arm.hardware, alike), []).append(arm)
+        if metric not in _BY_THE_HOUR:
+            groups.setdefault(("implementations", arm.hardware, alike), []).append(arm)
         groups.setdefault(("hardware", arm.implementation, alike), []).append(arm)
         groups.setdefault(("arms", "", alike), []).append(arm)
     several = [(among, within, own) for (among, within, _), own in groups.items() if len(own) > 1]

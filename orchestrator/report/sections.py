@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orchestrator.report import answers
 from orchestrator.report.along import compiling, crossovers
 from orchestrator.report.arms import ArmSummary
-from orchestrator.report.attainment import attainment, target_verdicts
+from orchestrator.report.attainment import attainment
 from orchestrator.report.courses import learning, phases, telemetry
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.elsewhere import published
@@ -21,15 +20,12 @@ from orchestrator.report.spending import spending, unlike_energies
 from orchestrator.report.statistics import Spread, scaled
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.validity import left_out, validity
+from orchestrator.report.verdict import verdicts
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
-    best_sentence,
-    contrast_sentence,
     mathematics_text,
     ranges_text,
-    scope_notes,
-    verdict_sentence,
 )
 from orchestrator.selector import work_of
 from orchestrator.trial import DatasetRecord
@@ -68,32 +64,6 @@ def document(summary: ReportSummary) -> Document:
     )
     title = f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
     return Document(title, tuple(section for section in sections if section is not None))
-
-
-def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """Who is first, one sentence a comparison, what holds along sizes; then the best config."""
-    bullets = [*answers.ranked(summary, name), *_compared(summary, name)]
-    bullets += [
-        ("different mathematics", contrast_sentence(c, name)) for c in summary.different_mathematics
-    ]
-    if not summary.trials:
-        bullets = [("no trials", "no trial has ended yet: there is nothing to tell")]
-    elif not bullets:
-        bullets = [("one arm", "there is no second arm to compare with")]
-    if len(summary.comparisons) <= answers.NAMED:
-        bullets += target_verdicts(summary, name)
-    bullets += [*answers.crossings(summary, name), *answers.compiling(summary, name)]
-    best = best_sentence(summary, name)
-    bullets += [("best", best)] if best else []
-    return Section("Verdict", tuple(bullets), paragraphs=tuple(scope_notes(summary)))
-
-
-def _compared(summary: ReportSummary, name: ArmNames) -> list[answers.Bullet]:
-    """One sentence a comparison; of many, one for all."""
-    over = summary.baseline
-    if over is not None and len(summary.comparisons) > answers.NAMED:
-        return [answers.counted(summary.comparisons, over.name)]
-    return [(c.verdict, verdict_sentence(c, name)) for c in summary.comparisons]
 
 
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:

@@ -153,12 +153,10 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
     sizes = sorted(own, key=float)
     if len(sizes) <= _GROUPS:
         return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
-    parts: list[list[ConfigValue]] = [[]]
+    parts: dict[int, list[ConfigValue]] = defaultdict(list)
     done = 0
-    for size in sizes:
-        if parts[-1] and done >= len(values) * len(parts) / _GROUPS:
-            parts.append([])
-        parts[-1].append(size)
+    for size in sizes:  # in the part in which the middle of its blocks lies
+        parts[int(_GROUPS * (done + len(own[size]) / 2) / len(values))].append(size)
         done += len(own[size])
     return [
         (
@@ -167,7 +165,7 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
             float(part[-1]),
             tuple(sorted(block for size in part for block in own[size])),
         )
-        for part in parts
+        for part in parts.values()
     ]
 
 

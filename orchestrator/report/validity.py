@@ -5,9 +5,13 @@ from __future__ import annotations
 from orchestrator.report.arms import ArmSummary, KernelCount
 from orchestrator.report.document import Section, Table
 from orchestrator.report.noise import noise_notes
-from orchestrator.report.numbers import ABSENT
+from orchestrator.report.numbers import ABSENT, count, joined, quartiles
+from orchestrator.report.proof import ArmProof
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
+
+_NODES = 6
+"""More are counted."""
 
 
 def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -27,24 +31,70 @@ def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 
 def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Kernels proven, trials by outcome, versions."""
+    """Trials by outcome, kernels proven, what disturbed them, versions, clocks."""
     if not summary.trials:
         return None
-    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "kernel that ran")
-    rows = tuple(
-        (
-            name(arm.arm) + ("" if arm.planned else " (of an earlier start)"),
-            *(str(n) for n in (arm.trials.complete, arm.trials.failed, arm.trials.wrong_kernel)),
-            *(str(n) for n in (arm.trials.disturbed, arm.trials.missing)),
-            _kernels(arm),
-        )
-        for arm in summary.arms
+    proofs = {proof.arm: proof for proof in summary.validity.arms}
+    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "done again")
+    counts = tuple(_counts(arm, proofs[arm.arm], name) for arm in summary.arms)
+    kernels = tuple(
+        (name(arm.arm), _kernels(arm), _compiled(proofs[arm.arm])) for arm in summary.arms
     )
-    environment = summary.sweep.environment
-    versions = ", ".join(f"{key} {environment[key]}" for key in sorted(environment))
-    notes = (f"Environment: {versions}.",) if versions else ("Environment: not recorded.",)
-    table = Table(headers, rows, frozenset(range(1, 6)))
-    return Section("Validity", tables=(table,), paragraphs=(*noise_notes(summary), *notes))
+    tables = (
+        Table(headers, counts, frozenset(range(1, len(headers)))),
+        Table(("arm", "kernel that ran", "compiled"), kernels),
+    )
+    notes = (*_standing(summary), *noise_notes(summary), *_clocks(summary, name))
+    return Section("Validity", tables=tables, paragraphs=(*notes, _versions(summary)))
+
+
+def _counts(arm: ArmSummary, proof: ArmProof, name: ArmNames) -> tuple[str, ...]:
+    trials = arm.trials
+    numbers = (
+        *(trials.complete, trials.failed, trials.wrong_kernel),
+        *(trials.disturbed + proof.disturbed, trials.missing, proof.again),
+    )
+    planned = "" if arm.planned else " (of an earlier start)"
+    return (name(arm.arm) + planned, *map(str, numbers))
+
+
+def _compiled(proof: ArmProof) -> str:
+    if proof.jit is None:
+        return ABSENT
+    return f"{'by XLA' if proof.jit else 'not by XLA'}, {proof.precision}"
+
+
+def _standing(summary: ReportSummary) -> list[str]:
+    found = summary.validity
+    again = sum(proof.again for proof in found.arms)
+    nodes = sorted({node for proof in found.arms for node in proof.nodes})
+    notes = [
+        f"Of {count(found.trials, 'trial')} that ended, {found.used} stand in the "
+        f"{count(found.rounds, 'round')} that are complete on every arm, and {found.left_out} "
+        "did not complete. Every number is made from runs whose ids stand in the JSON and CSV "
+        "formats."
+    ]
+    if again:
+        notes.append(f"{count(again, 'trial')} took more than one attempt; the last one counts.")
+    if nodes:
+        shown = joined(nodes) if len(nodes) <= _NODES else count(len(nodes), "node")
+        notes.append(f"Run on {shown}.")
+    return notes
+
+
+def _clocks(summary: ReportSummary, name: ArmNames) -> list[str]:
+    clocks = [
+        f"{name(proof.arm)} {quartiles(proof.noise['sm_clock_mhz'])}"
+        for proof in summary.validity.arms
+        if "sm_clock_mhz" in proof.noise
+    ]
+    return [f"GPU clocks in MHz: {'; '.join(clocks)}."] if clocks else []
+
+
+def _versions(summary: ReportSummary) -> str:
+    known = summary.validity.versions
+    versions = ", ".join(f"{key} {known[key]}" for key in sorted(known))
+    return f"Environment: {versions}." if versions else "Environment: not recorded."
 
 
 def _kernels(arm: ArmSummary) -> str:

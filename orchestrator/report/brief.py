@@ -1,0 +1,97 @@
+"""The short report that MLflow shows as a run's description, which it cuts without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from orchestrator.report.document import Section
+from orchestrator.report.markdown import escape, section
+from orchestrator.report.numbers import count
+from orchestrator.report.overview import matrix
+from orchestrator.report.speed import contrasts, speed
+from orchestrator.report.summary import ReportSummary
+from orchestrator.report.verdict import verdicts
+from orchestrator.report.wording import ArmNames, arm_names
+
+LIMIT = 8000
+"""MLflow keeps so many characters of a description."""
+
+
+def to_short_markdown(
+    summary: ReportSummary, limit: int = LIMIT, whole: str = "the artifacts of this run"
+) -> str:
+    """Verdict, what its figures rest on in short, and tables of speed as far as there is room.
+
+    Cut between sections and between sentences only; says where the whole report is.
+
+    Args:
+        summary: what `summarise` gave.
+        limit: the most characters.
+        whole: where the whole report is, as a reader who sees this one would say it.
+    """
+    name = arm_names(summary)
+    title = escape(f"Sweep {summary.sweep.label}: {summary.sweep.workload}")
+    head, foot = f"# {title}", escape(f"The whole report is in {whole}.")
+    room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
+    parts: list[str] = []
+    for part in _parts(summary, name):
+        kept = _fitting(part, room)
+        if kept:
+            parts.append(kept)
+            room -= len(kept) + len(_GAP)
+    return _GAP.join([head, *parts, foot])[: limit - 1] + "\n"
+
+
+_GAP = "\n\n"
+
+
+def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
+    """In the order of their worth."""
+    found: list[Section | None] = [
+        verdicts(summary, name),
+        _in_short(summary),
+        *(_without_notes(make, summary, name) for make in (speed, contrasts, matrix)),
+    ]
+    return [each for each in found if each is not None]
+
+
+def _without_notes(
+    make: Callable[[ReportSummary, ArmNames], Section | None],
+    summary: ReportSummary,
+    name: ArmNames,
+) -> Section | None:
+    found = make(summary, name)
+    return found and Section(found.title, found.bullets, found.tables)
+
+
+def _in_short(summary: ReportSummary) -> Section:
+    trials, found = summary.sweep.trials, summary.validity
+    proven = sum(proof.proven for proof in found.arms)
+    told = [
+        f"{trials.complete} of {count(trials.expected, 'trial')} complete, {trials.failed} failed, "
+        f"{trials.wrong_kernel} ran another kernel, {trials.missing} missing; "
+        f"{count(found.rounds, 'round')} complete on every arm, {found.disturbed_rounds} of them "
+        f"disturbed; kernels proven in {proven}."
+    ]
+    if summary.impossible:
+        told.append(f"{count(len(summary.impossible), 'arm')} cannot run here.")
+    return Section("Validity in short", paragraphs=tuple(told))
+
+
+def _fitting(part: Section, room: int) -> str:
+    """The section whole; else without its last tables, then sentences; else nothing."""
+    tables, bullets = part.tables, part.bullets
+    while True:
+        dropped = len(part.bullets) - len(bullets)
+        notes = (*part.paragraphs, *([f"{dropped} more in the whole report."] if dropped else []))
+        written = section(Section(part.title, bullets, tables, notes))
+        if len(written) <= room:
+            return written
+        if tables:
+            tables = tables[:-1]
+        elif bullets:
+            bullets = bullets[:-1]
+        else:
+            return ""
+        if not (tables or bullets):
+            return ""
