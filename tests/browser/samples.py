@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.summary import ReportSummary, summarise
@@ -116,8 +117,6 @@ def _trial(
 
 def _spoil(trials: list[TrialRecord]) -> None:
     """Two trials that failed and one that ran another kernel, where there are enough."""
-    from dataclasses import replace
-
     failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
     for at in (40, 41):
         if at < len(trials):
@@ -143,8 +142,6 @@ def _telemetry(place: int) -> Telemetry:
 
 def hostile() -> SweepRecord:
     """A sweep every text of which is an attempt to be markup."""
-    from dataclasses import replace
-
     every = [Arm(name, HOSTILE[0]) for name in HOSTILE]
     record = rich(blocks=7, repeats=1, of=every)
     trials = [

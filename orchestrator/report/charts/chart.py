@@ -79,7 +79,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A matrix: a text and, where there is a number, a shade for each row and column.
+    """A matrix: a number, a verdict on it and a shade for each row and column; empty where none is.
 
     `shades` are 0 for no difference, and -1 or 1 at the ends of the scale.
     """
@@ -91,6 +91,7 @@ class Heat:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
+    verdicts: tuple[tuple[str, ...], ...]
     shades: tuple[tuple[float | None, ...], ...]
 
 

@@ -28,20 +28,27 @@ def matrix(summary: ReportSummary) -> list[Heat]:
             key="matrix",
             part="matrix",
             title="Speed-up by implementation and hardware",
-            told="; ".join(f"{c.arm}: {_text(c)}" for row in grid for c in row if c is not None),
+            told="; ".join(
+                f"{c.arm}: {' '.join(filter(None, (_number(c), _verdict(c))))}"
+                for row in grid
+                for c in row
+                if c is not None
+            ),
             rows=found.implementations,
             columns=found.hardware,
-            cells=tuple(tuple(_text(c) if c else "" for c in row) for row in grid),
+            cells=tuple(tuple(_number(c) for c in row) for row in grid),
+            verdicts=tuple(tuple(_verdict(c) for c in row) for row in grid),
             shades=tuple(tuple(_shade(c) for c in row) for row in grid),
         )
     ]
 
 
-def _text(cell: Cell) -> str:
-    if cell.speedup is None:
-        return cell.verdict or "–"
-    sign = SIGNS.get(cell.verdict, "")
-    return f"{ratio(cell.speedup)} {sign} {cell.verdict}".strip()
+def _number(cell: Cell | None) -> str:
+    return ratio(cell.speedup) if cell and cell.speedup else ""
+
+
+def _verdict(cell: Cell | None) -> str:
+    return f"{SIGNS.get(cell.verdict, '')} {cell.verdict}".strip() if cell else ""
 
 
 def _shade(cell: Cell | None) -> float | None:

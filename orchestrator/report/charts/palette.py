@@ -38,5 +38,5 @@ def dash(style: int) -> str:
 
 
 def hatch(style: int) -> str:
-    """How the bars of a style are hatched."""
-    return HATCHES[style % len(HATCHES)]
+    """How the bars of a style are hatched: otherwise where colours come round again."""
+    return HATCHES[(style + style // len(LIGHT)) % len(HATCHES)]

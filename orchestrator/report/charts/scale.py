@@ -10,6 +10,8 @@ from orchestrator.report.charts.chart import Axis, Chart
 _PADDING = 0.06  # of the axis, at either end
 _WILD = 100.0  # an interval that is this much longer than all values are apart is cut off
 _TICKS = 7
+_EVEN = 2.5  # an axis that spans less has evenly spaced ticks, logarithmic or not
+_DIGITS: tuple[tuple[float, ...], ...] = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 
 
 def reach(chart: Chart, axis: Axis) -> tuple[float, float]:
@@ -28,13 +30,11 @@ def reach(chart: Chart, axis: Axis) -> tuple[float, float]:
 
 def ticks(low: float, high: float, *, log: bool) -> tuple[float, ...]:
     """Round numbers between the two: by decades where a logarithmic axis spans several."""
-    if log and high / low > 3:
-        for digits in ((1, 2, 5), (1, 3), (1,)):
-            found = _by_decade(low, high, digits)
-            if len(found) <= _TICKS + 1:
+    if log and high / low > _EVEN:
+        for digits in _DIGITS:
+            if len(found := _by_decade(low, high, digits)) <= _TICKS + 1:
                 return found
-        step = -(-len(found) // _TICKS)
-        return found[::step]
+        return found[:: -(-len(found) // _TICKS)]
     raw = (high - low) / _TICKS
     if raw <= 0:
         return (low,)
@@ -44,10 +44,10 @@ def ticks(low: float, high: float, *, log: bool) -> tuple[float, ...]:
     return tuple(round(i * step, 12) for i in range(first, last + 1))
 
 
-def _by_decade(low: float, high: float, digits: tuple[int, ...]) -> tuple[float, ...]:
+def _by_decade(low: float, high: float, digits: tuple[float, ...]) -> tuple[float, ...]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    every = (float(f"{digit}e{decade}") for decade in decades for digit in digits)
-    return tuple(value for value in every if low <= value <= high)
+    every = (digit * 10.0**decade for decade in decades for digit in digits)
+    return tuple(round(value, 12) for value in every if low <= value <= high)
 
 
 def _of(chart: Chart, along: str) -> Iterable[float | None]:

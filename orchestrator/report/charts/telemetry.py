@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from orchestrator.report.charts.chart import Axis, Chart, Series
@@ -16,19 +17,40 @@ from orchestrator.trial import Arm
 MOST_POINTS = 400
 """Of one curve: more are one line to the eye, and a burden to the page."""
 
+_SHOWN = re.compile(
+    r"system/(cpu_utilization_percentage|cpu_others_percentage|cpu_package_power_watts"
+    r"|trainer_memory_usage_megabytes|cpu_temperature_celsius"
+    r"|gpu_\d+_(utilization_percentage|memory_usage_megabytes|temperature_celsius"
+    r"|power_usage_watts|sm_clock_megahertz))"
+)
+"""What is worth a plot, of what was recorded; MLflow has the rest with each run."""
+
+_UNITS = {
+    "percentage": "%", "megabytes": "MB", "watts": "W", "celsius": "°C", "megahertz": "MHz",
+}  # fmt: skip
+
 
 def telemetry(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
     """A plot for each curve that was recorded."""
-    titles = dict.fromkeys(curve for each in summary.curves for curve in each.curves)
-    charts = [_chart(title, summary.curves, name, styles) for title in titles]
+    recorded = dict.fromkeys(curve for each in summary.curves for curve in each.curves)
+    charts = [
+        _chart(curve, summary.curves, name, styles) for curve in recorded if _SHOWN.fullmatch(curve)
+    ]
     return [chart for chart in charts if chart.series]
+
+
+def title_of(curve: str) -> str:
+    """`GPU 0 temperature (°C)`, of `system/gpu_0_temperature_celsius`."""
+    *words, unit = curve.removeprefix("system/").split("_")
+    title = " ".join(word.upper() if word in ("cpu", "gpu", "sm") else word for word in words)
+    return f"{title} ({_UNITS[unit]})" if unit in _UNITS else f"{title} {unit}"
 
 
 def _chart(
     curve: str, runs: tuple[TelemetryCurves, ...], name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
     found = [(each, known) for each in runs if (known := _known(each, curve))]
-    short = curve.removeprefix("system/").replace("_", " ")
+    title = title_of(curve)
     headers = ("arm", "block", "least", "mean", "most", "run")
     rows = tuple(
         (
@@ -42,12 +64,12 @@ def _chart(
     return Chart(
         key=f"telemetry-{slug(curve.removeprefix('system/'))}",
         part="telemetry",
-        title=f"{short[:1].upper()}{short[1:]} over time",
+        title=f"{title[:1].upper()}{title[1:]} over time",
         told=" ".join(
             f"{row[0]}: from {row[2]} to {row[4]}, {row[3]} in the mean." for row in rows
         ),
         at=Axis("seconds since the trial began"),
-        values=Axis(short),
+        values=Axis(title),
         series=tuple(_series(each, curve, name(each.arm), styles[each.arm]) for each, _ in found),
         table=Table(headers, rows, frozenset({1, 2, 3, 4})),
     )

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import config_text, metric_title, slug
 from orchestrator.report.document import Table
+from orchestrator.report.measures import FRESH_ONLY
 from orchestrator.report.numbers import count, number
 from orchestrator.report.pareto import Point
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.trade_offs import TradeOff
 from orchestrator.report.wording import ArmNames
+from orchestrator.selector import class_of
 from orchestrator.trial import Arm
 
 _FRONT_STYLE = 6  # of no arm's colour: its points are several arms'
@@ -61,13 +63,20 @@ def _chart(
 
 def _tried(summary: ReportSummary, found: TradeOff, best: set[Arm]) -> Iterable[_Tried]:
     """What was tried where the front is; on the arms that stand apart from it nothing is shown."""
-    apart = set(found.front.apart) - best
+    apart = {arm for arm in found.front.apart if arm not in best}
     groups: dict[tuple[int, Arm], list[tuple[float, float]]] = defaultdict(list)
     for trial in summary.trials:
-        here = found.hardware in (None, trial.arm.hardware) and trial.arm not in apart
+        here = found.hardware in (None, class_of(trial.arm.hardware)) and trial.arm not in apart
         scope = found.scope in ("", trial.notes.get("energy_scope"))
+        fresh = found.expense not in FRESH_ONLY or trial.trainer_trials == 0
         both = tuple(trial.metrics.get(m, math.nan) for m in (found.expense, found.accuracy))
-        if here and scope and trial.status == "complete" and all(map(math.isfinite, both)):
+        if (
+            here
+            and scope
+            and fresh
+            and trial.status == "complete"
+            and all(map(math.isfinite, both))
+        ):
             groups[trial.block, trial.arm].append((both[0], both[1]))
     for (block, arm), values in groups.items():
         expense, accuracy = (math.fsum(each) / len(values) for each in zip(*values, strict=True))

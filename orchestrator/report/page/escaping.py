@@ -1,7 +1,8 @@
 """Text from specs and runs, made safe for each place on the page where it stands.
 
 HTML is escaped by the template engine; here is what it does not know: JSON within a script, and
-Plotly, which takes `<b>`, `<a href=…>` and entities in any text of a figure for markup.
+Plotly, which takes `<b>`, `<a href=…>` and entities in any text of a figure for markup, and what
+is between two dollars for mathematics.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from orchestrator.report.document import visible
 LONGEST = 52
 """A longer name is cut in a plot; tables have it whole."""
 
+_PLOTLY = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord("$"): "&#36;"}
 _SCRIPT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
@@ -32,7 +34,7 @@ def plotly_text(raw: str, longest: int = LONGEST) -> str:
     """The text so that Plotly shows it as it stands, on one line of at most `longest` signs."""
     line = visible(raw)
     short = line if len(line) <= longest else f"{line[: longest - 1]}…"
-    return short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return short.translate(_PLOTLY)
 
 
 def plotly_lines(raw: str, width: int = 60) -> str:

@@ -20,6 +20,9 @@ _MODES = {
 _POINT_PX, _FAINT_PX = 10, 7
 
 
+_BRIEF = 36  # signs of a name, for narrow screens
+
+
 def figure(chart: Chart) -> dict[str, Any]:
     """`data` and `layout` for Plotly; `rows` are the names over each place of the axis.
 
@@ -162,7 +165,11 @@ def _rows(chart: Chart) -> list[dict[str, str]]:
         int(at): label for s in chart.series for at, label in zip(s.at, s.labels, strict=False)
     }
     return [
-        {"name": plotly_text(name), "label": plotly_text(labels.get(i, ""), 80)}
+        {
+            "name": plotly_text(name),
+            "brief": plotly_text(name, _BRIEF),
+            "label": plotly_text(labels.get(i, ""), 80),
+        }
         for i, name in enumerate(chart.at.places)
     ]
 

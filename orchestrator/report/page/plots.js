@@ -61,8 +61,8 @@
   function rowNames(figure, narrow, palette) {
     return figure.rows.map((row, place) => ({
       xref: "paper", x: 0, xanchor: "left", yref: "y", y: place - 0.17, yanchor: "bottom",
-      showarrow: false, align: "left", font: { color: palette.ink, size: narrow ? 12 : 13 },
-      text: row.label ? `<b>${row.name}</b>${narrow ? "<br>" : "   "}${row.label}` : row.name,
+      showarrow: false, align: "left", bgcolor: seeThrough(palette.paper, 0.75), borderpad: 0, font: { color: palette.ink, size: narrow ? 12 : 13 },
+      text: [narrow ? `<b>${row.brief}</b>` : `<b>${row.name}</b>`, row.label].filter(Boolean).join(narrow ? "<br>" : "   "),
     }));
   }
 

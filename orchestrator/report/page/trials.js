@@ -17,11 +17,11 @@
 
   const columns = [
     { title: "arm", of: (i) => arm(i).name },
-    { title: "block", of: (i) => data.block[i], number: true },
-    { title: "repeat", of: (i) => data.repeat[i], number: true },
+    { title: "config", of: (i) => config[i], name: "config" },
     { title: "outcome", of: (i) => text("outcome", i), name: "outcome" },
     ...data.shown.map((metric) => ({ title: metric, of: (i) => data.metrics[metric][i], number: true })),
-    { title: "config", of: (i) => config[i] },
+    { title: "block", of: (i) => data.block[i], number: true },
+    { title: "repeat", of: (i) => data.repeat[i], number: true },
     { title: "run", of: (i) => data.run[i], name: "run mono" },
   ];
   const filters = {
@@ -42,6 +42,8 @@
   }
 
   const said = (value) => (value === null || value === undefined || value === "" ? "–" : String(value));
+
+  const rounded = (value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value);
 
   function compare(one, other) {
     if (one === other) return 0;
@@ -83,9 +85,9 @@
 
   function row(i) {
     const cells = columns.map(({ of, number, name }, at) => element(
-      at ? "td" : "th", said(of(i)), { class: [number ? "number" : "", name || ""].join(" ").trim(), scope: at ? "" : "row" }));
+      at ? "td" : "th", said(rounded(of(i))), { class: [number ? "number" : "", name || ""].join(" ").trim(), scope: at ? "" : "row" }));
     const button = element("button", "Details", { type: "button", "aria-expanded": "false", "aria-label": `Details of ${arm(i).name}, block ${data.block[i]}, repeat ${data.repeat[i]}` });
-    const line = element("tr", [...cells, element("td", button, { class: "open" })]);
+    const line = element("tr", [...cells.slice(0, -1), element("td", button, { class: "open" }), ...cells.slice(-1)]);
     button.addEventListener("click", () => {
       const open = button.getAttribute("aria-expanded") === "true";
       button.setAttribute("aria-expanded", String(!open));
@@ -117,7 +119,8 @@
       });
       return cell;
     });
-    table.tHead.append(element("tr", [...cells, element("th", "details", { scope: "col", class: "open" })]));
+    const more = element("th", "details", { scope: "col", class: "open" });
+    table.tHead.append(element("tr", [...cells.slice(0, -1), more, ...cells.slice(-1)]));
   }
 
   const form = byId("trial-filters");
