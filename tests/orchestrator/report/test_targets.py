@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -35,12 +36,12 @@ def learner(
 
 
 def learned(
-    unlike: dict[int, tuple[Sequence[float], Sequence[float]]] | None = None,
+    unlike: Mapping[int, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({}),
     blocks: int = 8,
     **changes: Any,
 ) -> SweepRecord:
     """PORTABLE and XLA, whose epochs take half the time; `unlike` blocks have their own curves."""
-    curves = dict.fromkeys(range(blocks), (RISING, RISING)) | (unlike or {})
+    curves = dict.fromkeys(range(blocks), (RISING, RISING)) | dict(unlike)
     trials = [
         learner(arm, block, curve, epoch_s, **changes)
         for block in range(blocks)

@@ -1,0 +1,262 @@
+"""What a reader may trust: quiet rounds, equal accuracies, corrected intervals, fair sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.aims import Aims, AutoBlocks, Margins
+from orchestrator.report.comparison import Comparison
+from orchestrator.report.records import SweepRecord
+from orchestrator.report.rendering import render, summarise
+from orchestrator.report.sequential import looks
+from orchestrator.report.statistics import t_interval
+from orchestrator.report.verdicts import judge
+from orchestrator.report.wording import arm_names, verdict_sentence
+from orchestrator.trial import Arm
+from tests.orchestrator.report.records import CPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+
+TIMED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
+TIMED_BASE = Arm("tensorflow/portable", f"{CPU} [timing]")
+OTHERS = {"disturbed": "others took 43 % of the CPUs"}
+
+
+def only(record: SweepRecord) -> Comparison:
+    (comparison,) = summarise(record).comparisons
+    return comparison
+
+
+def sentence(record: SweepRecord) -> str:
+    summary = summarise(record)
+    return verdict_sentence(summary.comparisons[0], arm_names(summary))
+
+
+def text(record: SweepRecord) -> str:
+    return " ".join(render(summarise(record), "text").split())
+
+
+def with_noise(
+    disturbed: Mapping[int, Arm], blocks: int = 8, repeats: int = 1, **changes: Any
+) -> SweepRecord:
+    """XLA 1.25 × as fast; disturbed blocks' first rounds took one arm a hundred times as long."""
+    trials = [
+        trial(
+            arm,
+            block,
+            repeat,
+            step_ms=(10.0 if arm == PORTABLE else 8.0) * (100 if hit else 1),
+            notes=OTHERS if hit else {},
+        )
+        for block in range(blocks)
+        for repeat in range(repeats)
+        for arm in (PORTABLE, XLA)
+        for hit in (disturbed.get(block) == arm and repeat == 0,)
+    ]
+    return sweep(trials, **changes)
+
+
+def test_disturbed_rounds_are_left_out_where_six_blocks_have_a_quiet_one() -> None:
+    found = only(with_noise({1: XLA, 5: PORTABLE}))
+    assert found.speedup is not None and found.speedup.value == pytest.approx(1.25)
+    assert [pair.block for pair in found.pairs] == [0, 2, 3, 4, 6, 7]
+    assert (found.quiet_only, found.disturbed_blocks) == (True, (1, 5))
+    said = sentence(with_noise({1: XLA, 5: PORTABLE}))
+    assert "over 6 blocks (quiet rounds only: 2 blocks had a disturbed one)" in said
+
+
+def test_a_block_with_another_quiet_round_stays() -> None:
+    found = only(with_noise({1: XLA}, blocks=6, repeats=2))
+    assert [pair.rounds for pair in found.pairs] == [2, 1, 2, 2, 2, 2]
+    assert found.speedup is not None and found.speedup.value == pytest.approx(1.25)
+
+
+def test_where_fewer_are_quiet_all_count_and_the_sentence_says_so() -> None:
+    record = with_noise({1: XLA, 2: XLA, 3: PORTABLE})
+    found = only(record)
+    assert (len(found.pairs), found.quiet_only, found.disturbed_blocks) == (8, False, (1, 2, 3))
+    assert "over 8 blocks (3 of them disturbed: others took 43 % of the CPUs)" in sentence(record)
+    assert "8 (3 disturbed)" in text(record)
+
+
+def test_what_disturbed_one_arm_is_nothing_to_the_others() -> None:
+    trials = [
+        trial(arm, block, notes=OTHERS if arm == UNROLL and block < 4 else {})
+        for block in range(8)
+        for arm in (PORTABLE, XLA, UNROLL)
+    ]
+    xla, unroll = summarise(sweep(trials, (PORTABLE, XLA, UNROLL))).comparisons
+    assert (len(xla.pairs), xla.disturbed_blocks, xla.quiet_only) == (8, (), True)
+    assert (unroll.disturbed_blocks, unroll.quiet_only) == ((0, 1, 2, 3), False)
+
+
+def test_a_disturbance_takes_nothing_from_the_accuracies() -> None:
+    found = only(with_noise({1: XLA, 5: PORTABLE})).accuracy
+    assert found is not None and found.difference.n == 8
+
+
+def scattered(
+    ratio: float, sd: float, blocks: int = 12, accuracy: Callable[[int], float] = lambda _: 0.0
+) -> SweepRecord:
+    """XLA so many times as fast, with noise of that deviation, and so much more accurate."""
+    noise = np.random.default_rng(5).normal(0.0, 1.0, blocks)
+    noise = sd * (noise - noise.mean()) / noise.std(ddof=1)
+    trials = [
+        each
+        for block in range(blocks)
+        for each in (
+            trial(PORTABLE, block, val_accuracy=0.9),
+            trial(
+                XLA,
+                block,
+                step_ms=10.0 / ratio * float(np.exp(noise[block])),
+                val_accuracy=0.9 + accuracy(block),
+            ),
+        )
+    ]
+    return sweep(trials)
+
+
+def test_same_is_within_the_margin_whatever_else_the_interval_excludes() -> None:
+    found = only(scattered(1.005, 0.004))
+    assert found.corrected is not None and 1 < found.corrected.low < found.corrected.high < 1.02
+    assert (found.verdict, found.reason) == ("same", "")
+    assert sentence(scattered(1.005, 0.004)).startswith(
+        f"tensorflow/portable+xla and tensorflow/portable on {CPU} are equally fast within 2 % "
+        "(1.0024–1.0076), over 12 blocks"
+    )
+
+
+def test_the_margin_is_the_specs() -> None:
+    aims = Aims(margins=Margins(speed=0.001, accuracy=0.02))
+    found = only(sweep(scattered(1.005, 0.004, accuracy=lambda _: 0.01).trials, aims=aims))
+    assert (found.verdict, found.margin) == ("faster", 0.001)
+    assert found.accuracy is not None
+    assert (found.accuracy.verdict, found.accuracy.margin) == ("equal", 0.02)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "verdict", "said"),
+    [
+        (lambda b: 0.001 * (b % 3 - 1), "equal", ", and costs no accuracy (difference -0.0005 to"),
+        (lambda b: 0.03 * (b % 3 - 1), "cannot tell", "; cannot tell whether it costs accuracy ("),
+        (lambda b: 0.02 + 0.001 * (b % 3), "better", ", and is more accurate (difference +0.0"),
+        (lambda b: -0.02 - 0.001 * (b % 3), "worse", ", and is less accurate (difference -0.0"),
+    ],
+)
+def test_it_costs_no_accuracy_only_where_that_is_shown(
+    accuracy: Callable[[int], float], verdict: str, said: str
+) -> None:
+    record = scattered(2.0, 0.05, accuracy=accuracy)
+    found = only(record)
+    assert found.accuracy is not None and found.accuracy.verdict == verdict
+    assert said in sentence(record)
+    assert ("costs no accuracy" in sentence(record)) == (verdict == "equal")
+
+
+def test_few_blocks_say_nothing_of_accuracy() -> None:
+    found = only(scattered(2.0, 0.05, blocks=5)).accuracy
+    assert found is not None
+    assert (found.corrected, found.verdict) == (None, "cannot tell")
+    assert "accura" not in sentence(scattered(2.0, 0.05, blocks=5))
+
+
+def test_what_cannot_be_told_says_what_would_tell() -> None:
+    """± t(n-1) * 0.05 / sqrt(n) is within log(1.02) from 27 blocks on: 15 more than 12."""
+    record = scattered(1.02, 0.05)
+    assert only(record).verdict == "cannot tell"
+    assert sentence(record).endswith("; about 15 more blocks would give ± 2 %")
+
+
+def test_timing_is_compared_with_training_by_time_per_step_only_and_that_is_said() -> None:
+    trials = [
+        each
+        for block in range(7)
+        for each in (
+            trial(PORTABLE, block, step_ms=10.0, train_s=100.0),
+            trial(TIMED, block, metrics={"step_ms": 5.0}),
+        )
+    ]
+    record = sweep(trials, (PORTABLE, TIMED))
+    found = only(record)
+    assert (found.measures, found.accuracy) == (("timing", "full"), None)
+    assert found.speedup is not None and found.speedup.value == pytest.approx(2.0)
+    assert "by time per step alone (timed in slices against whole trainings)" in sentence(record)
+
+
+def test_times_that_grow_with_the_work_are_not_compared_with_slices() -> None:
+    trials = [
+        trial(arm, block, metrics={"train_s": 10.0, "val_accuracy": 0.9})
+        for block in range(7)
+        for arm in (PORTABLE, TIMED)
+    ]
+    assert only(sweep(trials, (PORTABLE, TIMED))).pairs == ()
+
+
+def test_two_timing_arms_are_a_fair_pair_without_accuracies() -> None:
+    trials = [
+        trial(arm, block, metrics={"step_ms": time, "val_accuracy": 0.1})
+        for block in range(7)
+        for arm, time in ((TIMED_BASE, 10.0), (TIMED, 5.0))
+    ]
+    found = only(sweep(trials, (TIMED_BASE, TIMED)))
+    assert (found.verdict, found.measures, found.accuracy) == ("faster", ("timing",) * 2, None)
+
+
+def test_blocks_whose_trials_lie_days_apart_are_told() -> None:
+    day_s = 86_400.0
+    trials = [
+        trial(arm, block, started_s=1e9 + (3 * day_s if (arm, block) == (XLA, 2) else 60.0 * block))
+        for block in range(8)
+        for arm in (PORTABLE, XLA)
+    ]
+    said = text(sweep(trials))
+    assert "In 1 of 8 blocks trials lie more than a day apart, at most 3 days" in said
+    assert "day apart" not in text(paired(8))
+
+
+def test_several_comparisons_have_corrected_intervals() -> None:
+    rng = np.random.default_rng(2)
+    trials = [
+        trial(arm, block, step_ms=float(10.0 * np.exp(rng.normal(0.0, 0.05))))
+        for block in range(10)
+        for arm in (PORTABLE, XLA, UNROLL)
+    ]
+    record = sweep(trials, (PORTABLE, XLA, UNROLL))
+    for each in summarise(record).comparisons:
+        assert each.speedup is not None and each.corrected is not None
+        assert each.corrected.low < each.speedup.low < each.speedup.high < each.corrected.high
+        assert each.confidence == pytest.approx(0.975)
+    assert "corrected" in text(record).partition("Speed-up over")[2][:100]
+    assert "which allow for 2 comparisons (Holm's procedure" in text(record)
+    assert "Holm" not in text(paired(8))
+
+
+def test_a_sweep_that_stops_by_its_widths_has_wider_intervals() -> None:
+    plain = scattered(1.1, 0.05)
+    auto = sweep(plain.trials, aims=Aims(auto_blocks=AutoBlocks()))
+    one, other = only(plain), only(auto)
+    assert (one.plain_confidence, other.plain_confidence) == (0.95, 0.97)
+    assert one.speedup is not None and other.speedup is not None
+    assert other.speedup.low < one.speedup.low
+    assert other.corrected == other.speedup
+    assert "they are made at 97 %, so that 95 % of those it stops at are right" in text(auto)
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.02, 0.03])
+def test_equal_arms_stay_so_when_blocks_are_added_until_intervals_are_narrow(sd: float) -> None:
+    """In at most 5 % of the reports of four arms is one of them called faster or slower."""
+    auto, reports = AutoBlocks(interval=0.01, least=6, most=40), 1000
+    rng = np.random.default_rng([9, int(1000 * sd)])
+    wrong = 0
+    for draws in rng.normal(0.0, sd, (reports, 4, auto.most)):
+        for blocks in looks(auto):
+            arms = [arm[:blocks].tolist() for arm in draws]
+            intervals = [t_interval(arm, 0.97) for arm in arms]
+            if max(each.high - each.value for each in intervals if each) <= auto.interval:
+                break
+        found = judge(arms, 1e-9, error=0.03)
+        wrong += any(each.finding in ("more", "less") for each in found)
+    assert wrong / reports <= 0.05 + 4 * (0.05 * 0.95 / reports) ** 0.5
