@@ -1,0 +1,303 @@
+"""Rounds: arms timed in turns are handed out together; a disturbed round is done again whole."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.aims import Quiet
+from orchestrator.blocks import Blocks, Issue, Trust
+from orchestrator.hardware import HardwareClass, classify
+from orchestrator.placement import make_lanes
+from orchestrator.plan import Plan, PlannedArm
+from orchestrator.rounds import RERUN, due_again, rerun_of
+from orchestrator.selector import Usage, device_of, measure_of, used
+from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, Telemetry, Trial
+from tests.orchestrator.laid import Told, complete, failed, identity, node, plan
+
+AGAIN = Quiet("rerun", reruns=2)
+MARKED = Trust()
+TIMED = Usage(measure="timing")
+
+
+def timed(
+    hardware: Sequence[HardwareClass], full: int = 0, blocks: int = 3, repeats: int = 1
+) -> Plan:
+    """Two arms on each class that are timed in slices, and some that are trained whole."""
+    arms = [
+        PlannedArm(Arm(f"tensorflow/kernel{number}", used(each.name, usage)), each, usage)
+        for each in hardware
+        for usage, count in ((TIMED, 2), (Usage(), full))
+        for number in range(count)
+    ]
+    return Plan(tuple(arms), (), blocks, repeats)
+
+
+def blocks_with(laid: Plan, trust: Trust = MARKED, source: Told | None = None) -> Blocks:
+    return Blocks(
+        identity(),
+        laid,
+        make_lanes(laid),
+        objectives={},
+        source=source or Told(),
+        open_limit=None,
+        trust=trust,
+    )
+
+
+def all_of(blocks: Blocks) -> list[Issue]:
+    return [found[0] for found in iter(blocks.next, None)]
+
+
+def one(blocks: Blocks) -> Issue:
+    found = blocks.next()
+    assert found is not None
+    return found[0]
+
+
+def on(issue: Issue, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
+    """A complete outcome on the issue's node."""
+    facts = {RERUN: issue.rerun} if issue.rerun else {}
+    told = Telemetry(notes={"disturbed": "others took 43 % of the CPUs"}) if disturbed else None
+    return Outcome(
+        "complete", at_s, at_s + 1, node=issue.lane.node.profile.hostname, environment=facts,
+        telemetry=told, attempt=issue.attempt,
+    )  # fmt: skip
+
+
+def finish(blocks: Blocks, issue: Issue, outcome: Outcome) -> tuple[Trial, ...]:
+    return blocks.finish(issue, *(outcome for _ in issue.missing))
+
+
+# Slices, turn by turn.
+
+
+def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -> None:
+    laid = timed(classify([node("a")]), full=1, blocks=8)
+    blocks = blocks_with(laid, Trust(baseline="tensorflow/kernel1"))
+    firsts, sizes = [], []
+    while not blocks.done:
+        issue = one(blocks)
+        sizes.append((measure_of(issue.trial.arm), len(issue.trials)))
+        if issue.others:
+            firsts.append(issue.trial.arm.implementation)
+            assert len({(t.block, t.repeat, t.seed) for t in issue.trials}) == 1
+        finish(blocks, issue, complete())
+    assert Counter(sizes) == {("timing", 2): 8, ("full", 1): 8}
+    assert set(firsts) == {"tensorflow/kernel1"}
+
+
+def test_without_a_baseline_the_first_arm_is_the_one_that_others_are_timed_against() -> None:
+    laid = timed(classify([node("a")]), blocks=6)
+    issues = [one(blocks) for blocks in [blocks_with(laid)] for _ in range(2)]
+    assert {issue.trial.arm for issue in issues} == {laid.arms[0]}
+
+
+def test_a_lone_arm_is_timed_by_itself() -> None:
+    laid = timed(classify([node("a")]))
+    alone = replace(laid, possible=laid.possible[:1])
+    assert [issue.others for issue in all_of(blocks_with(alone))] == [(), ()]
+
+
+def test_the_cpu_and_the_gpu_of_a_machine_with_one_take_turns_in_one_round() -> None:
+    laid = timed(classify([node("both", cpus=8, gpus=1)]), blocks=2, repeats=2)
+    issue = one(blocks_with(laid))
+    assert {device_of(trial.arm.hardware) for trial in issue.trials} == {"cpu", "gpu"}
+    assert len(issue.trials) == 4
+
+
+def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
+    laid = timed(classify([node("big", cpus=8, gpus=4)]), blocks=3)
+    blocks, seen = blocks_with(laid), []
+    while not blocks.done:
+        issues = all_of(blocks)
+        for issue in issues:
+            assert len({device_of(trial.arm.hardware) for trial in issue.trials}) == 1
+            assert len(issue.trials) == 2
+            seen.append(issue.device)
+            finish(blocks, issue, complete())
+    assert Counter(seen) == {"gpu": 3, "cpu": 3}
+
+
+def test_each_node_times_its_own_arms_in_a_round_of_its_own() -> None:
+    laid = timed(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=2)
+    for issue in all_of(blocks_with(laid)):
+        assert {trial.arm.hardware for trial in issue.trials} == {issue.trial.arm.hardware}
+
+
+def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
+    blocks = blocks_with(timed(classify([node("a")])))
+    first = one(blocks)
+    blocks.give_back(first)
+    second = one(blocks)
+    assert (second.trials, second.attempt) == (first.trials, 2)
+    blocks.give_back(second, charged=False)
+    assert one(blocks) == second
+
+
+def test_of_a_round_that_is_half_known_only_what_is_missing_counts() -> None:
+    laid = timed(classify([node("a")]), blocks=1)
+    before = one(blocks_with(laid))
+    known, missing = before.trials
+    block = Block(0, known.config)
+    source = Told()
+    blocks = blocks_with(laid, source=source)
+    blocks.restore([block, FinishedTrial(known, on(before))])
+    issue = one(blocks)
+    assert (issue.trials, issue.missing, issue.known) == (
+        before.trials,
+        (missing,),
+        frozenset([known.key]),
+    )
+    assert blocks.out == 1
+    blocks.finish(issue, on(issue))
+    assert blocks.done
+    assert source.told == {0: []}
+
+
+@pytest.mark.parametrize("outcome", [replace(complete(), node="elsewhere"), failed()])
+def test_what_failed_or_ran_elsewhere_is_no_rival(outcome: Outcome) -> None:
+    laid = timed(classify([node("a")]), blocks=1)
+    known, missing = one(blocks_with(laid)).trials
+    blocks = blocks_with(laid)
+    blocks.restore([Block(0, known.config), FinishedTrial(known, outcome)])
+    assert one(blocks).trials == (missing,)
+
+
+# Rounds that were disturbed.
+
+
+def test_a_disturbed_round_is_done_again_whole_and_next_on_its_lane() -> None:
+    laid = plan(classify([node("a"), node("b")]), implementations=3, blocks=4)
+    blocks = blocks_with(laid, Trust(quiet=AGAIN))
+    out, ran = list[Issue](), list[Issue]()
+    while not blocks.done:
+        out += all_of(blocks)
+        issue = out.pop(0)
+        is_second = issue.trial.block == 0 and len([i for i in ran if i.trial.block == 0]) == 1
+        finish(blocks, issue, on(issue, disturbed=is_second))
+        ran.append(issue)
+    first = [issue for issue in ran if issue.trial.block == 0]
+    assert len({issue.lane.node.id for issue in first}) == 1
+    assert [(issue.rerun, issue.attempt) for issue in first] == [(0, 1)] * 3 + [(1, 2)] * 3
+    assert [i.trial.key for i in first[:3]] == [i.trial.key for i in first[3:]]
+    mine = [issue for issue in ran if issue.lane.node == first[0].lane.node]
+    between = mine[3 : mine.index(first[3])]
+    assert len(between) <= 1, "but for the trial that the lane held already"
+    assert all(issue.rerun == 0 for issue in ran if issue.trial.block != 0)
+
+
+def test_a_timing_round_is_done_again_as_one() -> None:
+    source = Told()
+    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(quiet=AGAIN), source)
+    first = one(blocks)
+    again = blocks.finish(first, on(first, disturbed=True), on(first))
+    assert sorted(each.key for each in again) == sorted(each.key for each in first.trials)
+    assert source.told == {}, "nobody is told of a round that is done again"
+    second = one(blocks)
+    assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
+    assert blocks.finish(second, on(second), on(second)) == ()
+    assert blocks.done
+    assert source.told == {0: []}
+
+
+def test_reruns_are_bounded() -> None:
+    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(quiet=AGAIN))
+    reruns = []
+    while not blocks.done:
+        issue = one(blocks)
+        reruns.append(issue.rerun)
+        finish(blocks, issue, on(issue, disturbed=True))
+    assert reruns == [0, 1, 2]
+
+
+def test_what_is_only_marked_is_not_done_again() -> None:
+    blocks = blocks_with(timed(classify([node("a")]), blocks=2), Trust(quiet=Quiet("mark")))
+    for _ in range(2):
+        issue = one(blocks)
+        assert finish(blocks, issue, on(issue, disturbed=True)) == ()
+    assert blocks.done
+
+
+def finished(
+    arm: str, rerun: int = 0, *, disturbed: bool = False, node: str = "a"
+) -> FinishedTrial:
+    outcome = Outcome(
+        "complete", 0.0, 1.0, node=node, environment={RERUN: rerun} if rerun else {},
+        telemetry=Telemetry(notes={"disturbed": "steal"} if disturbed else {}),
+    )  # fmt: skip
+    return FinishedTrial(Trial(arm, 0, {}, Arm(arm, "CPU"), 0, 0), outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "due"),
+    [
+        ([finished("a"), finished("b")], {}),
+        ([finished("a", disturbed=True), finished("b")], {"a": 1, "b": 1}),
+        ([finished("a", disturbed=True), finished("b", node="other")], {"a": 1}),
+        ([finished("a", 1), finished("b", disturbed=True)], {"b": 1}),
+        ([finished("a", 1, disturbed=True), finished("b", disturbed=True)], {"b": 1}),
+        ([finished("a", 1), finished("b", 1, disturbed=True)], {"a": 2, "b": 2}),
+        ([finished("a", 2, disturbed=True), finished("b", 2)], {}),
+    ],
+)
+def test_what_is_due_follows_from_the_outcomes(
+    outcomes: list[FinishedTrial], due: dict[str, int]
+) -> None:
+    assert due_again(outcomes, AGAIN) == due
+    assert due_again(outcomes, Quiet("mark")) == {}
+
+
+Draw = Callable[[Issue], bool]
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seed=st.integers(0, 10_000),
+    cuts=st.lists(st.integers(0, 12), max_size=3),
+    full=st.integers(0, 2),
+    repeats=st.integers(1, 2),
+    gpus=st.sampled_from([0, 1, 2]),
+)
+def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
+    seed: int, cuts: list[int], full: int, repeats: int, gpus: int
+) -> None:
+    """Any cluster and any disturbance: all trials end, and each round of a node in one rerun."""
+    rng = random.Random(seed)
+    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c")]
+    laid = timed(classify(nodes), full=full, blocks=3, repeats=repeats)
+    blocks_seen: dict[int, Block] = {}
+    journal: dict[str, FinishedTrial] = {}
+    for cut in [*cuts, 10_000]:
+        again = due_again(journal.values(), AGAIN)
+        done = [each for each in journal.values() if each.trial.key not in again]
+        blocks = blocks_with(laid, Trust(quiet=AGAIN))
+        blocks.restore([*blocks_seen.values(), *done], again)
+        out: list[Issue] = []
+        for _ in range(cut):
+            while (found := blocks.next()) is not None:
+                out.append(found[0])
+                if found[1]:
+                    blocks_seen[found[1].index] = found[1]
+            if blocks.done:
+                break
+            issue = out.pop(rng.randrange(len(out)))
+            outcomes = [on(issue, disturbed=rng.random() < 0.3) for _ in issue.missing]
+            for trial, outcome in zip(issue.missing, outcomes, strict=True):
+                journal.pop(trial.key, None)
+                journal[trial.key] = FinishedTrial(trial, outcome)
+            blocks.finish(issue, *outcomes)
+    assert len(journal) == laid.trials
+    assert due_again(journal.values(), AGAIN) == {}
+    rounds: dict[object, set[int]] = defaultdict(set)
+    for each in journal.values():
+        place = (each.trial.block, each.trial.repeat, each.outcome.node)
+        rounds[place].add(rerun_of(each.outcome))
+    assert all(len(reruns) == 1 for reruns in rounds.values())
+    assert max(max(reruns) for reruns in rounds.values()) <= AGAIN.reruns
