@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.trial import Arm, Config, canonical
+from orchestrator.trial import Arm, Config
 
 Round = tuple[int, int]
 """Block and repeat."""
@@ -63,11 +63,14 @@ def match(record: SweepRecord) -> Matched:
     made it), and neither is a block whose rounds do: both are left out.
     """
     complete: dict[Arm, dict[Round, list[TrialRecord]]] = {arm: {} for arm in record.arms}
-    configs: dict[Round, set[str]] = defaultdict(set)
+    configs: dict[Round, list[Config]] = defaultdict(list)
     for trial in record.trials:
-        if trial.status == "complete" and trial.arm in complete:
-            complete[trial.arm].setdefault((trial.block, trial.repeat), []).append(trial)
-            configs[trial.block, trial.repeat].add(canonical(trial.config))
+        rounds = complete.get(trial.arm) if trial.status == "complete" else None
+        if rounds is not None:
+            each = trial.block, trial.repeat
+            rounds.setdefault(each, []).append(trial)
+            if trial.config not in configs[each]:
+                configs[each].append(trial.config)
     able = {arm: rounds for arm, rounds in complete.items() if rounds}
     whole = set.intersection(*map(set, able.values())) if able else set()
     mixed = _mixed({each: configs[each] for each in whole})
@@ -90,22 +93,25 @@ def _disturbed(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str
     return {r: next(filter(None, reasons)) for r, reasons in told.items() if any(reasons)}
 
 
-def _mixed(configs: Mapping[Round, set[str]]) -> set[Round]:
+def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:
     """Rounds with more than one config, and the other rounds of a block if they differ too."""
     mixed = {each for each, found in configs.items() if len(found) > 1}
-    of_block: dict[int, set[str]] = defaultdict(set)
+    of_block: dict[int, list[Config]] = defaultdict(list)
     for each in configs.keys() - mixed:
-        of_block[each[0]] |= configs[each]
+        (config,) = configs[each]
+        if config not in of_block[each[0]]:
+            of_block[each[0]].append(config)
     return mixed | {each for each in configs if len(of_block[each[0]]) > 1}
 
 
 def _gaps(
     record: SweepRecord, arms: Sequence[Arm], complete: set[int], mixed: set[int]
 ) -> tuple[BlockGap, ...]:
+    known = set(range(record.blocks)) | {trial.block for trial in record.trials}
     statuses: dict[tuple[int, Arm], Counter[str]] = defaultdict(Counter)
     for trial in record.trials:
-        statuses[trial.block, trial.arm][trial.status] += 1
-    known = set(range(record.blocks)) | {trial.block for trial in record.trials}
+        if trial.block not in complete:
+            statuses[trial.block, trial.arm][trial.status] += 1
     return tuple(
         BlockGap(
             block,

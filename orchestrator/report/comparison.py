@@ -15,7 +15,7 @@ from orchestrator.aims import Aims, Margins, MeasureMode
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
 from orchestrator.report.measures import TIMES
-from orchestrator.report.pairs import Pair, Paired, pair_up, time_metric
+from orchestrator.report.pairs import Measured, Pair, Paired, measured, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
@@ -114,7 +114,8 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
         for arm, base in _sides(record, baseline)
         if base is None or not difference_of(arm, base)
     ]
-    paired = [pair_up(matched, arm, base, metric) if base else None for arm, base in sides]
+    numbers = measured(matched, metric)
+    paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
     margins = record.aims.margins
     error = 1 - confidence_for(record.aims.auto_blocks)  # it may have ended by these widths
     speeds = judge([p.log_ratios if p else [] for p in paired], math.log1p(margins.speed), error)
@@ -130,10 +131,10 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
 
 def contrast(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Contrast, ...]:
     """The arms whose mathematics is not their baseline's, in the order of the spec."""
-    metric = time_metric(matched)
+    numbers = measured(matched, time_metric(matched))
     confidence = confidence_for(record.aims.auto_blocks)
     return tuple(
-        _contrast(matched, arm, base, metric, confidence)
+        _contrast(numbers, arm, base, confidence)
         for arm, base in _sides(record, baseline)
         if base is not None and difference_of(arm, base)
     )
@@ -208,12 +209,10 @@ def _accuracy(
     )
 
 
-def _contrast(
-    matched: Matched, arm: Arm, base: Arm, metric: str | None, confidence: float
-) -> Contrast:
-    found = pair_up(matched, arm, base, metric)
+def _contrast(numbers: Measured, arm: Arm, base: Arm, confidence: float) -> Contrast:
+    found = pair_up(numbers, arm, base)
     ratio, differs = found.ratio(confidence), difference_of(arm, base)
-    return Contrast(arm, base, differs, metric, found.times, ratio, found.difference)
+    return Contrast(arm, base, differs, numbers.metric, found.times, ratio, found.difference)
 
 
 def _doubt(

@@ -15,7 +15,7 @@ from orchestrator.aims import AutoBlocks
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.blocks import match
 from orchestrator.report.comparison import difference_of
-from orchestrator.report.pairs import pair_up, time_metric
+from orchestrator.report.pairs import measured, pair_up, time_metric
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.sequential import confidence_for, looks
 from orchestrator.report.statistics import MIN_BLOCKS, t_interval
@@ -104,7 +104,7 @@ def half_widths(
     record = _record(trials, arms)
     matched = match(record)
     against = pick_baseline(record, baseline)
-    metric = time_metric(matched)
+    numbers = measured(matched, time_metric(matched))
     widths: dict[Arm, float | None] = {}
     for arm in arms:
         base = against.of.get(arm) if against else None
@@ -112,7 +112,7 @@ def half_widths(
             continue
         if arm in matched.set_aside or base in matched.set_aside:
             continue
-        ratios = pair_up(matched, arm, base, metric).log_ratios
+        ratios = pair_up(numbers, arm, base).log_ratios
         found = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
         widths[arm] = math.expm1((found.high - found.low) / 2) if found else None
     return widths

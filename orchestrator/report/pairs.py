@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.measures import TIMES
@@ -20,11 +21,13 @@ from orchestrator.report.statistics import (
 from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 
-ValueOf = Callable[[TrialRecord], float | None]
-"""What is paired: a number of a trial, or None where it has none."""
+ByRound = Mapping[Round, float]
+"""One number for each of an arm's complete rounds that has it."""
 
 _WHATEVER_WORK = ("step_ms",)
 """Of the times that speed is told by, those that do not grow with the amount of work."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,37 @@ def time_metric(matched: Matched) -> str | None:
     return None
 
 
-def pair_up(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Paired:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The times and accuracies of every arm, by complete round: what is paired again and again."""
+
+    metric: str | None
+    times: Mapping[Arm, ByRound]
+    accuracies: Mapping[Arm, ByRound]
+    disturbed: Mapping[Arm, Mapping[Round, str]]
+
+
+def measured(matched: Matched, metric: str | None) -> Measured:
+    """Every arm's values of a time metric, and its `val_accuracy`."""
+
+    def time_of(trial: TrialRecord) -> float | None:
+        found = trial.metrics.get(metric) if metric else None
+        return found if _positive(found) else None
+
+    def accuracy_of(trial: TrialRecord) -> float | None:
+        found = trial.metrics.get("val_accuracy")
+        return found if found is not None and math.isfinite(found) else None
+
+    arms = matched.trials.items()
+    return Measured(
+        metric,
+        {arm: by_round(rounds, time_of, geometric) for arm, rounds in arms},
+        {arm: by_round(rounds, accuracy_of, _arithmetic) for arm, rounds in arms},
+        matched.disturbed,
+    )
+
+
+def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     """The blocks' times and accuracies on both sides.
 
     Between arms that did unlike amounts of work, or one of which was timed in slices, only times
@@ -102,48 +135,51 @@ def pair_up(matched: Matched, arm: Arm, base: Arm, metric: str | None) -> Paired
     """
     modes = {measure_of(arm), measure_of(base)}
     alike = work_of(arm) == work_of(base)
+    comparable = (alike and len(modes) == 1) or found.metric in _WHATEVER_WORK
+    timed = timed_pairs(found.times, found.disturbed, arm, base) if comparable else Timed()
     whole = alike and modes == {"full"}
-    comparable = (alike and len(modes) == 1) or metric in _WHATEVER_WORK
-    times: tuple[Pair, ...] = ()
-    disturbed: dict[int, str] = {}
-    quiet_only = True
-    if metric is not None and comparable:
-        times, disturbed, quiet_only = timed_pairs(matched, arm, base, _positive_metric(metric))
-    accuracies = pairs(matched, arm, base, _accuracy, _arithmetic) if whole else ()
-    return Paired(times, accuracies, disturbed, quiet_only)
+    accuracies = pairs(found.accuracies, arm, base, _arithmetic) if whole else ()
+    return Paired(timed.pairs, accuracies, timed.disturbed, timed.quiet_only)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Pairs of what a disturbance changes; its fields are those of `Paired`."""
+
+    pairs: tuple[Pair, ...] = ()
+    disturbed: Mapping[int, str] = field(default_factory=dict)
+    quiet_only: bool = True
 
 
 def timed_pairs(
-    matched: Matched, arm: Arm, base: Arm, value_of: ValueOf, but: Container[int] = ()
-) -> tuple[tuple[Pair, ...], dict[int, str], bool]:
-    """Pairs of what a disturbance changes, in all blocks but some.
-
-    Returns:
-        The pairs; the disturbed blocks, each with the first reason; whether the pairs are over
-        quiet rounds only.
-    """
-    reasons = {**matched.disturbed.get(base, {}), **matched.disturbed.get(arm, {})}
-    every = pairs(matched, arm, base, value_of, geometric, lambda r: r[0] in but)
+    values: Mapping[Arm, ByRound],
+    reasons: Mapping[Arm, Mapping[Round, str]],
+    arm: Arm,
+    base: Arm,
+    but: Container[int] = (),
+) -> Timed:
+    """Pairs over quiet rounds where there are blocks enough with one, in all blocks but some."""
+    noisy = {**reasons.get(base, {}), **reasons.get(arm, {})}
+    every = pairs(values, arm, base, geometric, lambda r: r[0] in but)
     used = {pair.block for pair in every}
-    disturbed = {r[0]: reasons[r] for r in sorted(reasons, reverse=True) if r[0] in used}
+    disturbed = {r[0]: noisy[r] for r in sorted(noisy, reverse=True) if r[0] in used}
     if not disturbed:
-        return every, {}, True
-    quiet = pairs(matched, arm, base, value_of, geometric, lambda r: r[0] in but or r in reasons)
+        return Timed(every)
+    quiet = pairs(values, arm, base, geometric, lambda r: r[0] in but or r in noisy)
     if len(quiet) < MIN_BLOCKS:
-        return every, disturbed, False
-    return quiet, disturbed, True
+        return Timed(every, disturbed, quiet_only=False)
+    return Timed(quiet, disturbed)
 
 
 def pairs(
-    matched: Matched,
+    values: Mapping[Arm, ByRound],
     arm: Arm,
     base: Arm,
-    value_of: ValueOf,
     mean: Callable[[Sequence[float]], float],
     left_out: Callable[[Round], bool] = lambda _: False,
 ) -> tuple[Pair, ...]:
-    """The blocks in which both arms have the value, over the rounds in which both have it."""
-    ours, theirs = (_by_round(matched.trials.get(side, {}), value_of, mean) for side in (arm, base))
+    """The blocks in which both arms have a value, over the rounds in which both have it."""
+    ours, theirs = values.get(arm, {}), values.get(base, {})
     blocks: dict[int, list[Round]] = defaultdict(list)
     for shared in sorted(ours.keys() & theirs.keys()):
         if not left_out(shared):
@@ -154,16 +190,17 @@ def pairs(
     )
 
 
-def _by_round(
-    rounds: Mapping[Round, Sequence[TrialRecord]],
-    value_of: ValueOf,
+def by_round(
+    rounds: Mapping[Round, Sequence[T]],
+    value_of: Callable[[T], float | None],
     mean: Callable[[Sequence[float]], float],
 ) -> dict[Round, float]:
-    values = {
-        r: [value for value in map(value_of, trials) if value is not None]
-        for r, trials in rounds.items()
-    }
-    return {r: mean(found) for r, found in values.items() if found}
+    """The mean of each round's values (as a rule there is one), where it has any."""
+    values = (
+        (r, [value for each in found if (value := value_of(each)) is not None])
+        for r, found in rounds.items()
+    )
+    return {r: mean(found) for r, found in values if found}
 
 
 def geometric(values: Sequence[float]) -> float:
@@ -174,20 +211,9 @@ def geometric(values: Sequence[float]) -> float:
 
 
 def _arithmetic(values: Sequence[float]) -> float:
+    if len(values) == 1:
+        return values[0]
     return math.fsum(values) / len(values)
-
-
-def _positive_metric(metric: str) -> ValueOf:
-    def value_of(trial: TrialRecord) -> float | None:
-        found = trial.metrics.get(metric)
-        return found if _positive(found) else None
-
-    return value_of
-
-
-def _accuracy(trial: TrialRecord) -> float | None:
-    found = trial.metrics.get("val_accuracy")
-    return found if found is not None and math.isfinite(found) else None
 
 
 def _positive(value: float | None) -> bool:

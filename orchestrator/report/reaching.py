@@ -14,10 +14,11 @@ the target is not like one that is large enough.)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.report.blocks import Round
 from orchestrator.report.records import TrialRecord
 
 Expense = Literal["time_s", "energy_j", "cost_usd"]
@@ -63,36 +64,6 @@ class Goal:
             return trial.metrics.get("time_to_accuracy_s", math.inf)
         return None
 
-    def expense(self, expense: Expense, trial: TrialRecord) -> float | None:
-        """What the trial took to reach it; infinite if it never did, None where not known."""
-        took = self.seconds(trial)
-        if took is None or expense == "time_s":
-            return took
-        whole, train_s = trial.metrics.get(EXPENSES[expense]), trial.metrics.get("train_s")
-        if whole is None or not train_s or not math.isfinite(whole):
-            return None
-        return whole * min(1.0, took / train_s) if math.isfinite(took) else math.inf
-
-    def reached_expense(self, expense: Expense) -> Callable[[TrialRecord], float | None]:
-        """The expense of a trial that reached it, where it is above 0; else None."""
-
-        def value_of(trial: TrialRecord) -> float | None:
-            value = self.expense(expense, trial)
-            return value if value is not None and 0 < value < math.inf else None
-
-        return value_of
-
-    def reached_in(
-        self, rounds: Mapping[tuple[int, int], Sequence[TrialRecord]]
-    ) -> dict[int, bool]:
-        """Whether all repeats of a block reached it, for each block in which that is known."""
-        told: dict[int, bool] = {}
-        for (block, _), trials in rounds.items():
-            for took in map(self.seconds, trials):
-                if took is not None:
-                    told[block] = told.get(block, True) and math.isfinite(took)
-        return told
-
     def _by_epochs(self, trial: TrialRecord) -> float:
         seconds = 0.0
         for epoch in sorted(trial.epochs, key=lambda epoch: epoch.index):
@@ -100,6 +71,39 @@ class Goal:
             if epoch.metrics.get("val_accuracy", -math.inf) >= self.accuracy:
                 return seconds
         return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A trial and how long it took to a goal: `Goal.seconds`."""
+
+    trial: TrialRecord
+    seconds: float | None
+
+    def expense(self, expense: Expense) -> float | None:
+        """What it took to reach it; infinite if it never did, None where not known."""
+        if self.seconds is None or expense == "time_s":
+            return self.seconds
+        metrics = self.trial.metrics
+        whole, train_s = metrics.get(EXPENSES[expense]), metrics.get("train_s")
+        if whole is None or not train_s or not math.isfinite(whole):
+            return None
+        return whole * min(1.0, self.seconds / train_s) if math.isfinite(self.seconds) else math.inf
+
+    def reached(self, expense: Expense) -> float | None:
+        """The expense of one that reached it, where it is above 0; else None."""
+        value = self.expense(expense)
+        return value if value is not None and 0 < value < math.inf else None
+
+
+def reached_in(rounds: Mapping[Round, Sequence[Attempt]]) -> dict[int, bool]:
+    """Whether all repeats of a block reached it, for each block in which that is known."""
+    told: dict[int, bool] = {}
+    for (block, _), attempts in rounds.items():
+        for each in attempts:
+            if each.seconds is not None:
+                told[block] = told.get(block, True) and math.isfinite(each.seconds)
+    return told
 
 
 def reached(values: Sequence[float | None]) -> Reached | None:

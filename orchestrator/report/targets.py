@@ -14,10 +14,18 @@ from typing import Literal
 
 from orchestrator.aims import Aims
 from orchestrator.report.baseline import Baseline
-from orchestrator.report.blocks import Matched
+from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.comparison import difference_of
-from orchestrator.report.pairs import Pair, timed_pairs
-from orchestrator.report.reaching import EXPENSES, Expense, Goal, Reached, reached
+from orchestrator.report.pairs import Pair, Timed, by_round, geometric, timed_pairs
+from orchestrator.report.reaching import (
+    EXPENSES,
+    Attempt,
+    Expense,
+    Goal,
+    Reached,
+    reached,
+    reached_in,
+)
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import Estimate, exponential, geometric_mean
@@ -26,6 +34,9 @@ from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 
 TargetVerdict = Literal["same", "less", "more", "cannot tell"]
+
+Attempts = Mapping[Round, Sequence[Attempt]]
+"""An arm's attempts at a goal, by round."""
 
 _VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
 
@@ -104,7 +115,13 @@ def _target(
     arms: Sequence[Arm],
     goal: Goal,
 ) -> Target:
-    rows = [_arm(record, matched, arm, goal) for arm in arms]
+    attempts: dict[Arm, Attempts] = {
+        arm: {r: [Attempt(t, goal.seconds(t)) for t in found] for r, found in rounds.items()}
+        for arm, rounds in matched.trials.items()
+        if arm in arms
+    }
+    alone = {arm: _alone(record, arm, goal) for arm in arms if not attempts.get(arm)}
+    rows = [_arm(arm, (attempts.get(arm) or alone[arm]).values()) for arm in arms]
     bases = [(arm, baseline.of.get(arm) if baseline else None) for arm in arms]
     sides = [
         (arm, base)
@@ -115,22 +132,30 @@ def _target(
     compared = [
         comparison
         for expense in EXPENSES
-        for comparison in _compare(record, matched, sides, expense, goal)
+        for comparison in _compare(record, matched, sides, expense, attempts)
     ]
     return Target(goal.accuracy, tuple(row for row in rows if row), tuple(compared))
 
 
-def _arm(record: SweepRecord, matched: Matched, arm: Arm, goal: Goal) -> TargetArm | None:
+def _alone(record: SweepRecord, arm: Arm, goal: Goal) -> Attempts:
+    """The complete trials of an arm that stands in no complete round."""
+    found: dict[Round, list[Attempt]] = {}
+    for trial in record.trials:
+        if trial.arm == arm and trial.status == "complete":
+            of_round = found.setdefault((trial.block, trial.repeat), [])
+            of_round.append(Attempt(trial, goal.seconds(trial)))
+    return found
+
+
+def _arm(arm: Arm, rounds: Iterable[Sequence[Attempt]]) -> TargetArm | None:
     """None for an arm of whose trials nothing is known."""
-    beside = [trial for found in matched.trials.get(arm, {}).values() for trial in found]
-    trials = beside or [t for t in record.trials if t.arm == arm and t.status == "complete"]
-    known = [trial for trial in trials if goal.seconds(trial) is not None]
+    known = [each for attempts in rounds for each in attempts if each.seconds is not None]
     time_s, energy_j, cost_usd = (
-        reached([goal.expense(expense, trial) for trial in known]) for expense in EXPENSES
+        reached([each.expense(expense) for each in known]) for expense in EXPENSES
     )
     if time_s is None:
         return None
-    scopes = sorted({trial.notes.get("energy_scope", "") for trial in known} - {""})
+    scopes = sorted(_scopes(known) - {""})
     one = scopes[0] if len(scopes) == 1 else ""
     return TargetArm(arm, time_s, energy_j if one else None, one, cost_usd)
 
@@ -140,20 +165,24 @@ def _compare(
     matched: Matched,
     sides: Sequence[tuple[Arm, Arm]],
     expense: Expense,
-    goal: Goal,
+    attempts: Mapping[Arm, Attempts],
 ) -> list[TargetComparison]:
     """The comparisons by one expense, judged together; none where no pair of blocks has it."""
-    fair = [pair for pair in sides if expense != "energy_j" or _one_scope(matched, pair)]
-    reach = [_Reach.of(matched, pair, goal) for pair in fair]
-    value_of = goal.reached_expense(expense)
+    fair = [pair for pair in sides if expense != "energy_j" or _one_scope(attempts, pair)]
+    told = {arm: reached_in(rounds) for arm, rounds in attempts.items()}
+    reach = [_Reach.of(told.get(arm, {}), told.get(base, {})) for arm, base in fair]
+    values = {
+        arm: by_round(rounds, lambda each: each.reached(expense), geometric)
+        for arm, rounds in attempts.items()
+    }
     found = [
-        timed_pairs(matched, *pair, value_of, but=told.not_both)
+        timed_pairs(values, matched.disturbed, *pair, but=told.not_both)
         for pair, told in zip(fair, reach, strict=True)
     ]
-    if expense != "time_s" and not any(pairs for pairs, _, _ in found):
+    if expense != "time_s" and not any(each.pairs for each in found):
         return []
     judged = judge(
-        [[math.log(pair.baseline / pair.arm) for pair in pairs] for pairs, _, _ in found],
+        [[math.log(pair.baseline / pair.arm) for pair in each.pairs] for each in found],
         math.log1p(record.aims.margins.speed),
         1 - confidence_for(record.aims.auto_blocks),
     )
@@ -167,16 +196,15 @@ def _comparison(
     sides: tuple[Arm, Arm],
     expense: Expense,
     reach: _Reach,
-    found: tuple[tuple[Pair, ...], dict[int, str], bool],
+    found: Timed,
     judged: Judgement,
     aims: Aims,
 ) -> TargetComparison:
-    pairs, disturbed, quiet_only = found
-    ratios = [pair.baseline / pair.arm for pair in pairs]
+    ratios = [pair.baseline / pair.arm for pair in found.pairs]
     return TargetComparison(
         *sides,
         expense=expense,
-        pairs=pairs,
+        pairs=found.pairs,
         ratio=geometric_mean(ratios, confidence_for(aims.auto_blocks)),
         corrected=exponential(judged.corrected) if judged.corrected else None,
         confidence=judged.confidence,
@@ -187,8 +215,8 @@ def _comparison(
         only_arm=len(reach.only_arm),
         only_baseline=len(reach.only_baseline),
         neither=len(reach.neither),
-        quiet_only=quiet_only,
-        disturbed_blocks=tuple(sorted(disturbed)),
+        quiet_only=found.quiet_only,
+        disturbed_blocks=tuple(sorted(found.disturbed)),
     )
 
 
@@ -202,8 +230,7 @@ class _Reach:
     neither: frozenset[int]
 
     @classmethod
-    def of(cls, matched: Matched, sides: tuple[Arm, Arm], goal: Goal) -> _Reach:
-        ours, theirs = (goal.reached_in(matched.trials.get(side, {})) for side in sides)
+    def of(cls, ours: Mapping[int, bool], theirs: Mapping[int, bool]) -> _Reach:
         known = ours.keys() & theirs.keys()
         return cls(
             *(
@@ -217,11 +244,12 @@ class _Reach:
         return self.only_arm | self.only_baseline | self.neither
 
 
-def _one_scope(matched: Matched, sides: tuple[Arm, Arm]) -> bool:
-    scopes = {
-        trial.notes.get("energy_scope", "")
-        for side in sides
-        for trials in matched.trials.get(side, {}).values()
-        for trial in trials
-    }
+def _one_scope(attempts: Mapping[Arm, Attempts], sides: tuple[Arm, Arm]) -> bool:
+    """Whether the energies of both sides are those of the same things."""
+    of_both = [found for side in sides for found in attempts.get(side, {}).values()]
+    scopes = _scopes(each for found in of_both for each in found)
     return len(scopes) == 1 and scopes != {""}
+
+
+def _scopes(attempts: Iterable[Attempt]) -> set[str]:
+    return {each.trial.notes.get("energy_scope", "") for each in attempts}

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.blocks import match
-from orchestrator.report.reaching import Goal, Reached, reached
+from orchestrator.report.reaching import Attempt, Goal, Reached, reached
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.report.targets import Target, TargetComparison, targets
@@ -55,6 +55,10 @@ def the(record: SweepRecord, accuracy: float | None = None) -> Target:
     return targets(record, match(record), pick_baseline(record, None), asked)[-1]
 
 
+def attempt(accuracy: float, made: TrialRecord) -> Attempt:
+    return Attempt(made, Goal(accuracy).seconds(made))
+
+
 def times(target: Target) -> TargetComparison:
     (found,) = [each for each in target.comparisons if each.expense == "time_s"]
     return found
@@ -79,10 +83,10 @@ def test_without_epochs_only_the_trainers_own_target_is_known() -> None:
 
 def test_energy_and_cost_are_those_of_the_share_of_the_timed_epochs() -> None:
     known = learner(PORTABLE, 0, RISING, energy_j=80.0, train_cost_usd=0.4)
-    assert Goal(0.7).expense("energy_j", known) == pytest.approx(40.0)
-    assert Goal(0.9).expense("cost_usd", known) == pytest.approx(0.4)
-    assert Goal(0.95).expense("energy_j", known) == math.inf
-    assert Goal(0.7).expense("energy_j", learner(PORTABLE, 0, RISING)) is None
+    assert attempt(0.7, known).expense("energy_j") == pytest.approx(40.0)
+    assert attempt(0.9, known).expense("cost_usd") == pytest.approx(0.4)
+    assert attempt(0.95, known).expense("energy_j") == math.inf
+    assert attempt(0.7, learner(PORTABLE, 0, RISING)).expense("energy_j") is None
 
 
 @pytest.mark.parametrize(
