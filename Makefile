@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes gpu clean
+.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-trust gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -43,6 +43,12 @@ benchmark-steps: $(VENV)/.dev ## milliseconds per step of each implementation, b
 
 benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster of unlike nodes, beside plain Tune
 	$(BIN)/python -m tests.benchmarks.unlike_nodes
+
+benchmark-trust: $(VENV)/.backends ## proof that comparisons can be trusted: 40 minutes of real sweeps on a quiet machine
+	$(BIN)/python -m tests.benchmarks.trust
+
+benchmark-cost-model: $(VENV)/.dev ## how far predictions of time and memory are off on configs not shown
+	$(BIN)/python -m tests.benchmarks.cost_model
 
 lock: $(VENV)/.dev ## pin the dependencies anew
 	$(BIN)/python -m pip install --quiet uv

@@ -64,14 +64,13 @@ def run(spec: Path, overrides: tuple[str, ...], **choices: Any) -> int:
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
     """Say what would run where, what cannot and why; run nothing."""
     from orchestrator import cluster
-    from orchestrator.forecast import forecast
+    from orchestrator.forecast import describe_forecast, forecast
     from orchestrator.hardware import classify
     from orchestrator.home import SweepFolder
     from orchestrator.open_blocks import describe_opening, open_limit
     from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan, make_plan
     from orchestrator.prices import describe_prices
-    from orchestrator.progress import duration
     from orchestrator.spec import load
     from orchestrator.sweep import expect_runnable
 
@@ -82,7 +81,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
             waits = any(entry.wait_s is not None for entry in loaded.arms.hardware)
             nodes = stack.enter_context(cluster.connect(address, may_be_empty=waits))
         laid = make_plan(loaded, classify(nodes), "to come" if address is not None else None)
-    ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name))
+    ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name), loaded)
     if form == "json":
         opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}
         body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json(), **opening}
@@ -96,13 +95,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     expect_runnable(loaded, laid)
     if form == "json":
         return
-    if ahead.remaining_s is None:
-        click.echo("how long it takes is known once each arm has run a trial")
-    else:
-        click.echo(
-            f"{ahead.done} trials are done; the other {ahead.remaining} may take "
-            f"{duration(ahead.remaining_s)}, judged by these"
-        )
+    click.echo(describe_forecast(ahead))
 
 
 @main.command()
