@@ -1,0 +1,305 @@
+"""Rounds of slices and disturbed rounds between blocks, journal, store and sampler."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from orchestrator import resume
+from orchestrator.aims import AutoBlocks, Timing
+from orchestrator.blocks import Blocks, Issue, Trust
+from orchestrator.disturbance import Canaries
+from orchestrator.fleet import Fleet
+from orchestrator.hardware import classify
+from orchestrator.journal import Journal, SweepOpened, SweepState, read, replay
+from orchestrator.placement import make_lanes
+from orchestrator.plan import make_plan
+from orchestrator.progress import PlainLines
+from orchestrator.report.enough import Gathering
+from orchestrator.rounds import disturbance_of, due_again, rerun_of
+from orchestrator.search import BlockSearch
+from orchestrator.session import Session
+from orchestrator.spec import parse
+from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Telemetry, outcome_adapter
+from orchestrator.upkeep import Upkeep
+from orchestrator.watched import Job, job_adapter
+from tests.orchestrator.laid import Told, identity, node
+from tests.orchestrator.test_upkeep import Present
+
+HERE = node("a")
+SPEC = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, configs: 2, space: {layers: [1, 2]}}
+arms: {implementations: [python/a, python/b, python/c], hardware: [cpu]}
+baseline: python/b
+limits: {attempts: 2}
+"""
+TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
+RERUN = "disturbed: {action: rerun, reruns: 1, others_cpu_pct: 20}\n"
+AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
+
+
+class Held:
+    """A session on one node, all of it anew from what its journal has."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.journal = Journal.open(folder)
+        if not self.journal.records:
+            self.journal.append(SweepOpened(identity(), {}))
+        self.spec = parse(text, source="spec")
+        self.plan = make_plan(self.spec, classify([HERE]))
+        state = self.state()
+        again = due_again(state.finished.values(), self.spec.quiet)
+        past = list(resume.past(state, retry_failed=False, again=again))
+        self.gathering = None
+        if self.plan.auto:
+            self.gathering = Gathering(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
+        self.blocks = Blocks(
+            identity(),
+            self.plan,
+            make_lanes(self.plan),
+            objectives={},
+            source=Told(),
+            open_limit=None,
+            trust=Trust(self.gathering, self.spec.quiet, self.spec.baseline),
+        )
+        self.blocks.restore(past, again)
+        self.recorded: list[FinishedTrial] = []
+        self.view = PlainLines(Console(quiet=True), self.plan)
+        canaries = Canaries().fed(list(state.finished.values()))
+        self.session = Session(
+            self.spec, self.blocks, self.journal, self.recorded.append, self.view, None, canaries
+        )
+
+    def state(self) -> SweepState:
+        state = replay(read(self.journal.path.parent))
+        assert state is not None
+        return state
+
+    def issue(self) -> Issue:
+        found = self.session.issue()
+        assert found is not None
+        return found
+
+    def killed(self, text: str) -> Held:
+        """The next start, after this driver ended without a word."""
+        self.journal.close()
+        return Held(self.journal.path.parent, text)
+
+
+def on(issue: Issue, index: int = 0, **metrics: float) -> Outcome:
+    outcome = Outcome("complete", 10.0 + index, 20.0, issue.attempt, node="a", metrics=metrics)
+    return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
+
+
+def busy(issue: Issue) -> Outcome:
+    return on(issue, others_cpu_pct=43.0)
+
+
+def lines(held: Held, record: str) -> list[dict[str, Any]]:
+    text = held.journal.path.read_text().splitlines()
+    return [each for each in map(json.loads, text) if each["record"] == record]
+
+
+def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index, step_ms=5.0) for index in range(3)))
+    assert len(lines(held, "round_finished")) == 1
+    assert lines(held, "trial_finished") == []
+    assert len(lines(held, "attempt_started")) == 3
+    state = held.state()
+    assert list(state.finished) == [trial.key for trial in issue.trials]
+    assert [each.trial for each in held.recorded] == list(issue.trials)
+    notes = [each.outcome.telemetry.notes for each in held.recorded if each.outcome.telemetry]
+    assert [each["round"] for each in notes] == ["10.000"] * 3
+    assert all(each["neighbours"] == "none" for each in notes)
+
+
+def test_of_a_half_known_round_only_what_is_missing_is_recorded(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue) for _ in issue.trials))
+    longer = held.killed(TIMED.replace("python/c]", "python/c, python/d]"))
+    again = longer.issue()
+    assert [trial.arm.implementation for trial in again.missing] == ["python/d"]
+    assert len(again.trials) == 4
+    longer.session.finish(again, *(on(again, 100) for _ in again.trials))
+    (record,) = lines(longer, "trial_finished")
+    assert record["finished"]["trial"]["arm"]["implementation"] == "python/d"
+    rounds = {
+        each.trial.arm.implementation: each.outcome.telemetry.notes["round"]
+        for each in longer.state().finished.values()
+        if each.outcome.telemetry
+    }
+    assert rounds["python/d"] != rounds["python/a"] == rounds["python/b"]
+
+
+def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    for _ in range(2):
+        held.session.lose(held.issue())
+    reasons = [each.outcome.failure and each.outcome.failure.reason for each in held.recorded]
+    assert reasons == ["lost"] * 3
+    assert len(lines(held, "round_finished")) == 1
+
+
+def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + RERUN)
+    issue = held.issue()
+    held.session.finish(issue, busy(issue), on(issue), on(issue))
+    again = held.issue()
+    assert (again.rerun, again.attempt) == (1, 2)
+    held.session.lose(again)
+    assert len(held.recorded) == 3, "its second attempt has only begun"
+    assert held.issue().attempt == 3
+
+
+def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
+    held = Held(tmp_path, SPEC)
+    issue = held.issue()
+    held.session.finish(issue, busy(issue))
+    (kept,) = held.recorded
+    assert kept.outcome.status == "complete"
+    assert "43 %" in disturbance_of(kept.outcome)
+    assert held.issue().trial.key != issue.trial.key
+
+
+def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
+    held = Held(tmp_path, SPEC)
+    for each in range(5):
+        issue = held.issue()
+        held.session.finish(issue, on(issue, canary_ms=10.0 + 0.01 * each))
+    again = held.killed(SPEC)
+    issue = again.issue()
+    again.session.finish(issue, on(issue, canary_ms=30.0))
+    assert not any(disturbance_of(each.outcome) for each in held.recorded)
+    assert "canary" in disturbance_of(again.recorded[0].outcome)
+
+
+def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
+    """A kill after each single record of a sweep whose first round is disturbed."""
+    held = Held(tmp_path, SPEC + RERUN)
+    starts = 0
+    while not held.blocks.done:
+        issue = held.issue()
+        first = starts == 0 or (issue.trial.block == 0 and issue.rerun == 0)
+        held.session.finish(issue, busy(issue) if first else on(issue))
+        held, starts = held.killed(SPEC + RERUN), starts + 1
+        assert starts < 30
+    finished = held.state().finished.values()
+    levels = {(e.trial.block, rerun_of(e.outcome)) for e in finished}
+    assert levels == {(0, 1), (1, 0)}
+    assert len(finished) == 6
+    assert not any(disturbance_of(each.outcome) for each in finished)
+    assert {each.outcome.attempt for each in finished if each.trial.block == 0} == {2}
+
+
+def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + RERUN)
+    first = held.issue()
+    held.session.finish(first, busy(first), on(first), on(first))
+    assert held.issue().rerun == 1
+    again = held.killed(TIMED + RERUN)
+    issue = again.issue()
+    assert (issue.trials, issue.rerun, issue.attempt) == (first.trials, 1, 2)
+    again.session.finish(issue, *(on(issue) for _ in issue.trials))
+    assert [rerun_of(each.outcome) for each in again.recorded] == [1, 1, 1]
+    assert again.issue().trial.block == 1
+
+
+def run_until_enough(held: Held, limit: int = 10_000) -> int:
+    """Finish trials as they come; how many."""
+    for number in range(limit):
+        issue = held.session.issue()
+        if issue is None:
+            return number
+        slow = 1.0 if issue.trial.arm.implementation == "python/b" else 2.0
+        wobble = 1 + 0.1 * ((issue.trial.block * 7919) % 13) / 13
+        held.session.finish(issue, on(issue, step_ms=slow * wobble ** (slow - 1)))
+    return limit
+
+
+def test_blocks_come_until_it_is_enough_and_the_journal_tells_why(tmp_path: Path) -> None:
+    text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
+    held = Held(tmp_path, text)
+    ran = run_until_enough(held)
+    assert held.blocks.done
+    assert held.blocks.enough is not None
+    (record,) = lines(held, "blocks_enough")
+    assert record["blocks"] == held.blocks.enough.blocks
+    assert "± 3 %" in record["why"]
+    assert 6 * 3 <= ran < 40 * 3
+    assert ran == len(held.state().finished)
+    assert held.state().enough is not None
+    again = held.killed(text)
+    assert again.session.issue() is None
+    assert again.blocks.done
+
+
+@pytest.mark.parametrize("cut", [1, 10, 17, 18, 19, 24])
+def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -> None:
+    text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
+    whole = Held(tmp_path / "whole", text)
+    expected = run_until_enough(whole)
+    held = Held(tmp_path / "cut", text)
+    run_until_enough(held, cut)
+    again = held.killed(text)
+    run_until_enough(again)
+    assert again.blocks.done
+    assert len(again.state().finished) == expected
+    assert again.blocks.enough == whole.blocks.enough
+
+
+def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    held = Held(tmp_path, AUTO + "blocks: {interval: 0.05, at_most: 40}\n")
+    before = run_until_enough(held)
+    narrower = held.killed(AUTO + "blocks: {interval: 0.01, at_most: 40}\n")
+    assert run_until_enough(narrower) > 0
+    assert len(narrower.state().finished) > before
+
+
+def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:
+    held = Held(tmp_path, text)
+    fleet = Fleet(held.spec, held.plan, (HERE,), lambda _: None)
+    upkeep = Upkeep(held.session, fleet, Present((HERE,), answers=True), wait_s=0.0)
+    search = BlockSearch(held.session, ("/path",), upkeep)
+    handed = search.suggest("tune")
+    assert isinstance(handed, dict)
+    return held, search, job_adapter.validate_json(handed["job"])
+
+
+def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Path) -> None:
+    held, search, job = job_of(TIMED, tmp_path)
+    assert job.timing == Timing(0.02, slice_s=0.5)
+    asked = [job.request, *(rival.request for rival in job.rivals)]
+    assert asked[0].implementation == "python/b", "the baseline is the one to compare with"
+    assert {each.implementation for each in asked} == {"python/a", "python/b", "python/c"}
+    assert {(each.measure, each.slice_s) for each in asked} == {("timing", 0.5)}
+    assert len({json.dumps(dict(each.settings)) for each in asked}) == 1
+    failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
+    outcomes = [Outcome("complete", 1.0, 2.0), failed, Outcome("complete", 1.0, 2.0)]
+    told = [outcome_adapter.dump_json(each).decode() for each in outcomes]
+    search.on_trial_complete("tune", {"outcomes": told, "done": True})
+    assert [each.outcome.status for each in held.recorded] == ["complete", "failed", "complete"]
+    assert [each.trial.arm.implementation for each in held.recorded] == [
+        each.implementation for each in asked
+    ]
+
+
+def test_a_whole_training_has_no_rivals(tmp_path: Path) -> None:
+    _, _, job = job_of(SPEC, tmp_path)
+    assert (job.rivals, job.timing, job.request.measure) == ((), None, "full")
+
+
+def test_the_most_blocks_end_it_too(tmp_path: Path) -> None:
+    held = Held(tmp_path, AUTO + "blocks: {interval: 0.0001, at_most: 7}\n")
+    assert run_until_enough(held) == 7 * 3
+    assert held.plan.auto == AutoBlocks(0.0001, 6, 7)
+    assert held.view.tally.total == "21"
