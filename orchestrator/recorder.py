@@ -191,9 +191,11 @@ class Recorder:
         state: Literal["complete", "stopped", "failed"],
         texts: Mapping[str, str],
         *,
+        description: str = "",
         timeout_s: float = _CLOSE_LIMIT_S,
     ) -> None:
-        """Record what is left, then the reports (artifacts by path) and the state.
+        """Record what is left, then the reports (artifacts by path), the state, and what the
+        sweep's page in MLflow begins with (Markdown).
 
         Raises:
             NotRecorded: the store could not be written; the next start does it.
@@ -201,7 +203,7 @@ class Recorder:
         """
         self.drain(timeout_s)
         try:
-            self._call(Close(state, texts), timeout_s=timeout_s)
+            self._call(Close(state, texts, description), timeout_s=timeout_s)
         except (TrackingError, TimeoutError) as error:
             raise NotRecorded(0, str(error) or f"no answer in {timeout_s:.0f} s") from error
         with self._change:

@@ -60,6 +60,7 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
     from orchestrator.stopping import Stopped, StopSignal
     from orchestrator.sweep import RunOptions, run_sweep
     from orchestrator.tracking import tracking_uri
+    from orchestrator.ui import view_of
 
     loaded = load(spec, overrides)
     home = sweep_home()
@@ -94,7 +95,10 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
 
             with StopSignal(stopping) as stop:
                 ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
-        return _conclude(ended, loaded.baseline, again, begun=begun)
+        code = _conclude(ended, loaded.baseline, again, begun=begun)
+        if ended.record.trials:
+            show(f"{view_of(ended.record, options.tracking_uri)}\n", err=True)
+        return code
     except Stopped:
         show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
         return STOPPED

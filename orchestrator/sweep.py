@@ -399,21 +399,27 @@ def _conclude(
         LeaseHeld: another driver has taken the sweep over.
         TrackingError: the store cannot be reached or used.
     """
-    from orchestrator.report.rendering import render, summarise  # noqa: PLC0415  (SciPy)
+    from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
+    from orchestrator.report.page import to_html  # noqa: PLC0415
+    from orchestrator.report.rendering import render, summarise  # noqa: PLC0415
+    from orchestrator.report.telling_runs import representatives  # noqa: PLC0415
 
     recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
     state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
     limit_s = _STOPPED_READ_S if stopped else None
     record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
     record = replace(record, state=state)
-    summary = summarise(record, spec.baseline)
+    curves = recorder.curves(representatives(record), timeout_s=limit_s)
+    summary = summarise(record, spec.baseline, curves)
     recorder.close(
         state,
         {
             "report.md": render(summary, "markdown"),
             "report.txt": render(summary, "text"),
             "report.json": render(summary, "json"),
+            "report.html": to_html(summary),
         },
+        description=to_short_markdown(summary, whole="the artifacts report.html and report.md"),
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
     return Ended(record, stopped, recorder.refused)

@@ -12,7 +12,14 @@ import time
 from pathlib import Path
 
 from orchestrator.refusal import Refusal
-from orchestrator.tracking import place
+from orchestrator.report.records import SweepRecord
+from orchestrator.tracking import TrackingError, place
+from orchestrator.tracking.views import view_link
+
+HOST, PORT = "127.0.0.1", 5000
+"""Where the UI is served, unless told otherwise."""
+
+_LATEST = 5
 
 
 class PortTaken(Refusal):
@@ -55,10 +62,37 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
         try:
             if _wait_for(server, host, port):
                 print(f"MLflow: http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
+                print(_links(tracking_uri, f"http://{host}:{port}"), end="", flush=True)  # noqa: T201
             return server.wait()
         except KeyboardInterrupt:
             os.killpg(server.pid, signal.SIGTERM)
             return 0
+
+
+def view_of(record: SweepRecord, tracking_uri: str) -> str:
+    """Where a sweep's trials are to be seen in MLflow, with the columns and charts that matter."""
+    is_local = place.is_database(tracking_uri)
+    address = f"http://{HOST}:{PORT}" if is_local else place.shown(tracking_uri)
+    link = view_link(address, record.experiment_id, record.run_id)
+    return f"the trials in MLflow{', while `rnnsweep ui` runs' if is_local else ''}: {link}"
+
+
+def _links(tracking_uri: str, address: str) -> str:
+    """A line for each of the latest sweeps; none where the store cannot be read just now."""
+    from orchestrator.tracking.reading import list_sweeps  # noqa: PLC0415  (MLflow: seconds)
+
+    try:
+        latest = list_sweeps(tracking_uri)[:_LATEST]
+    except TrackingError:
+        return ""
+    names = [
+        f"{each.name}#{each.generation}" if each.generation > 1 else each.name for each in latest
+    ]
+    width = max(map(len, names), default=0)
+    return "".join(
+        f"  {name:{width}}  {view_link(address, each.experiment_id, each.run_id)}\n"
+        for name, each in zip(names, latest, strict=True)
+    )
 
 
 def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:

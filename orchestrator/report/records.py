@@ -55,7 +55,7 @@ class SweepRecord:
     `arms` are the arms that can run, in the order of the spec; the first is the default
     baseline. `expected_trials` counts blocks x arms x repeats. `settings` are what all trials
     share, defaults included; `datasets` what trainers loaded: one, if all is well; `aims` what the
-    spec asks of the report.
+    spec asks of the report; `experiment_id` is MLflow's, "" where it is not known.
     """
 
     name: str
@@ -76,3 +76,4 @@ class SweepRecord:
     seed: int = 0
     state: Literal["running", "complete", "stopped", "failed"] = "complete"
     aims: Aims = field(default_factory=Aims)
+    experiment_id: str = ""

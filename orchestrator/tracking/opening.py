@@ -97,3 +97,4 @@ class SweepSummary:
     workload: str
     started_s: float
     ended_s: float | None
+    experiment_id: str

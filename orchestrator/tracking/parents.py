@@ -1,4 +1,4 @@
-"""A sweep's parent run: its tags, how it is found, what it is, and its description."""
+"""A sweep's parent run: its tags, how it is found, and what it is."""
 
 from __future__ import annotations
 
@@ -22,10 +22,6 @@ NOTE_TAG = "mlflow.note.content"
 
 OF_ANY_GENERATION = "tags.generation LIKE '%'"
 """The search filter of every parent run: children have no generation."""
-
-# MLflow cuts descriptions at 8,000 characters and does not say so.
-_NOTE_LIMIT = 7900
-_NOTE_CUT = "\n\n*(shortened: the whole report is the artifact `report.md`)*\n"
 
 
 def of_generation(generation: int) -> str:
@@ -70,11 +66,3 @@ def read_manifest(store: Store, parent: StoredRun) -> Manifest | None:
             f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
             "Read this sweep with the rnnsweep that wrote it",
         ) from error
-
-
-def description(report: str) -> str:
-    """A report in Markdown, short enough for a run's description, cut at the end of a line."""
-    if len(report) <= _NOTE_LIMIT:
-        return report
-    whole, _, _ = report[: _NOTE_LIMIT - len(_NOTE_CUT)].rpartition("\n")
-    return whole + _NOTE_CUT

@@ -63,6 +63,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         seed=manifest.identity.seed,
         state=_state(parent),
         aims=manifest.aims,
+        experiment_id=parent.experiment_id,
     )
 
 
@@ -114,6 +115,7 @@ def _summary(name: str, run: StoredRun) -> SweepSummary:
         run.tags.get("workload", ""),
         run.start_ms / 1000,
         None if run.end_ms is None else run.end_ms / 1000,
+        run.experiment_id,
     )
 
 

@@ -59,6 +59,7 @@ class Close:
 
     state: Literal["complete", "stopped", "failed"]
     texts: Mapping[str, str]
+    description: str
 
 
 Request: TypeAlias = Open | Record | Beat | Find | Read | Curves | Close

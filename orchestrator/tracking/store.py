@@ -132,6 +132,12 @@ class Store:
                 raise
             return found
 
+    def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of an experiment."""
+        with self._speaking():
+            for key, value in tags.items():
+                self._client.set_experiment_tag(experiment_id, key, value)
+
     def create_run(
         self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
     ) -> str:

@@ -30,8 +30,10 @@ from orchestrator.tracking.runs import (
 )
 from orchestrator.tracking.shelf import Shelf
 from orchestrator.tracking.store import Store, StoredRun
+from orchestrator.tracking.views import view_tags
 from orchestrator.trial import FinishedTrial, canonical
 
+_NOTE_LIMIT = 8000  # MLflow refuses longer texts, or cuts them
 _SETTLE_S = 0.5
 _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
@@ -131,20 +133,24 @@ class Tracker:
         self._beaten_s = now_s
 
     def close(
-        self, state: Literal["complete", "stopped", "failed"], texts: Mapping[str, str]
+        self,
+        state: Literal["complete", "stopped", "failed"],
+        texts: Mapping[str, str],
+        description: str = "",
     ) -> None:
         """End the session: the report, the state, and the lease given back.
 
         Args:
             state: how the sweep stands.
-            texts: artifacts of the parent run by path; `report.md` is its description too.
+            texts: artifacts of the parent run by path.
+            description: what the parent run's page begins with, in Markdown; "" leaves it as it is.
         """
         self.keep_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
         tags = {"state": state, **lease.released()}
-        if "report.md" in texts:
-            tags[parents.NOTE_TAG] = parents.description(texts["report.md"])
+        if description:
+            tags[parents.NOTE_TAG] = description[:_NOTE_LIMIT]
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
@@ -232,6 +238,7 @@ class Tracker:
         self._store.write_text(self._parent, parents.SPEC_FILE, opening.spec_yaml)
         self._store.write_text(self._parent, parents.PLAN_FILE, canonical(opening.plan))
         self._store.write_text(self._parent, parents.MANIFEST_FILE, manifest)
+        self._store.tag_experiment(self._experiment, view_tags(self._parent, opening))
 
     def _record_one(self, finished: FinishedTrial) -> None:
         key = finished.trial.key

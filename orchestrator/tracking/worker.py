@@ -82,8 +82,8 @@ class _Desk:
                 return self._tracker.record(batch)
             case Beat():
                 return self._tracker.beat()
-            case Close(state, texts):
-                return self._tracker.close(state, texts)
+            case Close(state, texts, description):
+                return self._tracker.close(state, texts, description)
 
 
 def _answer(desk: _Desk, request: Request) -> Any:

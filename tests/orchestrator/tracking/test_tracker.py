@@ -10,7 +10,6 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.tracking import TrackingError
-from orchestrator.tracking.parents import description
 from orchestrator.tracking.reading import read_sweep
 from orchestrator.tracking.store import Store
 from orchestrator.trial import FailureRecord
@@ -135,26 +134,20 @@ def test_params_of_an_earlier_version_stay(home: Path, monkeypatch: pytest.Monke
 
 
 def test_reports_and_documents_stand_on_the_parent(home: Path) -> None:
-    report = "\n".join(f"line {number} " + "x" * 50 for number in range(300))
     with tracker(home) as opened:
         opened.open_sweep(opening(home))
         opened.record([finished(0), finished(1)])
-        opened.close("complete", {"report.md": report, "report.json": "{}"})
+        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, "# In short")
+        opened.open_sweep(opening(home))
+        opened.close("complete", {})
     (parent,) = runs(home, "tags.generation = '1'")
-    note = parent.data.tags["mlflow.note.content"]
-    assert len(note) < 8000
-    assert note.rsplit("\n", 4)[0].endswith("x")
-    assert "the whole report is the artifact `report.md`" in note
+    assert parent.data.tags["mlflow.note.content"] == "# In short"
     store = Store(address(home))
-    assert store.read_text(parent.info.run_id, "report.md") == report
+    assert store.read_text(parent.info.run_id, "report.md") == "# Whole"
     assert store.read_text(parent.info.run_id, "spec.yaml") == opening(home).spec_yaml
     assert json.loads(store.read_text(parent.info.run_id, "plan.json")) == opening(home).plan
     (environment,) = store.texts(parent.info.run_id, "environment")
     assert json.loads(store.read_text(parent.info.run_id, environment))["python"] == "3.11.7"
-
-
-def test_short_reports_are_the_whole_description() -> None:
-    assert description("# Report\n") == "# Report\n"
 
 
 @pytest.mark.parametrize(
