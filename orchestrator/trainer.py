@@ -25,6 +25,7 @@ from orchestrator.cpu_sets import confined
 from workloads.backend import environment_for
 from workloads.implementations import Implementation
 from workloads.protocol import (
+    Command,
     Device,
     Event,
     ProtocolError,
@@ -109,9 +110,20 @@ class Trainer:
         """
         os.ftruncate(self._output.fileno(), 0)
         self._output.seek(0)
+        self._write(encode(request))
+
+    def tell(self, command: Command) -> None:
+        """Send a command to the trial that is being timed in slices.
+
+        Raises:
+            TrainerGone: the process has ended.
+        """
+        self._write(encode(command))
+
+    def _write(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(encode(request) + "\n")
+            self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise TrainerGone(self._process.wait()) from error

@@ -28,6 +28,10 @@ from workloads import protocol
 _OF_A_NODE = ("not_possible", "data")
 """Failures that may be one node's alone: a package or a file that it lacks."""
 
+_OF_ALL_RIVALS = ("trainer_cpu_pct", "peak_gpu_used_mib")
+"""What cannot be told apart of trials that take turns: their slices are shorter than samples are
+apart, and all of them reside on the device."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -86,6 +90,7 @@ class Watched:
     metrics: Mapping[str, float] = field(default_factory=dict)
     failure: FailureRecord | None = None
     ended: bool = False
+    ended_s: float | None = None
     cpus: tuple[int, ...] | None = None
     instruments: telemetry.Instruments = field(default_factory=telemetry.Instruments)
     _sampler: telemetry.Sampler | None = None
@@ -104,6 +109,10 @@ class Watched:
         if self._sampler is not None:
             self._recording = self._sampler.stop()
 
+    def seen_as(self, recording: telemetry.Recording) -> None:
+        """Take what was sampled of it together with others that took turns with it."""
+        self._recording = recording
+
     @property
     def sampler_hangs(self) -> bool:
         """Whether the sampling has not ended by itself: its instruments are not free."""
@@ -120,6 +129,9 @@ class Watched:
         match event:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
+            case protocol.SliceDone(steps, seconds):
+                metrics = {"slice_step_ms": 1_000 * seconds / steps}
+                self.epochs.append(EpochRecord(len(self.epochs), seconds, None, metrics))
             case protocol.KernelProof(asked, ran, evidence):
                 self.kernel = Kernel(asked, ran, evidence)
             case protocol.Dataset(name, digest, source, samples, validation_samples):
@@ -149,10 +161,12 @@ class Watched:
             "queue_s": max(0.0, self.started_s - self.job.issued_s),
             "setup_s": self.setup_s,
         }
-        ended_s = time.time()
+        ended_s = time.time() if self.ended_s is None else self.ended_s
         seen, told = dict[str, float](), None
         if self._recording is not None and self._recording.samples:
             seen, told = telemetry.record(self._recording, self.started_s, self.metrics)
+        if self.job.timing is not None:
+            seen = {name: value for name, value in seen.items() if name not in _OF_ALL_RIVALS}
         return Outcome(
             status=self._status(),
             started_s=self.started_s,

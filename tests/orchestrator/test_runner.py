@@ -16,9 +16,11 @@ import psutil
 import pytest
 
 from orchestrator.cpu_sets import CpuClaims
-from orchestrator.runner import TrainerKey, memory_share, run_trial
+from orchestrator.guard import memory_share
+from orchestrator.runner import run_trial
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureReason, Outcome, outcome_adapter, to_json
+from orchestrator.warmth import TrainerKey
 from orchestrator.watched import Job, Limits, Watched
 from workloads.implementations import parse
 from workloads.protocol import TrialRequest
@@ -262,7 +264,7 @@ def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:
 def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
     trainers: Trainers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.runner._NODE_MEMORY_LIMIT", 0.0)
+    monkeypatch.setattr("orchestrator.guard._NODE_MEMORY_LIMIT", 0.0)
     outcome = run(trainers, "sleeps")
     assert outcome.failure is not None
     assert outcome.failure.reason == "out_of_memory"
@@ -391,3 +393,10 @@ def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: Trainers) -> N
     assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
     assert run(trainers, "keeps_memory", {"mib": 2100}, limits=limits).trainer_trials == 1
     assert run(trainers, "noop", limits=limits).trainer_trials == 0
+
+
+def test_the_same_once_more_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+    run(trainers, "noop", implementation="one/noop")
+    run(trainers, "noop", implementation="one/noop+again")
+    run(trainers, "noop", implementation="one/other")
+    assert set(trainers) == {("one", "cpu", None), ("one+again", "cpu", None)}

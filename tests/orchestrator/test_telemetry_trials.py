@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runner import TrainerKey, run_trial
+from orchestrator.runner import run_trial
 from orchestrator.telemetry import Instruments
 from orchestrator.trainer import Trainer
 from orchestrator.trial import Outcome, outcome_adapter, to_json
+from orchestrator.warmth import TrainerKey
 from orchestrator.watched import Job, Limits, Watched
 from tests.nvml.pretended import Course, Pretended, PretendedGpu
 from workloads.protocol import Device, TrialRequest
