@@ -216,12 +216,18 @@ def _held(crossover: Crossover) -> str:
 
 
 def compiling(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
-    """What compiling longer pays for, and when."""
-    return [
-        ("pays" if each.verdict == "pays" else "never", break_even_sentence(each, name))
+    """What an option that compiles longer pays for, and when: of arms alike but for options."""
+    told: list[Bullet] = [
+        (each.verdict, break_even_sentence(each, name))
         for each in summary.break_evens
-        if each.verdict != "cannot tell"
+        if each.verdict != "cannot tell" and _kernel(each.arm) == _kernel(each.baseline)
     ]
+    return told[:NAMED]
+
+
+def _kernel(arm: Arm) -> str:
+    """`tensorflow/portable` of `tensorflow/portable+xla`."""
+    return arm.implementation.partition("+")[0]
 
 
 def break_even_sentence(found: BreakEven, name: ArmNames) -> str:

@@ -1,4 +1,6 @@
-"""A sweep's record summarised, and the summary as text, Markdown, JSON or CSV."""
+"""A sweep's record summarised, and the summary as text, Markdown, JSON, CSV or a page."""
+
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from orchestrator.report.text import to_text
 
 __all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
-ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv"]
+ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
 
 def render(
@@ -25,7 +27,7 @@ def render(
     Args:
         summary: what `summarise` gave.
         format: `text` for a terminal, `markdown` for GitHub and MLflow, `json` for programs (one
-            versioned object), `csv` for spreadsheets (one row a trial).
+            versioned object), `csv` for spreadsheets (one row a trial), `html` for a browser (one page by itself).
         width: the columns of a terminal; for `text` only.
         colour: whether terminal codes may be in it; for `text` only.
 
@@ -40,4 +42,8 @@ def render(
         return to_json(summary)
     if format == "csv":
         return to_csv(summary.trials)
-    raise ValueError(f"unknown format {format!r}: expected text, markdown, json or csv")
+    if format == "html":
+        from orchestrator.report.page import to_html  # its plots take long to import
+
+        return to_html(summary)
+    raise ValueError(f"unknown format {format!r}: expected text, markdown, json, csv or html")

@@ -1,0 +1,72 @@
+"""The JSON Schema of the report's JSON format, made from the plain data that it is written from.
+
+Run as a program it prints the schema, which stands in `report.schema.json` beside this file; a test
+holds the two together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from orchestrator.report.json_object import FORMAT, VERSION
+from orchestrator.report.summary import ReportSummary
+
+_ABOUT = (
+    "Everything that a report says, with the raw trials behind every number. A number that was not "
+    "finite is null. Within a version, properties are added at most; a version that takes one "
+    "away, or changes what one means, has another number."
+)
+
+
+_DROPPED = ("default", "title", "propertyNames")
+"""The last because an arm as a key is its name."""
+
+
+def schema() -> dict[str, Any]:
+    """The schema; every property is always there, and there are no others."""
+    made = TypeAdapter(ReportSummary).json_schema(mode="serialization")
+    definitions = {name: _strict(found) for name, found in sorted(made.pop("$defs").items())}
+    top = _strict(made)
+    head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:rnnsweep:report:{VERSION}",
+        "title": "rnnsweep report --format json",
+        "description": _ABOUT,
+        "type": "object",
+        "additionalProperties": False,
+        "required": [*head, *top["required"]],
+        "properties": {**head, **top["properties"]},
+        "$defs": definitions,
+    }
+
+
+def _strict(part: Any) -> Any:
+    """Objects of fixed properties have them all; a number may be null, and tuples are arrays."""
+    if isinstance(part, list):
+        return [_strict(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _strict(value) for key, value in part.items() if key not in _DROPPED}
+    if part.get("type") == "number":
+        found["type"] = ["number", "null"]
+    if isinstance(part.get("properties"), dict):
+        found["properties"] = {name: _strict(each) for name, each in part["properties"].items()}
+        found["required"] = list(part["properties"])
+        found["additionalProperties"] = False
+    if "description" in found:
+        found["description"] = " ".join(str(found["description"]).split())
+    return found
+
+
+def text() -> str:
+    """The file's text."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())
