@@ -53,30 +53,37 @@ def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
         for table in (_arms(target, name), _comparisons(target, name))
         if table.rows
     ]
+    title = "To val_accuracy " + joined([number(target.accuracy) for target in summary.targets])
+    return Section(title, tables=tuple(tables), paragraphs=tuple(_notes(summary)))
+
+
+def _notes(summary: ReportSummary) -> list[str]:
     notes = [
-        "A trial reaches a target at the end of the first epoch with that val_accuracy; its time "
-        "is that of training alone. Median (quartiles) count trials that never reach it as longer "
-        "than any other: never stands for a quartile that lies among those."
+        f"Of val_accuracy {number(target.accuracy)} nothing can be told: no complete trial has its "
+        "val_accuracy by epoch."
+        for target in summary.targets
+        if not target.arms
     ]
-    spent = {each.expense for target in summary.targets for each in target.comparisons} | {
-        expense for target in summary.targets for arm in target.arms for expense in _spent(arm)
-    }
+    known = [target for target in summary.targets if target.arms]
+    if known:
+        notes.append(
+            "A trial reaches a target at the end of the first epoch with that val_accuracy; its "
+            "time is that of training alone. Median (quartiles) count trials that never reach it "
+            "as longer than any other: never stands for a quartile that lies among those."
+        )
+    spent = {expense for target in known for arm in target.arms for expense in _spent(arm)}
     if spent - {"time_s"}:
         notes.append(
             "Energy and cost up to there are estimates: those of the timed epochs (see Energy and "
             "cost), by the share of their time."
         )
-    if any(target.comparisons for target in summary.targets):
+    if any(target.comparisons for target in known):
         notes.append(
             "The ratio is the expense of the baseline over the arm's, over the blocks in which all "
             "repeats of both reach the target; in the others one or both do not, and of them it "
             "says nothing."
         )
-    return Section(f"To {_goals(summary)}", tables=tuple(tables), paragraphs=tuple(notes))
-
-
-def _goals(summary: ReportSummary) -> str:
-    return "val_accuracy " + joined([number(target.accuracy) for target in summary.targets])
+    return notes
 
 
 def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:

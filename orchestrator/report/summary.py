@@ -26,7 +26,7 @@ from orchestrator.report.published import PublishedBeside, published
 from orchestrator.report.ranking import Ranking, rankings
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.sizes import BySize, by_size
-from orchestrator.report.targets import Target, targets
+from orchestrator.report.targets import Target, reach
 from orchestrator.report.telling_runs import TelemetryCurves, telling
 from orchestrator.report.trade_offs import TradeOff, trade_offs
 from orchestrator.selector import mathematics_of, work_of
@@ -95,6 +95,7 @@ def summarise(
     record: SweepRecord,
     baseline: str | None = None,
     curves: Mapping[str, Telemetry] = MappingProxyType({}),
+    targets: Sequence[float] = (),
 ) -> ReportSummary:
     """Summarise a sweep, complete or not.
 
@@ -104,6 +105,7 @@ def summarise(
             several hardware classes is the baseline within each. What the spec says if None, or
             else the sweep's first arm.
         curves: telemetry by run id, of the trials that `representatives` chose.
+        targets: accuracies to be reached, beside the spec's own.
 
     Raises:
         BaselineError: `baseline` is no arm of the sweep that can run.
@@ -153,7 +155,7 @@ def summarise(
         validity=prove(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
         rankings=rankings(matched, metric, record.aims.margins.speed, scopes),
-        targets=targets(record, matched, over),
+        targets=reach(record, matched, over, targets),
     )
 
 

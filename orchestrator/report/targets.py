@@ -92,20 +92,24 @@ class Target:
     comparisons: tuple[TargetComparison, ...]
 
 
-def targets(
+def reach(
     record: SweepRecord,
     matched: Matched,
     baseline: Baseline | None,
     asked: Iterable[float] = (),
 ) -> tuple[Target, ...]:
-    """What it takes to reach the spec's `target_accuracy`, and whatever other accuracy is asked."""
+    """What it takes to reach the spec's `target_accuracy`, and whatever other accuracy is asked.
+
+    The spec's is left out where nothing is known of it; one that was asked for has no arms then.
+    """
     own = record.settings.get("target_accuracy")
     goals = {float(own): Goal(float(own), reported=True)} if own is not None else {}
-    for accuracy in asked:
+    wanted = list(asked)
+    for accuracy in wanted:
         goals.setdefault(accuracy, Goal(accuracy))
     arms = [arm for arm in record.arms if measure_of(arm) == "full"]
     found = (_target(record, matched, baseline, arms, goal) for goal in goals.values())
-    return tuple(target for target in found if target.arms)
+    return tuple(target for target in found if target.arms or target.accuracy in wanted)
 
 
 def _target(

@@ -14,7 +14,7 @@ from orchestrator.report.blocks import match
 from orchestrator.report.reaching import Attempt, Goal, Reached, reached
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.rendering import render, summarise
-from orchestrator.report.targets import Target, TargetComparison, targets
+from orchestrator.report.targets import Target, TargetComparison, reach
 from orchestrator.trial import Arm, EpochRecord
 from tests.orchestrator.report.records import CPU, PORTABLE, RELU, XLA, sweep, trial
 
@@ -52,7 +52,7 @@ def learned(
 
 def the(record: SweepRecord, accuracy: float | None = None) -> Target:
     asked = () if accuracy is None else (accuracy,)
-    return targets(record, match(record), pick_baseline(record, None), asked)[-1]
+    return reach(record, match(record), pick_baseline(record, None), asked)[-1]
 
 
 def attempt(accuracy: float, made: TrialRecord) -> Attempt:
@@ -147,10 +147,10 @@ def test_a_faster_epoch_can_be_no_faster_way_to_a_target() -> None:
 def test_any_target_can_be_asked_for() -> None:
     record = learned()
     baseline = pick_baseline(record, None)
-    found = targets(record, match(record), baseline, [0.7, 0.8])
+    found = reach(record, match(record), baseline, [0.7, 0.8])
     assert [target.accuracy for target in found] == [0.8, 0.7]
     assert [target.arms[0].time_s.median for target in found] == [6.0, 4.0]
-    assert targets(sweep(record.trials), match(record), baseline) == ()
+    assert reach(sweep(record.trials), match(record), baseline) == ()
 
 
 def test_energies_of_unlike_scopes_are_not_compared() -> None:
@@ -193,3 +193,10 @@ def test_the_report_says_who_reached_it() -> None:
     assert "over the 2 of 8 blocks in which both reach it" in few
     assert "at least 6 are needed" in few
     assert "2 of 8 never" in few
+
+
+def test_a_target_that_is_asked_for_and_not_known_is_said() -> None:
+    trials = [trial(arm, block) for arm in (PORTABLE, XLA) for block in range(6)]
+    shown = " ".join(render(summarise(sweep(trials), targets=[0.7]), "text").split())
+    assert "Of val_accuracy 0.7 nothing can be told: no complete trial has its val" in shown
+    assert "A trial reaches" not in shown
