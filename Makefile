@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-trust gpu clean
+.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-trust benchmark-cost-model gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22

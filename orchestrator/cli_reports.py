@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.comparing import FailOn, Side
     from orchestrator.query import Sheet, SheetFormat
     from orchestrator.report.records import SweepRecord
+    from orchestrator.trial import Telemetry
 
 _ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 _REPORT_SUFFIXES: dict[str, _ReportFormat] = {
@@ -54,6 +56,14 @@ _output_option = click.option(
     help="By default as the output file's name says, else text.",
 )
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
+@click.option(
+    "--target",
+    "targets",
+    metavar="ACCURACY",
+    multiple=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Tell what it takes to reach this val_accuracy as well; may be repeated.",
+)
 @_generation_option
 @click.option(
     "--plots",
@@ -67,6 +77,7 @@ def report(
     sweep: str,
     form: _ReportFormat | None,
     baseline: str | None,
+    targets: tuple[float, ...],
     generation: int | None,
     plots: Path | None,
     output: Path | None,
@@ -85,13 +96,16 @@ def report(
             f"Add -o {_file_name(sweep)}.html"
         )
     record = _read(sweep, generation)
-    summary = rendering.summarise(record, baseline)
+    summary = rendering.summarise(record, baseline, targets=targets)
     _put(rendering.render(summary, form, width=width()).encode(errors="replace"), output)
     if plots is not None:
         from orchestrator.report.plots import draw
 
-        for drawn in draw(summary, plots):
-            click.echo(f"wrote {drawn}", err=True)
+        try:
+            drawn = draw(summary, plots)
+        except OSError as error:
+            raise Refusal(_unwritable(plots, error)) from error
+        click.echo(f"wrote {len(drawn)} files into {plots}", err=True)
 
 
 @click.command()
@@ -250,6 +264,15 @@ def _read(sweep: str, generation: int | None) -> SweepRecord:
     return read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
 
 
+def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
+    """The telemetry of one trial of each arm: what a report shows over time."""
+    from orchestrator.report.telling_runs import representatives
+    from orchestrator.tracking import tracking_uri
+    from orchestrator.tracking.curves import read_curves
+
+    return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))
+
+
 def _put(content: bytes, output: Path | None) -> None:
     """Write to a file, or to stdout.
 
@@ -263,11 +286,13 @@ def _put(content: bytes, output: Path | None) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(content)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Refusal(f"{output}: expected a file that can be written, received: {reason}") from (
-            error
-        )
+        raise Refusal(_unwritable(output, error)) from error
     click.echo(f"wrote {output}", err=True)
+
+
+def _unwritable(path: Path, error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    return f"{path}: expected a place that can be written, received: {reason}"
 
 
 COMMANDS = (report, query, compare)

@@ -3,6 +3,7 @@
 from orchestrator.cost_model.draws import draw_configs
 from orchestrator.cost_model.fitting import (
     METHODS,
+    MIN_GROUPS,
     CostModel,
     HeldOut,
     Method,
@@ -14,6 +15,7 @@ from orchestrator.cost_model.observations import TARGETS, Observation, observe, 
 
 __all__ = [
     "METHODS",
+    "MIN_GROUPS",
     "TARGETS",
     "CostModel",
     "HeldOut",

@@ -28,7 +28,15 @@ from typing import Any
 import numpy as np
 
 from orchestrator import __version__
-from orchestrator.cost_model import METHODS, TARGETS, NotPredicted, Observation, fit, observe
+from orchestrator.cost_model import (
+    METHODS,
+    MIN_GROUPS,
+    TARGETS,
+    NotPredicted,
+    Observation,
+    fit,
+    observe,
+)
 from orchestrator.home import SweepFolder, sweep_home
 from orchestrator.journal import read, replay
 from orchestrator.refusal import Refusal
@@ -93,6 +101,8 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
     """Hide a third of the configs, `splits` times over; None where too little was measured."""
     known = [each for each in observations if target in each.took]
     groups = sorted({each.group for each in known})
+    if len(groups) * (1 - _HIDDEN) < MIN_GROUPS:
+        return None
     errors, inside, widths, chosen = list[float](), list[bool](), list[float](), list[str]()
     alone: dict[str, list[float]] = {method: [] for method in METHODS}
     refused, fit_s = 0, list[float]()
@@ -100,10 +110,7 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
         hidden = set(random.Random(split).sample(groups, max(1, round(len(groups) * _HIDDEN))))
         shown = [each for each in known if each.group not in hidden]
         started_s = time.perf_counter()
-        try:
-            model = fit(shown, target)
-        except NotPredicted:
-            return None
+        model = fit(shown, target)
         fit_s.append(time.perf_counter() - started_s)
         chosen.append(model.method)
         singles = {method: fit(shown, target, [method]) for method in METHODS}

@@ -407,7 +407,7 @@ def test_nothing_found_is_no_error(run: Run) -> None:
         (("quickstart", "--columns", "block,val_acuracy"), "did you mean 'val_accuracy'?"),
         (("quickstrat",), "quickstart"),
         (("quickstart", "--generation", "7"), "quickstart#7"),
-        (("quickstart", "-o", "/dev/null/x.csv"), "expected a file that can be written"),
+        (("quickstart", "-o", "/dev/null/x.csv"), "expected a place that can be written"),
     ],
 )
 def test_what_is_wrong_is_told_with_exit_code_2(
