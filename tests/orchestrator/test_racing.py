@@ -73,13 +73,12 @@ def race(trainers: Trainers, name: str, *implementations: str, **options: Any) -
 
 def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: Trainers) -> None:
     timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
+    names = ("none/one", "none/slow", "none/one+again")
     slower = {"none/slow": 1.2}
-    first, slow, again = race(
-        trainers, "steady", "none/one", "none/slow", "none/one+again", timing=timing, slower=slower
-    )
+    first, slow, again = race(trainers, "steady", *names, timing=timing, slower=slower, spread=0.02)
     ratio, same = (each.metrics["step_ms"] / first.metrics["step_ms"] for each in (slow, again))
-    assert ratio == pytest.approx(1.2, rel=0.04)
-    assert same == pytest.approx(1.0, rel=0.04)
+    assert ratio == pytest.approx(1.2, rel=0.02)
+    assert same == pytest.approx(1.0, rel=0.02)
     assert "ratio_interval" not in first.metrics
     for each in (slow, again):
         logs = [

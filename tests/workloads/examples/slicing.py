@@ -1,12 +1,15 @@
 """Workloads that are timed in slices, well or badly. A step sleeps; nothing is trained.
 
-`settings: {step_s: 0.002, slower: {none/slow: 1.2}}`; what goes wrong does so in the slice `at`, of
+`settings: {step_s: 0.002, slower: {none/slow: 1.2}}`. With `spread: 0.02` nothing sleeps, and the
+seconds that are told are drawn around what they are meant to be. What goes wrong does so in the slice `at`, of
 the implementation `of`.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import random
 import signal
 import time
 from collections.abc import Callable
@@ -92,9 +95,11 @@ def _is_meant(trial: Context) -> bool:
 def _slices(trial: Context, break_down: Callable[[], None]) -> None:
     step_s = float(trial.settings.get("step_s", 0.002))
     step_s *= trial.settings.get("slower", {}).get(str(trial.implementation), 1.0)
+    draw, spread = random.Random(str(trial.implementation)), trial.settings.get("spread")
     for number, steps in enumerate(trial.slices(max(1, round(trial.slice_s / step_s)))):
         if number == trial.settings.get("at", 2) and _is_meant(trial):
             break_down()
         with trial.phase("train") as window:
-            time.sleep(steps * step_s)
-        trial.slice(steps, window.seconds)
+            time.sleep(0.0 if spread else steps * step_s)
+        drawn_s = steps * step_s * math.exp(draw.gauss(0.0, spread or 0.0))
+        trial.slice(steps, drawn_s if spread else window.seconds)
