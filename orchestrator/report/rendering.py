@@ -27,7 +27,8 @@ def render(
     Args:
         summary: what `summarise` gave.
         format: `text` for a terminal, `markdown` for GitHub and MLflow, `json` for programs (one
-            versioned object), `csv` for spreadsheets (one row a trial), `html` for a browser (one page by itself).
+            versioned object), `csv` for spreadsheets (one row a trial), `html` for a browser (one
+            page by itself).
         width: the columns of a terminal; for `text` only.
         colour: whether terminal codes may be in it; for `text` only.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from io import StringIO
 
 from orchestrator.report.records import TrialRecord
-from orchestrator.selector import mathematics_of
+from orchestrator.selector import mathematics_of, measure_of
 
 COLUMNS = (
     "run_id",
@@ -29,7 +29,18 @@ COLUMNS = (
     "mathematics",
     "energy_scope",
     "cost_basis",
+    "measure",
+    "attempt",
+    "seed",
+    "started_s",
+    "ended_s",
+    "disturbed",
 )
+"""What every row has: which run it is, of which arm and block, how it ended, on which node and in
+how much used a trainer (`trainer_trials` before it), which kernel was asked for and ran, why it
+failed, what its energy and cost are that of, whether it is a whole training or was timed in slices
+(`full`, `timing`), by which attempt, from which seed, when (seconds since the epoch, UTC; empty
+where unknown), and by what it was disturbed."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 Cell = str | int | float | None
@@ -78,6 +89,12 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
         mathematics_of(trial.arm),
         trial.notes.get("energy_scope"),
         trial.notes.get("cost_basis"),
+        measure_of(trial.arm),
+        trial.attempt,
+        trial.seed,
+        trial.started_s or None,
+        trial.ended_s or None,
+        trial.notes.get("disturbed"),
     ]
 
 

@@ -69,6 +69,6 @@ def test_no_trials_is_a_header() -> None:
 
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="unknown format 'html': expected text, markdown, json or csv"
+        ValueError, match="unknown format 'pdf': expected text, markdown, json, csv or html"
     ):
-        render(summarise(sweep([])), "html")  # type: ignore[arg-type]
+        render(summarise(sweep([])), "pdf")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from typing import Any
 
 from orchestrator.report.records import SweepRecord
@@ -21,33 +22,36 @@ def read(record: SweepRecord) -> dict[str, Any]:
     return content
 
 
-def test_the_keys_of_version_1() -> None:
-    """A change here is a new version, unless keys are only added."""
+def test_the_keys_of_version_2() -> None:
+    """A change here is a new version, unless keys are only added; the schema has the rest."""
     content = read(paired(7))
-    assert (content["format"], content["version"]) == ("rnnsweep-report", 1)
+    assert (content["format"], content["version"]) == ("rnnsweep-report", 2)
     assert list(content) == [
         "format", "version", "sweep", "baseline", "time_metric", "complete_blocks", "gaps",
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
-        "impossible", "trials", "different_mathematics",
-    ]  # fmt: skip
-    assert list(content["sweep"]) == [
-        "name", "generation", "label", "workload", "state", "run_id", "objectives", "blocks",
-        "repeats", "trials", "environment", "settings", "datasets", "sampler", "seed",
-    ]  # fmt: skip
-    assert list(content["comparisons"][0]) == [
-        "arm", "baseline", "metric", "pairs", "speedup", "verdict", "reason",
-        "accuracy_difference",
-    ]  # fmt: skip
-    assert list(content["comparisons"][0]["speedup"]) == ["n", "value", "low", "high"]
-    assert list(content["arms"][0]) == [
-        "arm", "planned", "trials", "matched", "used", "measures", "kernels", "unproven",
-        "mathematics",
-    ]  # fmt: skip
-    assert list(content["trials"][0]) == [
-        "run_id", "trial_key", "block", "config", "arm", "repeat", "status", "metrics", "kernel",
-        "failure", "node", "trainer_trials", "notes",
+        "impossible", "trials", "different_mathematics", "matrix", "best_of_arm", "fronts",
+        "crossovers", "break_evens", "learning", "phases", "curves", "published", "validity",
+        "sizes", "rankings", "targets",
     ]  # fmt: skip
     assert content["trials"][0]["arm"] == {"implementation": "tensorflow/portable", "hardware": CPU}
+
+
+def test_an_entry_stands_on_a_line() -> None:
+    lines = render(summarise(paired(7)), "json").splitlines()
+    assert sum('"run_id": "run-tensorflow' in line for line in lines) == 14
+
+
+def test_every_figure_names_its_runs() -> None:
+    """Those of a cell are the runs whose values its figures are made from, and those alone."""
+    content = read(paired(7, lambda block: 1.1 + block / 10))
+    metrics = {row["run_id"]: row["metrics"] for row in content["trials"]}
+    for cell in content["matrix"]["cells"]:
+        steps = [metrics[run_id]["step_ms"] for run_id in cell["run_ids"]["any"]]
+        assert len(steps) == 7
+        assert statistics.median(steps) == cell["figures"]["step_ms"]["median"]
+    for size in (cell for by in content["sizes"] for g in by["groups"] for cell in g["cells"]):
+        steps = [metrics[run_id]["step_ms"] for run_id in size["run_ids"]]
+        assert statistics.median(steps) == size["time"]["median"]
 
 
 def test_every_number_can_be_made_again_from_the_raw_trials() -> None:

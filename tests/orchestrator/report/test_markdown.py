@@ -40,7 +40,7 @@ def test_tables_are_tables() -> None:
     assert "| --- | ---: | ---: | --- |" in markdown
     assert "| arm | Δ val_accuracy (95 %) | accuracy |" in markdown
     tokens = [token.type for token in PARSER.parse(markdown)]
-    assert tokens.count("table_open") == 7
+    assert tokens.count("table_open") == 10
     assert "html_block" not in tokens
 
 
