@@ -96,7 +96,8 @@ def report(
             f"Add -o {_file_name(sweep)}.html"
         )
     record = _read(sweep, generation)
-    summary = rendering.summarise(record, baseline, targets=targets)
+    curves = _curves(record) if plots is not None or form != "csv" else {}
+    summary = rendering.summarise(record, baseline, curves, targets=targets)
     _put(rendering.render(summary, form, width=width()).encode(errors="replace"), output)
     if plots is not None:
         from orchestrator.report.plots import draw

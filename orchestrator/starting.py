@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from orchestrator.plan import Plan
     from orchestrator.progress import PlainLines
+    from orchestrator.report.records import SweepRecord
     from orchestrator.spec import SweepSpec
     from orchestrator.sweep import Ended
 
@@ -98,6 +99,7 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
         code = _conclude(ended, loaded.baseline, again, begun=begun)
         if ended.record.trials:
             show(f"{view_of(ended.record, options.tracking_uri)}\n", err=True)
+            show(_next_steps(ended.record), err=True)
         return code
     except Stopped:
         show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
@@ -169,6 +171,16 @@ def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) ->
         )
     bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
     return WITH_FAILURES if bad or ended.refused else COMPLETE
+
+
+def _next_steps(record: SweepRecord) -> str:
+    """What to do with the trials that there are now, as commands."""
+    label = shlex.quote(f"{record.name}#{record.generation}")
+    name = record.name if record.generation == 1 else label
+    return (
+        f"the report as a page: rnnsweep report {name} -o {record.name}.html\n"
+        f"its trials as rows: rnnsweep query {name} --list\n"
+    )
 
 
 def _explain(error: Exception, log: Path, again: str | None) -> int:

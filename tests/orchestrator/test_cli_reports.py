@@ -1,0 +1,86 @@
+"""`rnnsweep report`: formats by a file's name, plots, and places that cannot be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli import main
+from orchestrator.trial import Telemetry
+from tests.orchestrator.recorded import finished, fresh_home
+from tests.orchestrator.tracking.recording import record
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose store has a sweep of seven blocks on two arms, with telemetry."""
+    made = fresh_home(tmp_path_factory.mktemp("reports"))
+    seen = Telemetry({}, (0.0, 1.0), {"system/cpu_utilization_percentage": (10.0, 90.0)})
+    arms = (finished().trial.arm, finished().trial.arm.__class__("tensorflow/portable+xla", "X"))
+    record(made, *(finished(block, arm, telemetry=seen) for block in range(7) for arm in arms))
+    return made
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """`rnnsweep report quickstart …`: code, stdout, stderr."""
+    monkeypatch.setenv("RNNSWEEP_HOME", str(home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["report", "quickstart", *arguments])
+        out, err = capfd.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("r.html", "<!doctype html>"),
+        ("r.HTM", "<!doctype html>"),
+        ("r.md", "# Sweep quickstart"),
+        ("r.csv", "run_id,"),
+        ("r.json", "{"),
+        ("r.txt", "Sweep quickstart"),
+    ],
+)
+def test_the_format_is_that_of_the_files_name(
+    run: Run, tmp_path: Path, name: str, begins: str
+) -> None:
+    target = tmp_path / "made" / name
+    assert run("-o", str(target)) == (0, "", f"wrote {target}\n")
+    assert target.read_text().lower().startswith(begins.lower())
+
+
+def test_a_report_has_the_telemetry_of_a_trial_of_each_arm(run: Run) -> None:
+    code, out, _ = run("--format", "json")
+    assert code == 0
+    (curves,) = {tuple(each["curves"]) for each in json.loads(out)["curves"]}
+    assert curves == ("system/cpu_utilization_percentage",)
+
+
+def test_plots_are_drawn_beside_the_report(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "plots"
+    code, out, err = run("--plots", str(folder))
+    assert code == 0
+    assert out.startswith("Sweep quickstart")
+    drawn = sorted(each.suffix for each in folder.iterdir())
+    assert err == f"wrote {len(drawn)} files into {folder}\n"
+    assert drawn.count(".png") == drawn.count(".svg") > 0
+
+
+@pytest.mark.parametrize("arguments", [("-o", "/dev/null/r.html"), ("--plots", "/dev/null/plots")])
+def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert f"Error: {arguments[1]}: expected a place that can be written, received: " in err
+    assert "Traceback" not in err
