@@ -90,8 +90,10 @@ def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
     arm, base = name(found.arm), f"{name(found.baseline)}{name.where}"
     goal = f"val_accuracy {number(target.accuracy)}"
     blocks = found.both + found.only_arm + found.only_baseline + found.neither
-    where = f"over the {found.both} of {count(blocks, 'block')} in which both reach it"
     rest = _others(found, name)
+    if not found.both:
+        return f"there is no block in which both {arm} and {base} reach {goal}{rest}"
+    where = f"over the {found.both} of {count(blocks, 'block')} in which both reach it"
     shown = found.corrected or found.ratio
     if found.verdict == "same":
         told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "

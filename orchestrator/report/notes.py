@@ -44,7 +44,8 @@ def _correction(summary: ReportSummary) -> list[str]:
         notes.append(
             f"Verdicts are read from the corrected intervals, which allow for {judged} comparisons "
             "(Holm's procedure, over the differences and over the tests of sameness): a wrong "
-            "faster or slower in at most 5 % of reports, a wrong same in at most 2.5 %."
+            "faster or slower in at most 5 % of reports, a wrong same in at most 2.5 %. "
+            "Accuracies are corrected for by themselves."
         )
     plain = max((each.plain_confidence for each in summary.comparisons), default=CONFIDENCE)
     if plain > CONFIDENCE:

@@ -17,7 +17,13 @@ import numpy as np
 
 from orchestrator.report.blocks import Matched
 from orchestrator.report.regression import Numbers
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential, geometric_mean
+from orchestrator.report.statistics import (
+    CONFIDENCE,
+    MIN_BLOCKS,
+    Estimate,
+    exponential,
+    geometric_mean,
+)
 from orchestrator.report.verdicts import Judgement, judge
 from orchestrator.selector import mathematics_of, measure_of, work_of
 from orchestrator.trial import Arm
@@ -64,7 +70,11 @@ class Ranking:
 
 
 def rankings(
-    matched: Matched, metric: str | None, margin: float, scopes: Mapping[Arm, str]
+    matched: Matched,
+    metric: str | None,
+    margin: float,
+    scopes: Mapping[Arm, str],
+    error: float = 1 - CONFIDENCE,
 ) -> tuple[Ranking, ...]:
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
@@ -76,12 +86,13 @@ def rankings(
         metric: what time is told by; None for no ranking by it.
         margin: the share within which values are the same.
         scopes: what each arm's energy is that of.
+        error: the share of groups in which one may wrongly stand before another.
     """
     found = []
     for each in filter(None, (metric, *RANKED)):
         values = _values(matched, each)
         for among, within, arms in _groups(list(values), each, scopes):
-            if (ranked := _rank(arms, values, margin)) is not None:
+            if (ranked := _rank(arms, values, margin, error)) is not None:
                 found.append(Ranking(each, among, within, *ranked))
     return tuple(found)
 
@@ -132,7 +143,10 @@ def _values(matched: Matched, metric: str) -> dict[Arm, tuple[Numbers, Numbers]]
 
 
 def _rank(
-    arms: Sequence[Arm], values: Mapping[Arm, tuple[Numbers, Numbers]], margin: float
+    arms: Sequence[Arm],
+    values: Mapping[Arm, tuple[Numbers, Numbers]],
+    margin: float,
+    error: float,
 ) -> tuple[Arm, tuple[Behind, ...], int, bool] | None:
     """The leader over the blocks that all have, and where the others stand; None without blocks."""
     logs = np.array([values[arm][0] for arm in arms])
@@ -144,10 +158,8 @@ def _rank(
         return None
     kept = logs[:, shared]
     pairs = list(combinations(range(len(arms)), 2))
-    judged = dict(
-        zip(pairs, judge([(kept[j] - kept[i]).tolist() for i, j in pairs], math.log1p(margin)),
-            strict=True)
-    )  # fmt: skip
+    logs_apart = [(kept[j] - kept[i]).tolist() for i, j in pairs]
+    judged = dict(zip(pairs, judge(logs_apart, math.log1p(margin), error), strict=True))
     order = sorted(range(len(arms)), key=lambda i: float(kept[i].mean()))
     lead = order[0]
     behind = tuple(

@@ -25,6 +25,7 @@ from orchestrator.report.proof import Validity, prove
 from orchestrator.report.published import PublishedBeside, published
 from orchestrator.report.ranking import Ranking, rankings
 from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.report.sequential import confidence_for
 from orchestrator.report.sizes import BySize, by_size
 from orchestrator.report.targets import Target, reach
 from orchestrator.report.telling_runs import TelemetryCurves, telling
@@ -125,6 +126,7 @@ def summarise(
     mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
     alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
     metric = time_metric(matched)
+    error = 1 - confidence_for(record.aims.auto_blocks)
     table = matrix(arms, used, fair, unlike, over, measures)
     scopes = {cell.arm: cell.energy_scope for cell in table.cells}
     return ReportSummary(
@@ -154,7 +156,7 @@ def summarise(
         published=published(record, own),
         validity=prove(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
-        rankings=rankings(matched, metric, record.aims.margins.speed, scopes),
+        rankings=rankings(matched, metric, record.aims.margins.speed, scopes, error),
         targets=reach(record, matched, over, targets),
     )
 

@@ -200,3 +200,12 @@ def test_a_target_that_is_asked_for_and_not_known_is_said() -> None:
     shown = " ".join(render(summarise(sweep(trials), targets=[0.7]), "text").split())
     assert "Of val_accuracy 0.7 nothing can be told: no complete trial has its val" in shown
     assert "A trial reaches" not in shown
+
+
+def test_where_no_block_has_both_there_is_nothing_to_compare() -> None:
+    record = learned(dict.fromkeys(range(8), (RISING, FLAT)))
+    shown = " ".join(render(summarise(record), "text").split())
+    assert (
+        f"no block in which both tensorflow/portable+xla and tensorflow/portable on {CPU} reach "
+        "val_accuracy 0.8 (only tensorflow/portable in 8)"
+    ) in shown
