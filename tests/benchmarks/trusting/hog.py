@@ -1,0 +1,142 @@
+"""A process that burns a core in the middle of a sweep is noticed, and changes no verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator.home import SweepFolder
+from orchestrator.journal import TrialFinished, read
+from tests.benchmarks.trusting.findings import Finding, Notebook
+from tests.benchmarks.trusting.sweeps import FUSED, SMALL, Answer, Question, ask, plain
+
+_BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+_SETTINGS = {**SMALL, "epochs": 30}
+"""Trials of some seconds: telemetry reads the node once a second."""
+
+_BLOCKS = 12
+_POLL_S = 0.2
+
+
+@dataclass(slots=True)
+class Hog:
+    """Burns one core from when so many trials of a sweep have ended, for so many trials more."""
+
+    folder: SweepFolder
+    after: int
+    during: int
+    burned: bool = False
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    @contextlib.contextmanager
+    def around(self) -> Iterator[None]:
+        """Watch the sweep's journal meanwhile."""
+        watcher = threading.Thread(target=self._watch, daemon=True, name="hog")
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            watcher.join()
+
+    def _watch(self) -> None:
+        if not self._ended(self.after):
+            return
+        with subprocess.Popen([sys.executable, "-c", _BURN.format(seconds=600)]) as process:
+            self.burned = True
+            self._ended(self.after + self.during)
+            process.kill()
+
+    def _ended(self, wanted: int) -> bool:
+        """Wait until so many trials have ended; False where the sweep ends before."""
+        while not self._over.wait(_POLL_S):
+            with contextlib.suppress(OSError):
+                if _count(self.folder) >= wanted:
+                    return True
+        return False
+
+
+def _count(folder: SweepFolder) -> int:
+    return len(ended(folder))
+
+
+def ended(folder: SweepFolder) -> list[TrialFinished]:
+    """Every outcome in the sweep's journal, those that were done again among them."""
+    return [each for each in read(folder.generation(1)) if isinstance(each, TrialFinished)]
+
+
+def run(home: Path, notebook: Notebook, blocks: int = _BLOCKS) -> list[Finding]:
+    """Equal arms, and one that is a third slower: without the hog, with it, and done again."""
+    return [
+        _part("equal arms", f"{FUSED}+again", ("same", "cannot tell"), home, notebook, blocks),
+        _part("an arm a third slower", f"{FUSED}+slow_33", ("slower",), home, notebook, blocks),
+    ]
+
+
+def _part(
+    what: str,
+    other: str,
+    right: tuple[str, ...],
+    home: Path,
+    notebook: Notebook,
+    blocks: int,
+) -> Finding:
+    found = {action: _told(other, action, home, notebook, blocks) for action in ("mark", "rerun")}
+    noticed = all(each["marked_beside"] > 0 for each in found.values())
+    verdicts = [each["verdict"] for each in found.values()]
+    return Finding(
+        "hog",
+        f"{what}: a core that somebody burns during a third of the sweep is noticed, and the"
+        f" verdict stays {' or '.join(right)}",
+        f"disturbed: mark tells {verdicts[0]}, disturbed: rerun {verdicts[1]}",
+        noticed and all(verdict in right for verdict in verdicts),
+        tuple(
+            f"{action}: {each['marked_beside']} of {each['beside']} trials beside it marked, and"
+            f" {each['marked_else']} of {each['else']} others; {each['outcomes']} outcomes of"
+            f" {2 * blocks} trials; speed-up {each['speedup']['value']:.3f}"
+            f" ({each['speedup']['low']:.3f}–{each['speedup']['high']:.3f})"
+            f"{', of quiet rounds alone' if each['quiet_only'] else ''}"
+            for action, each in found.items()
+        ),
+    )
+
+
+def _told(
+    other: str, action: str, home: Path, notebook: Notebook, blocks: int
+) -> Mapping[str, Any]:
+    name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{action}"
+    if name in notebook.answers:
+        return notebook.answers[name]
+    question = Question(
+        name,
+        (FUSED, other),
+        blocks=blocks,
+        settings=_SETTINGS,
+        more={"disturbed": action},
+    )
+    folder = SweepFolder(home, name)
+    hog = Hog(folder, after=2 * (blocks // 3), during=2 * (blocks // 3))
+    with hog.around():
+        answer = ask(question, home)
+    assert hog.burned, f"{name}: the sweep was over before the hog began"
+    return notebook.answer(name, {**plain(answer.only), **_marks(answer, folder, hog)})
+
+
+def _marks(answer: Answer, folder: SweepFolder, hog: Hog) -> dict[str, Any]:
+    outcomes = [each.finished.outcome for each in ended(folder)]
+    marks = [bool(each.telemetry and each.telemetry.notes.get("disturbed")) for each in outcomes]
+    beside = range(hog.after + 1, hog.after + hog.during)  # wholly: it came and went in others
+    return {
+        "outcomes": len(outcomes),
+        "beside": len(beside),
+        "marked_beside": sum(marks[at] for at in beside if at < len(marks)),
+        "else": len(outcomes) - len(beside),
+        "marked_else": sum(marks) - sum(marks[at] for at in beside if at < len(marks)),
+        "trials_s": round(answer.trainers_s(), 1),
+    }

@@ -1,0 +1,155 @@
+"""Sweeps whose truth is known, with the noise of real trials, through the report's own code.
+
+Blocks are unlike: their times differ by a factor of thirty, their noise by one of four, their
+arms come in a random order. Every arm is the same implementation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.report.rendering import summarise
+from orchestrator.report.summary import ReportSummary
+from orchestrator.trial import Arm, Kernel
+from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
+from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded
+
+BLOCKS = (6, 12, 40)
+PROMISED = 0.05
+"""The share of sweeps of equal arms whose interval misses 1, or whose verdict is a wrong one."""
+
+_CPU = "AMD EPYC, 2 CPUs"
+_SPEEDS = 30.0
+_UNEVEN = 2.0
+_KERNEL = Kernel("fused", "fused", "by construction")
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Sweeps to draw: how many, and of how many equal arms."""
+
+    sweeps: int = 400
+    arms: int = 2
+    seed: int = 1
+
+
+def arms(count: int) -> tuple[Arm, ...]:
+    """As many arms that are the same, by names of their own."""
+    return tuple(Arm(f"torch/fused{f'+again_{i}' if i else ''}", _CPU) for i in range(count))
+
+
+def made(
+    blocks: int, count: int, random: np.random.Generator, logs: np.ndarray[Any, Any]
+) -> SweepRecord:
+    """A sweep of equal arms, whose trials ran one after another under recorded noise."""
+    sides = arms(count)
+    noise = iter(drawn(logs, blocks * count, random.uniform(LEAST_SD, MOST_SD), random))
+    trials: list[TrialRecord] = []
+    for block in range(blocks):
+        step_ms = 3.0 * math.exp(random.uniform(0, math.log(_SPEEDS)))
+        uneven = math.exp(random.uniform(-math.log(_UNEVEN), math.log(_UNEVEN)))
+        for index in random.permutation(count):
+            took_ms = step_ms * math.exp(uneven * next(noise))
+            trials.append(_trial(sides[index], block, took_ms))
+    return SweepRecord(
+        name="synthetic",
+        generation=1,
+        run_id="parent",
+        workload="image_rows",
+        objectives={"step_ms": "minimize"},
+        arms=sides,
+        impossible=(),
+        blocks=blocks,
+        repeats=1,
+        expected_trials=len(trials),
+        trials=tuple(trials),
+    )
+
+
+def _trial(arm: Arm, block: int, step_ms: float) -> TrialRecord:
+    return TrialRecord(
+        run_id=f"{arm.implementation}-{block}",
+        trial_key=f"{arm.implementation}-{block}",
+        block=block,
+        config={"units": 8 * (block + 1)},
+        arm=arm,
+        repeat=0,
+        status="complete",
+        metrics={"step_ms": step_ms},
+        kernel=_KERNEL,
+        trainer_trials=1,
+    )
+
+
+def summaries(course: Course) -> Iterator[ReportSummary]:
+    """The report's own summary of each sweep."""
+    logs = recorded()
+    random = np.random.default_rng(course.seed)
+    for number in range(course.sweeps):
+        yield summarise(made(BLOCKS[number % len(BLOCKS)], course.arms, random, logs))
+
+
+def run(sweeps: int = 400) -> list[Finding]:
+    """Two arms that are the same, and four of them."""
+    return [_two(Course(sweeps)), *_several(Course(sweeps, arms=4, seed=2))]
+
+
+def _two(course: Course) -> Finding:
+    found = [summary.comparisons[0] for summary in summaries(course)]
+    covering = sum(
+        each.speedup is not None and each.speedup.low <= 1 <= each.speedup.high for each in found
+    )
+    wrong = sum(each.verdict in ("faster", "slower") for each in found)
+    least = fewest_by_chance(course.sweeps, 1 - PROMISED)
+    most = most_by_chance(course.sweeps, PROMISED)
+    return Finding(
+        "synthetic",
+        f"at least {least} of {course.sweeps} sweeps of two equal arms have an interval that covers"
+        f" 1, at most {most} a verdict of a difference",
+        f"{covering} cover it; {wrong} verdicts of a difference",
+        covering >= least and wrong <= most,
+        (
+            _noise_told(),
+            *_by_blocks(
+                [len(each.pairs) for each in found],
+                [each.verdict in ("faster", "slower") for each in found],
+            ),
+        ),
+    )
+
+
+def _several(course: Course) -> Iterator[Finding]:
+    wrong = [
+        any(each.verdict in ("faster", "slower") for each in summary.comparisons)
+        for summary in summaries(course)
+    ]
+    most = most_by_chance(course.sweeps, PROMISED)
+    yield Finding(
+        "synthetic",
+        f"at most {most} of {course.sweeps} sweeps of {course.arms} equal arms have any verdict of"
+        " a difference",
+        f"{sum(wrong)} have one",
+        sum(wrong) <= most,
+    )
+
+
+def _by_blocks(blocks: Sequence[int], wrong: Sequence[bool]) -> Iterator[str]:
+    for count in BLOCKS:
+        of = [missed for n, missed in zip(blocks, wrong, strict=True) if n == count]
+        if of:
+            yield f"{count} blocks: {sum(of)} of {len(of)} with a verdict of a difference"
+
+
+def _noise_told() -> str:
+    logs = recorded()
+    lags = ", ".join(f"{autocorrelation(logs, lag):.2f} at {lag}" for lag in (1, 5, 25))
+    return (
+        f"noise: {len(logs)} recorded epochs (autocorrelation {lags}), drawn in stretches;"
+        f" log-ratios of adjacent trials have sd {LEAST_SD} to {MOST_SD}, times 0.5 to 2 by block"
+    )

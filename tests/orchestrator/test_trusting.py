@@ -1,0 +1,146 @@
+"""The machinery of the proof (`tests.benchmarks.trust`): small, and without a real training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from orchestrator.spec import parse
+from tests.benchmarks.trusting import adaptive, equal, noise, slowdown, synthetic, workload
+from tests.benchmarks.trusting.findings import (
+    Finding,
+    Notebook,
+    fewest_by_chance,
+    most_by_chance,
+)
+from tests.benchmarks.trusting.sweeps import Question
+
+
+def test_counts_are_judged_by_chance() -> None:
+    assert fewest_by_chance(30, 0.95) == 25
+    assert fewest_by_chance(400, 0.95) == 369
+    assert most_by_chance(400, 0.05) == 31
+
+
+def test_recorded_noise_remembers_and_keeps_doing_so_when_drawn() -> None:
+    logs = noise.recorded()
+    assert len(logs) >= 300
+    assert abs(logs.mean()) < 1e-9
+    drawn = noise.drawn(logs, 20_000, 0.1, np.random.default_rng(0))
+    assert noise.adjacent_sd([float(each) for each in drawn]) == pytest.approx(0.1, rel=0.15)
+    assert noise.autocorrelation(drawn, 1) == pytest.approx(
+        noise.autocorrelation(logs, 1) * (1 - 1 / noise.STRETCH), abs=0.1
+    )
+
+
+def test_equal_arms_are_drawn_equal_and_told_so_as_often_as_promised() -> None:
+    found = synthetic.run(60)
+    assert [each.kept for each in found] == [True, True], found
+
+
+def test_a_part_says_when_its_promise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arms whose second is 30 % slower: the intervals miss 1, and the verdicts tell."""
+    made = synthetic.made
+
+    def unequal(*arguments: Any) -> Any:
+        record = made(*arguments)
+        slower = [
+            replace(each, metrics={"step_ms": 1.3 * each.metrics["step_ms"]})
+            if "again" in each.arm.implementation
+            else each
+            for each in record.trials
+        ]
+        return replace(record, trials=tuple(slower))
+
+    monkeypatch.setattr(synthetic, "made", unequal)
+    found = synthetic.run(60)
+    assert [each.kept for each in found] == [False, False], found
+    assert found[0].text().startswith("BROKEN synthetic: at least")
+
+
+def test_a_sweep_that_stops_by_its_width_is_drawn_without_bias() -> None:
+    for found in adaptive.stopping(60):
+        assert {"blocks", "turns"} & set(found.details[0].replace(",", "").split())
+        assert found.kept, found
+
+
+def every_question() -> Iterator[Question]:
+    yield from equal.questions(2)
+    for percent in slowdown.SWEEPS:
+        yield from slowdown.questions(percent, 2)
+
+
+def test_every_sweep_of_the_proof_is_a_spec() -> None:
+    names = []
+    for question in every_question():
+        spec = parse(question.spec(), source=question.name)
+        assert spec.name == question.name
+        names.append(spec.name)
+    assert len(set(names)) == len(names)
+
+
+def test_an_interrupted_proof_goes_on_and_a_fresh_one_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "trust.json"
+    first = Notebook.open(path, fresh=False)
+    first.answer("trust-equal-00", {"verdict": "same"})
+    kept = Finding("equal", "that", "so", True, ("a detail",))
+    first.conclude("equal", [kept], 12.34)
+    again = Notebook.open(path, fresh=False)
+    assert (again.begun, again.answers) == (first.begun, {"trust-equal-00": {"verdict": "same"}})
+    assert again.all() == [kept]
+    assert again.seconds == {"equal": 12.3}
+    assert Notebook.open(path, fresh=True).answers == {}
+    assert json.loads(path.read_text())["findings"]["equal"][0]["kept"] is True
+
+
+def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+    """No sweep is run: all answers stand in the notebook."""
+    book = Notebook.open(tmp_path / "trust.json", fresh=True)
+    speedup = {"n": 6, "value": 1.0, "low": 0.99, "high": 1.01}
+    for number in range(30):
+        covers = number >= 6
+        told = {"verdict": "same" if covers else "faster", "speedup": speedup, "covers": covers}
+        book.answers[f"trust-equal-{number:02}"] = {**told, "disturbed": 0, "seconds": 20.0}
+    (found,) = equal.run(tmp_path, book)
+    assert not found.kept
+    assert found.found == "24 cover it; 6 verdicts of a difference"
+
+
+def test_a_slowdown_is_named_by_an_option() -> None:
+    assert workload.slowdown(("slow_20",)) == 0.2
+    assert workload.slowdown(("again",)) == 0.0
+
+
+def test_a_slowed_loop_takes_its_share_longer_but_not_for_pauses() -> None:
+    now_s = [100.0]
+
+    def tick() -> float:
+        now_s[0] += 1e-4  # waiting passes the time
+        return now_s[0]
+
+    def step(data: object) -> str:
+        now_s[0] += 2.0
+        return f"logs of {data}"
+
+    slowed = workload.Slowed(step, 0.2, tick)
+    began_s = now_s[0]
+    assert slowed("one") == "logs of one"  # the first one: what came before it is a pause
+    assert now_s[0] - began_s == pytest.approx(2.4, abs=0.01)
+    now_s[0] += 1.0  # the loop's own work
+    slowed("two")
+    assert now_s[0] - began_s == pytest.approx(2.4 + 3.0 * 1.2, abs=0.01)
+    now_s[0] += 60.0  # a pause between two slices
+    slowed("three")
+    assert now_s[0] - began_s == pytest.approx(2.4 + 3.6 + 60 + 2.4, abs=0.01)
+
+
+def test_pairs_that_tell_a_difference_apart() -> None:
+    """By hand: ((1.960 + 1.282) · 0.09 / log 1.05)² = 35.8, and two more."""
+    assert slowdown.pairs_for(0.05, 0.09) == 38
+    assert slowdown.pairs_for(0.2, 0.01) == 6
