@@ -46,5 +46,5 @@ def render(
     if format == "html":
         from orchestrator.report.page import to_html  # its plots take long to import
 
-        return to_html(summary)
+        return to_html(summary).rstrip() + "\n"
     raise ValueError(f"unknown format {format!r}: expected text, markdown, json, csv or html")

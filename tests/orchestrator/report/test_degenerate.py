@@ -1,0 +1,154 @@
+"""Sweeps of which little can be told: every format tells it, and none of them breaks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from orchestrator.aims import Aims, PublishedRow
+from orchestrator.report.brief import to_short_markdown
+from orchestrator.report.records import SweepRecord
+from orchestrator.report.rendering import ReportFormat, render, summarise
+from orchestrator.trial import Arm, EpochRecord, ImpossibleArm
+from tests.orchestrator.report.large import large
+from tests.orchestrator.report.records import CPU, GPU, PORTABLE, XLA, sweep, trial
+
+HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m [a](http://b) =cmd"
+SLICED = tuple(Arm(name, f"{CPU} [timing]") for name in ("torch/fused", "tensorflow/portable"))
+
+
+def several(**changes: object) -> list:  # type: ignore[type-arg]
+    return [trial(arm, block, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
+
+
+def hostile() -> SweepRecord:
+    arms = (Arm(f"a/{HOSTILE}", HOSTILE), Arm(f"b/{HOSTILE}", HOSTILE))
+    trials = [
+        trial(
+            arm,
+            block,
+            config={HOSTILE: block + 1, "text": HOSTILE},
+            run_id=f"{HOSTILE}{block}",
+            node=HOSTILE,
+            metrics={HOSTILE: 1.0, "step_ms": 10.0 + place, "val_accuracy": 0.5},
+            notes={"energy_scope": HOSTILE, "disturbed": HOSTILE},
+            epochs=(EpochRecord(0, 1.0, 1.0, {HOSTILE: 1.0, "val_accuracy": 0.5}),),
+            failure=HOSTILE,
+        )
+        for block in range(8)
+        for place, arm in enumerate(arms)
+    ]
+    row = PublishedRow(HOSTILE, arms[0].implementation, HOSTILE, {HOSTILE: HOSTILE}, {HOSTILE: 1.0})
+    return sweep(
+        trials,
+        arms,
+        name=HOSTILE,
+        workload=HOSTILE,
+        environment={HOSTILE: HOSTILE},
+        impossible=(ImpossibleArm(arms[0], HOSTILE),),
+        aims=Aims(published=(row,)),
+    )
+
+
+RECORDS = {
+    "no trial": sweep([]),
+    "no arm": sweep([], arms=()),
+    "one arm": sweep([trial(PORTABLE, block) for block in range(7)], (PORTABLE,)),
+    "one block": sweep([trial(PORTABLE, 0), trial(XLA, 0)]),
+    "all failed": sweep(several(status="failed", failure="crash: signal 11", metrics={})),
+    "all wrong": sweep(several(status="wrong_kernel")),
+    "no metric": sweep(several(metrics={})),
+    "no number": sweep(several(step_ms=math.nan, val_accuracy=math.inf, train_s=-math.inf)),
+    "zeros": sweep(several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)),
+    "no config": sweep(several(config={})),
+    "only timed": sweep([trial(a, b, val_accuracy=None) for b in range(7) for a in SLICED], SLICED),
+    "all disturbed": sweep(several(notes={"disturbed": "others took 90 % of the CPUs"})),
+    "no common block": sweep([trial(PORTABLE, 0), trial(XLA, 1)]),
+    "no objective": replace(sweep(several()), objectives={}),
+    "hostile": hostile(),
+}
+
+
+@pytest.mark.parametrize("format", get_args(ReportFormat))
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_format_tells_it(name: str, format: ReportFormat) -> None:
+    shown = render(summarise(RECORDS[name]), format)
+    assert shown.endswith("\n")
+    assert "\x1b" not in shown or format == "csv"  # data, and not shown by us
+    if format == "text":
+        assert all(len(line) <= 100 for line in shown.splitlines() if line.isascii())
+        assert not re.search(r"\bnan\b", shown.replace("others", ""))
+    if format == "json":
+        json.loads(shown, parse_constant=pytest.fail)
+    if format in ("markdown", "html"):
+        assert "<script>alert" not in shown
+
+
+def bullets(name: str) -> Iterator[str]:
+    shown = render(summarise(RECORDS[name]), "markdown")
+    return (line[2:] for line in shown.splitlines() if line.startswith("- "))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no trial", "no trial has ended yet: there is nothing to tell"),
+        ("all failed", "no trial of tensorflow/portable+xla on"),
+        ("one block", "1 block; at least 6 are needed"),
+        ("no common block", "no complete block; at least 6 are needed"),
+        ("no number", "neither step_ms nor train_s was recorded on two arms"),
+    ],
+)
+def test_it_says_what_cannot_be_told(name: str, said: str) -> None:
+    assert any(said in bullet for bullet in bullets(name))
+
+
+def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> None:
+    gpu, cudnn = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", "NVIDIA T4")
+    arms = (PORTABLE, XLA, gpu, cudnn)
+    trials = [
+        trial(arm, block, step_ms=9.0 + place)
+        for block in range(7)
+        for place, arm in enumerate(arms)
+    ]
+    summary = summarise(sweep(trials, arms), "tensorflow/portable")
+    verdicts = {cell.arm: cell.verdict for cell in summary.matrix.cells}
+    assert verdicts == {PORTABLE: "baseline", XLA: "slower", gpu: "baseline", cudnn: "cannot tell"}
+    assert {each.arm for each in summary.crossovers} == {XLA}
+
+
+# the short report
+
+
+@pytest.mark.parametrize("limit", [600, 1500, 3000, 8000])
+@pytest.mark.parametrize("kernels", [2, 10])
+def test_the_short_report_keeps_its_limit_and_says_where_the_rest_is(
+    kernels: int, limit: int
+) -> None:
+    shown = to_short_markdown(summarise(large(blocks=8, kernels=kernels)), limit, "report.html")
+    assert len(shown) <= limit
+    assert shown.startswith("# Sweep quickstart: image")
+    assert shown.endswith("The whole report is in report.html.\n")
+    if limit >= 1500:
+        assert "## Verdict\n\n- " in shown
+    if limit == 8000:
+        assert "## Validity in short" in shown
+        assert "| arm | speed-up (95 %)" in shown
+
+
+def test_what_the_short_report_leaves_out_is_said() -> None:
+    shown = to_short_markdown(summarise(large(blocks=8, kernels=3)), 1500)
+    assert re.search(r"\d+ more in the whole report", shown)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_short_report_breaks_on_nothing(name: str) -> None:
+    shown = to_short_markdown(summarise(RECORDS[name]), 2000)
+    assert len(shown) <= 2000
+    assert "<script>" not in shown
