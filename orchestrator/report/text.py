@@ -19,7 +19,12 @@ MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
 _TEXT_WIDTH = 12  # what a column of text needs at least, to be worth reading
 _GAP = 2
-_STYLES = {"faster": "bold green", "slower": "bold red", "cannot tell": "bold yellow"}
+_STYLES = {
+    "faster": "bold green",
+    "slower": "bold red",
+    "same": "bold cyan",
+    "cannot tell": "bold yellow",
+}
 
 
 def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:

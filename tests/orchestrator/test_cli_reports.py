@@ -84,3 +84,12 @@ def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) ->
     assert code == 2
     assert f"Error: {arguments[1]}: expected a place that can be written, received: " in err
     assert "Traceback" not in err
+
+
+def test_any_accuracy_can_be_a_target(run: Run) -> None:
+    code, out, _ = run("--target", "0.5", "--format", "json")
+    assert (code, [each["accuracy"] for each in json.loads(out)["targets"]]) == (0, [0.5])
+    assert "To val_accuracy 0.5 and 0.7" in run("--target", "0.5", "--target", "0.7")[1]
+    code, _, err = run("--target", "97")
+    assert code == 2
+    assert "'--target': 97.0 is not in the range 0<x<=1" in err
