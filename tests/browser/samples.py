@@ -61,6 +61,11 @@ def rich(
     return sweep(trials, every, objectives=objectives)
 
 
+def small() -> SweepRecord:
+    """Five arms on two kinds of hardware, enough of them for verdicts."""
+    return rich(blocks=7, repeats=1, of=arms(IMPLEMENTATIONS[:3], HARDWARE[:2]), epochs=3)
+
+
 def summary(record: SweepRecord) -> ReportSummary:
     """The record summarised, with telemetry of one trial of each arm."""
     first: dict[Arm, TrialRecord] = {}

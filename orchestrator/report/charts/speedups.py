@@ -37,7 +37,10 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             key="speedups",
             part="speed",
             title="Speed-up with its 95 % interval",
-            told=". ".join(verdict_sentence(each, name) for each in found) + ".",
+            told="; ".join(
+                f"{name(each.arm)}: {each.verdict}, {ratio(each.speedup)}" for each in found
+            )
+            + ".",
             at=Axis("", places=tuple(name(each.arm) for each in found)),
             values=Axis("speed-up over the baseline (×, logarithmic)", log=True),
             series=tuple(

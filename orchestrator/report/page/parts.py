@@ -32,13 +32,13 @@ _OWN_TITLES = {
 """Of parts whose section the document lacks."""
 
 _BEGINNINGS = {
-    "speed": ("Speed-up over",),
-    "matrix": ("Hardware ×", "Matrix"),
-    "fronts": ("Pareto", "Accuracy against", "Best config", "Front"),
-    "crossovers": ("Crossover",),
-    "learning": ("Learning",),
-    "phases": ("Phases", "Time by phase"),
-    "telemetry": ("Telemetry", "Over time"),
+    "speed": "Speed-up over",
+    "matrix": "Hardware × implementation",
+    "fronts": "Pareto fronts",
+    "crossovers": "Along the sizes",
+    "learning": "Learning",
+    "phases": "Time by phase",
+    "telemetry": "In one trial of each arm",
 }
 """How the title of a part's section begins."""
 

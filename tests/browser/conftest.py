@@ -1,0 +1,70 @@
+"""A real headless Chromium, and pages opened in it under watch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from orchestrator.report.page import to_html
+from orchestrator.report.records import SweepRecord
+from tests.browser import samples
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@dataclass
+class Opened:
+    """A page that is open, and what it said and asked for meanwhile."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
+
+
+Open = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None and os.environ.get("RNNSWEEP_TEST_ALL") != "1":
+        pytest.skip("Chromium is not installed here: apt-get install chromium")
+    assert path is not None, f"none of {', '.join(NAMES)} is installed: apt-get install chromium"
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=path, args=sandbox)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens a record's report; keywords are those of a browser's context."""
+    contexts = []
+
+    def opened(record: SweepRecord, **settings: Any) -> Opened:
+        file = tmp_path / "report.html"
+        file.write_text(to_html(samples.summary(record)), encoding="utf-8")
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
+        contexts.append(context)
+        found = Opened(context.new_page())
+        found.page.on("console", lambda message: found.said.append(message.text))
+        found.page.on("pageerror", lambda error: found.said.append(str(error)))
+        found.page.on("request", lambda request: found.asked.append(request.url))
+        found.page.on("dialog", lambda box: (found.alerts.append(box.message), box.dismiss()))
+        found.page.goto(file.as_uri())
+        if settings.get("java_script_enabled", True):
+            found.page.wait_for_selector("html[data-drawn]", state="attached", timeout=120_000)
+        return found
+
+    yield opened
+    for context in contexts:
+        context.close()

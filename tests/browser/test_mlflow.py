@@ -1,0 +1,116 @@
+"""MLflow's own UI on a sweep's store, as `rnnsweep ui` serves it and its printed link shows it."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from orchestrator.report.brief import to_short_markdown
+from orchestrator.report.page import to_html
+from orchestrator.report.rendering import summarise
+from orchestrator.tracking.reading import read_sweep
+from orchestrator.trial import Arm, FinishedTrial, Telemetry
+from tests.integration.sweeping import Command, Home, wait_for
+from tests.orchestrator.recorded import PORTABLE, XLA, address, finished, fresh_home, opening
+from tests.orchestrator.tracking.recording import children, tracker
+
+_PATIENCE_MS = 60_000
+_CURVE = "system/cpu_utilization_percentage"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A sweep of two arms and four configs, with its report beside it."""
+    path = fresh_home(tmp_path_factory.mktemp("ui"))
+    with tracker(path) as opened:
+        opened.open_sweep(opening(path))
+        opened.record([_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
+        opened.keep_table()
+        summary = summarise(read_sweep(address(path), "quickstart"))
+        opened.close("complete", {"report.html": to_html(summary)}, to_short_markdown(summary))
+    return Home(path)
+
+
+@pytest.fixture(scope="module")
+def served(home: Home) -> Iterator[str]:
+    """`rnnsweep ui` on it; the link that it prints."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with home.running("ui", "--port", port) as command:
+        yield wait_for(lambda: _link(command), 120, lambda: command.printed)
+        command.send(signal.SIGINT)
+        command.wait().expect(0)
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1800, "height": 1000})
+    context.set_default_timeout(_PATIENCE_MS)
+    expect.set_options(timeout=_PATIENCE_MS)
+    yield context.new_page()
+    context.close()
+
+
+def test_the_printed_link_shows_the_trials_by_arm(served: str, page: Page) -> None:
+    page.goto(served)
+    for arm in (PORTABLE, XLA):
+        expect(page.get_by_text(f"Group: {arm}", exact=True)).to_be_visible()
+    expect(page.get_by_text("lstm 32×2", exact=False).first).to_be_visible()
+    columns = page.locator("[role=columnheader]")
+    expect(columns.filter(has_text="val_accuracy")).to_be_visible()
+    names = columns.all_inner_texts()
+    assert names.index("val_accuracy") < names.index("step_ms")
+    assert "source" not in " ".join(names).lower()  # MLflow's own choice has it
+
+
+def test_its_charts_compare_the_arms(served: str, page: Page) -> None:
+    page.goto(f"{served}&compareRunsMode=CHART")
+    for section in ("Arms: means over the configs tried", "Epochs: means over", "Sizes"):
+        expect(page.get_by_text(section, exact=False).first).to_be_visible()
+    card = page.locator("[data-testid='experiment-view-compare-runs-card']").filter(
+        has_text="step_ms"
+    )
+    expect(card.first).to_contain_text(f"{PORTABLE}"[:20])
+
+
+def test_the_sweeps_run_has_its_report(served: str, home: Home, page: Page) -> None:
+    sweep = read_sweep(address(home.path), "quickstart")
+    run = f"{served.partition('?')[0]}/{sweep.run_id}"
+    page.goto(run)
+    expect(page.get_by_role("heading", name="Verdict")).to_be_visible()
+    expect(page.get_by_text("digits", exact=False).first).to_be_visible()
+    page.goto(f"{run}/artifacts/report.html")
+    report = page.frame_locator("iframe")
+    expect(report.get_by_role("heading", name="Sweep quickstart")).to_be_visible()
+    expect(
+        report.locator(".plotly svg.main-svg").first
+    ).to_be_visible()  # its scripts may run there
+
+
+def test_a_trials_run_has_its_curves(served: str, home: Home, page: Page) -> None:
+    run = f"{served.partition('?')[0]}/{children(home.path)[0].info.run_id}"
+    page.goto(f"{run}/model-metrics")
+    expect(page.get_by_text("val_accuracy", exact=True).first).to_be_visible()
+    page.goto(f"{run}/system-metrics")
+    expect(page.get_by_text(_CURVE.partition("/")[2], exact=True).first).to_be_visible()
+
+
+def _trial(block: int, arm: Arm) -> FinishedTrial:
+    made = finished(block, arm)
+    faster = 0.5 if arm == XLA else 1.0
+    metrics = {**made.outcome.metrics, "step_ms": faster * (8 + block)}
+    curves = {_CURVE: (50.0, 70.0, 60.0)}
+    telemetry = Telemetry({"neighbours": "none"}, (0.0, 1.0, 2.0), curves)
+    return replace(made, outcome=replace(made.outcome, metrics=metrics, telemetry=telemetry))
+
+
+def _link(command: Command) -> str:
+    lines = [line for line in command.printed.splitlines() if "viewStateShareKey" in line]
+    assert command.running, command.printed
+    return lines[0].split()[1] if lines else ""

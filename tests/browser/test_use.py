@@ -1,0 +1,241 @@
+"""The HTML report as people use it: by keyboard, by screen reader, in the dark, on paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser import samples
+from tests.browser.conftest import Open
+
+_COLUMNS = ("arm", "config", "outcome", "val_accuracy", "step_ms", "train_s", "block", "repeat")
+
+
+def column(page: Page, name: str) -> list[str]:
+    """The texts of one column of the trials that are shown."""
+    place = _COLUMNS.index(name)
+    cells = "row => [...row.cells].map(cell => cell.innerText)"
+    rows = page.evaluate(f"[...document.querySelectorAll('#trial-table tbody tr')].map({cells})")
+    return [row[place] for row in rows]
+
+
+def test_trials_are_filtered_by_keyboard_and_the_count_is_told(open_page: Open) -> None:
+    page = open_page(samples.rich()).page
+    count = page.locator("#trial-count[role=status]")
+    page.get_by_label("Hardware", exact=True).focus()
+    page.keyboard.type("Tesla")
+    assert set(column(page, "arm")) == {
+        f"{name} on Tesla T4" for name in samples.IMPLEMENTATIONS
+    }  # fmt: skip
+    assert count.inner_text() == "Showing 1–50 of 112 trials that match, of 308"
+    page.keyboard.press("Tab")
+    page.keyboard.type("torch")
+    assert set(column(page, "arm")) == {"torch/fused on Tesla T4"}
+    page.get_by_role("button", name="Clear filters").press("Enter")
+    page.get_by_text("Showing 1–50 of 308 trials").wait_for()
+    page.get_by_label("Outcome").select_option("failed")
+    assert column(page, "outcome") == ["failed", "failed"]
+    page.get_by_label("Text (config, node, run, failure)").fill("15,109 mib")
+    assert len(column(page, "arm")) == 2
+    page.get_by_label("Text (config, node, run, failure)").fill("no such thing")
+    assert count.inner_text() == "None of 308 trials matches"
+
+
+def test_trials_are_sorted_by_keyboard(open_page: Open) -> None:
+    page = open_page(samples.small()).page
+    button = page.get_by_role("button", name="step_ms")
+    button.press("Enter")
+    up = [float(text) for text in column(page, "step_ms")]
+    assert up == sorted(up)
+    assert page.locator("th[aria-sort=ascending]").inner_text().strip() == "step_ms"
+    button.press("Enter")
+    down = [float(text) for text in column(page, "step_ms")]
+    assert down == sorted(down, reverse=True)
+    assert down[0] > up[-1]
+    assert page.locator("th[aria-sort=descending]").count() == 1
+
+
+def test_a_trial_shows_its_run_its_whole_config_and_what_became_of_it(open_page: Open) -> None:
+    record = samples.rich()
+    failed = next(trial for trial in record.trials if trial.status == "failed")
+    page = open_page(record).page
+    page.get_by_label("Text (config, node, run, failure)").fill(failed.run_id)
+    button = page.get_by_role("button", name="Details of")
+    assert button.get_attribute("aria-expanded") == "false"
+    button.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    told = page.locator("#trial-table .more").inner_text()
+    for text in (failed.run_id, failed.failure, *map(str, failed.config.values())):
+        assert text in told
+    button.press("Enter")
+    assert page.locator("#trial-table .more").count() == 0
+
+
+def test_pages_of_trials_are_turned(open_page: Open) -> None:
+    page = open_page(samples.rich()).page
+    assert page.get_by_role("button", name="Previous").is_disabled()
+    for _ in range(6):
+        page.get_by_role("button", name="Next").press("Enter")
+    assert page.locator("#trial-count").inner_text() == "Showing 301–308 of 308 trials"
+    assert page.get_by_role("button", name="Next").is_disabled()
+
+
+def test_what_is_plotted_can_be_chosen(open_page: Open) -> None:
+    page = open_page(samples.small()).page
+    bars = page.locator("#figure-phases .plot .point")
+    before = bars.count()
+    page.locator("#figure-phases").get_by_label("compile").press("Space")
+    assert bars.count() == before - len(samples.small().arms)
+    points = page.locator("#figure-speedups .plot .trace .point")
+    every = points.count()
+    page.get_by_label("Hardware in plots").select_option("NVIDIA H200")
+    assert 0 < points.count() < every
+    page.get_by_label("Hardware in plots").select_option("")
+    assert points.count() == every
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast(open_page: Open, scheme: str) -> None:
+    """4.5 to 1 at least: WCAG 2.2, 1.4.3; formula of its 'relative luminance'."""
+    page = open_page(samples.small(), color_scheme=scheme).page
+    page.locator("#figure-speedups summary").click()
+    weak = page.evaluate(_CONTRAST)
+    assert weak == []
+
+
+def test_the_theme_follows_the_system_and_the_readers_choice(open_page: Open) -> None:
+    page = open_page(samples.small(), color_scheme="dark").page
+    dark = paper(page)
+    assert max(dark) < 60
+    assert plotted(page) == dark
+    page.get_by_label("Theme").select_option("light")
+    assert paper(page) == plotted(page) == (255, 255, 255)
+    page.get_by_label("Theme").select_option("")
+    page.emulate_media(color_scheme="light")
+    assert paper(page) == plotted(page) == (255, 255, 255)
+
+
+def paper(page: Page) -> tuple[int, ...]:
+    return rgb(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+
+
+def plotted(page: Page) -> tuple[int, ...]:
+    return rgb(page.evaluate("getComputedStyle(document.querySelector('.main-svg')).background"))
+
+
+def rgb(text: str) -> tuple[int, ...]:
+    inner = text[text.index("(") + 1 : text.index(")")]
+    return tuple(int(part) for part in inner.split(",")[:3])
+
+
+def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
+    page = open_page(samples.small(), color_scheme="dark").page
+    page.evaluate(
+        """() => addEventListener("beforeprint", () => {
+            const drawn = document.querySelector(".main-svg");
+            window.printed = {
+                closed: document.querySelectorAll("figure details:not([open])").length,
+                paper: getComputedStyle(drawn).background,
+                width: drawn.clientWidth,
+            };
+        })"""
+    )
+    pdf = page.pdf(format="A4")
+    assert pdf.startswith(b"%PDF")
+    assert pdf.count(b"/Type /Page\n") > 3 or pdf.count(b"/Type /Page") > 3
+    printed: dict[str, Any] = page.evaluate("window.printed")
+    assert printed["closed"] == 0
+    assert rgb(printed["paper"]) == (255, 255, 255)
+    assert printed["width"] <= 680
+    assert page.locator("figure details[open]").count() == 0
+    assert max(plotted(page)) < 60
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    assert not page.locator("#trial-filters").is_visible()
+    assert page.locator("#figure-speedups .plot").is_visible()
+
+
+def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None:
+    page = open_page(samples.small()).page
+    found = page.evaluate(_STRUCTURE)
+    assert found["lang"] == "en"
+    assert found["landmarks"] == [1, 1, 1, 1]
+    assert found["twice"] == []
+    assert found["unnamed"] == []
+    assert found["levels"][0] == 1
+    assert found["levels"].count(1) == 1
+    steps = zip(found["levels"], found["levels"][1:], strict=False)
+    assert all(after - before <= 1 for before, after in steps)
+    assert found["plots"] == []
+    assert found["headless"] == []
+
+
+def test_the_keyboard_reaches_all_and_shows_where_it_is(open_page: Open) -> None:
+    page = open_page(samples.small()).page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        style = page.evaluate("getComputedStyle(document.activeElement).outline")
+        assert "solid" in style
+        assert "0px" not in style.split()
+
+
+_CONTRAST = """() => {
+    const luminance = ([r, g, b]) => [r, g, b].map((v) => v / 255)
+        .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    const parts = (colour) => {
+        canvas.clearRect(0, 0, 1, 1);
+        canvas.fillStyle = colour;
+        canvas.fillRect(0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    };
+    const behind = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+            const found = parts(getComputedStyle(at).backgroundColor);
+            if (found[3] === 255) return found;
+        }
+        return parts(getComputedStyle(document.documentElement).backgroundColor);
+    };
+    const weak = [];
+    for (const element of document.querySelectorAll("body *:not(script):not(noscript)")) {
+        const own = [...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+        const svg = element.closest("svg");
+        const apart = element.closest("button:disabled, option");
+        if (!own || !element.checkVisibility() || apart) continue;
+        const style = getComputedStyle(element);
+        const ink = parts(svg ? style.fill : style.color);
+        const [one, two] = [luminance(ink), luminance(behind(element))].sort((a, b) => b - a);
+        const ratio = (one + 0.05) / (two + 0.05);
+        if (ratio < 4.5) weak.push([element.tagName, element.textContent.slice(0, 40), ratio]);
+    }
+    return weak;
+}"""
+
+_STRUCTURE = """() => {
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    const byId = (id) => document.getElementById(id)?.textContent.trim();
+    const told = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
+    const named = (element) => element.getAttribute("aria-label") || told(element, "aria-labelledby")
+        || [...(element.labels ?? [])].map((label) => label.innerText).join("").trim()
+        || (/BUTTON|FIELDSET/.test(element.tagName) && element.textContent.trim());
+    const shown = (element) => element.outerHTML.slice(0, 120);
+    const ids = all("[id]").filter((e) => !e.closest("svg")).map((element) => element.id);
+    const controls = "button, select, input, [role=region], [role=img], nav, section, fieldset";
+    const landmarks = ["header", "nav", "main", "footer"];
+    return {
+        lang: document.documentElement.lang,
+        landmarks: landmarks.map((name) => all(`body > ${name}, body > div > ${name}`).length),
+        levels: all("h1, h2, h3, h4").map((heading) => Number(heading.tagName[1])),
+        twice: ids.filter((id, i) => ids.indexOf(id) !== i),
+        unnamed: all(controls).filter((e) => !named(e)).map(shown),
+        plots: all("div.plot").filter((e) => !told(e, "aria-describedby")).map(shown),
+        headless: all("table").filter((e) => !e.querySelector("thead th[scope=col]")).map(shown),
+    };
+}"""
