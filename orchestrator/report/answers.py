@@ -157,7 +157,13 @@ def counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:
         if verdicts[verdict]
     ]
     arms = count(len(comparisons), "arm")
-    return "counted", f"of {arms} beside {baseline}: {joined(told)}; the table below has each"
+    equal = sum(
+        each.accuracy is not None and each.accuracy.verdict == "equal" for each in comparisons
+    )
+    learned = f", {equal} shown to be as accurate" if equal else ""
+    return "counted", (
+        f"of {arms} beside {baseline}: {joined(told)}{learned}; the table below has each"
+    )
 
 
 def crossings(summary: ReportSummary, name: ArmNames) -> list[Bullet]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.derived import value_of
-from orchestrator.report.pareto import Point, grouped, point_of
+from orchestrator.report.pareto import grouped, values_of
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.trial import Arm, Config
 
@@ -44,33 +44,37 @@ def best_of_arm(
     Of equal values that of the earliest block.
     """
     found = []
-    for arm, trials in own.items():
-        by_key = {trial.run_id: trial for trial in trials}
+    for trials in own.values():
         configs = grouped(trials)
         for metric, direction in objectives.items():
-            points = [point for each in configs if (point := point_of(each, (metric,)))]
-            sign = -1 if direction == "maximize" else 1
-            if points:
-                best = min(points, key=lambda p: (sign * p.values[metric], p.block))
-                found.append(_best(arm, metric, direction, best, len(points), by_key))
+            told = [
+                (values[metric], repeats)
+                for repeats in configs
+                if (values := values_of(repeats, (metric,))) is not None
+            ]
+            if told:
+                sign = -1 if direction == "maximize" else 1
+                _, repeats = min(told, key=lambda each: (sign * each[0], each[1][0].block))
+                found.append(_best(metric, direction, repeats, len(told)))
     return tuple(found)
 
 
-def _best(
-    arm: Arm,
-    metric: str,
-    direction: Direction,
-    point: Point,
-    tried: int,
-    by_key: Mapping[str, TrialRecord],
-) -> Best:
-    repeats = [by_key[run_id] for run_id in point.run_ids]
+def _best(metric: str, direction: Direction, trials: Sequence[TrialRecord], tried: int) -> Best:
+    repeats = [trial for trial in trials if trial.status == "complete"]
     values = {}
-    for name in MAIN:
+    for name in (metric, *MAIN):
         told = [value for trial in repeats if (value := value_of(trial, name)) is not None]
-        if name != metric and len(told) == len(repeats):
+        if len(told) == len(repeats):
             values[name] = sum(told) / len(told)
+    first = repeats[0]
     return Best(
-        arm, metric, direction, point.values[metric], point.block, point.config, values, tried,
-        point.run_ids,
-    )  # fmt: skip
+        arm=first.arm,
+        objective=metric,
+        direction=direction,
+        value=values.pop(metric),
+        block=first.block,
+        config=first.config,
+        values=values,
+        tried=tried,
+        run_ids=tuple(trial.run_id for trial in repeats),
+    )

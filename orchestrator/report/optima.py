@@ -90,7 +90,8 @@ def _ends(found: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
     points = found.front.points
     least = min(points, key=lambda p: p.values[found.expense])
     best = min(points, key=lambda p: sign * p.values[found.accuracy])
-    where = "" if found.hardware is None else f", {found.hardware}"
+    alone = found.hardware is None or found.hardware == name.hardware
+    where = "" if alone else f", {found.hardware}"
     scope = f" ({found.scope})" if found.scope else ""
     title = f"{found.expense}{scope}{where}"
     size = f"({len(points)} of {found.front.tried})"

@@ -56,8 +56,7 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
         arm for arm, mode in modes.items() if (mathematics_of(arm), work_of(arm), mode) != wanted
     }
     alike = [trial for trial in record.trials if trial.arm not in apart]
-    found = [point_of(repeats, record.objectives) for repeats in grouped(alike)]
-    return front_of(found, record.objectives, tuple(sorted(apart)))
+    return front_of(grouped(alike), record.objectives, tuple(sorted(apart)))
 
 
 def grouped(trials: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
@@ -69,17 +68,31 @@ def grouped(trials: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
 
 
 def front_of(
-    found: Sequence[Point | None],
+    configs: Sequence[Sequence[TrialRecord]],
     objectives: Mapping[str, Direction],
     apart: tuple[Arm, ...] = (),
 ) -> Front:
-    """The Pareto-best of these points, in the first objective's order; None is no point."""
-    points = [point for point in found if point is not None]
-    costs = [_costs(point, objectives) for point in points]
-    best = non_dominated(costs) if objectives else []
-    order = sorted(best, key=lambda i: (costs[i], points[i].block, points[i].arm))
-    kept = tuple(points[i] for i in order)
-    return Front(objectives, kept, len(points), len(found) - len(points), apart)
+    """The Pareto-best of these configs × arms, in the first objective's order.
+
+    Args:
+        configs: the repeats of each, as `grouped` has them.
+        objectives: the metrics that count.
+        apart: arms that are not among them.
+    """
+    signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
+    found = [
+        (repeats, tuple(sign * values[name] for name, sign in signs))
+        for repeats in configs
+        if (values := values_of(repeats, objectives)) is not None
+    ]
+    best = non_dominated([costs for _, costs in found]) if objectives else []
+    points = [(found[i][1], point_of(found[i][0], objectives)) for i in best]
+    kept = sorted(
+        ((costs, point) for costs, point in points if point is not None),
+        key=lambda each: (each[0], each[1].block, each[1].arm),
+    )
+    left_out = len(configs) - len(found)
+    return Front(objectives, tuple(point for _, point in kept), len(found), left_out, apart)
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
@@ -106,22 +119,29 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 def point_of(trials: Sequence[TrialRecord], objectives: Iterable[str]) -> Point | None:
     """The repeats of one config on one arm as a point; None where they cannot be one."""
-    complete = [trial for trial in trials if trial.status == "complete"]
-    if not complete or any(t.status in ("failed", "wrong_kernel") for t in trials):
+    values = values_of(trials, objectives)
+    if values is None:
         return None
-    values = {}
-    for name in objectives:
-        told = [trial.metrics.get(name, math.nan) for trial in complete]
-        if not all(map(math.isfinite, told)):
-            return None
-        values[name] = told[0] if len(told) == 1 else math.fsum(told) / len(told)
+    complete = [trial for trial in trials if trial.status == "complete"]
     first = complete[0]
     run_ids = tuple(trial.run_id for trial in complete)
     return Point(first.block, first.arm, first.config, values, len(complete), run_ids)
 
 
-def _costs(point: Point, objectives: Mapping[str, Direction]) -> tuple[float, ...]:
-    return tuple(
-        -point.values[name] if direction == "maximize" else point.values[name]
-        for name, direction in objectives.items()
-    )
+def values_of(trials: Sequence[TrialRecord], metrics: Iterable[str]) -> dict[str, float] | None:
+    """Each metric's mean over the complete repeats of one config on one arm.
+
+    None where a repeat failed or ran another kernel, or a metric is missing or not finite.
+    """
+    if any(trial.status in ("failed", "wrong_kernel") for trial in trials):
+        return None
+    told = [trial.metrics for trial in trials if trial.status == "complete"]
+    if not told:
+        return None
+    values = {}
+    for name in metrics:
+        found = [metrics.get(name, math.nan) for metrics in told]
+        if not all(map(math.isfinite, found)):
+            return None
+        values[name] = found[0] if len(found) == 1 else math.fsum(found) / len(found)
+    return values

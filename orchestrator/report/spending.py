@@ -41,17 +41,19 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
     None where nothing was measured and nothing has a price.
     """
     complete = [trial for trial in summary.trials if trial.status == "complete"]
-    arms = [found.arm for found in summary.arms]
+    own: dict[Arm, list[TrialRecord]] = {found.arm: [] for found in summary.arms}
+    for trial in complete:
+        own[trial.arm].append(trial)
     drawn, paid = (_told(columns, complete) for columns in (_ENERGY, _COST))
     energy = [
         (name(arm), scope, *cells)
-        for arm in arms
-        for scope, cells in _by_note(complete, arm, "energy_scope", drawn)
+        for arm, trials in own.items()
+        for scope, cells in _by_note(trials, "energy_scope", drawn)
     ]
     cost = [
         (name(arm), *cells, basis)
-        for arm in arms
-        for basis, cells in _by_note(complete, arm, "cost_basis", paid)
+        for arm, trials in own.items()
+        for basis, cells in _by_note(trials, "cost_basis", paid)
     ]
     if not energy and not cost:
         return None
@@ -95,12 +97,12 @@ def unlike_energies(summary: ReportSummary) -> str:
 
 
 def _by_note(
-    trials: Iterable[TrialRecord], arm: Arm, note: str, columns: Sequence[_Column]
+    trials: Iterable[TrialRecord], note: str, columns: Sequence[_Column]
 ) -> list[tuple[str, tuple[str, ...]]]:
     """The arm's trials by what a note says of them: their number, and each column's spread."""
     own: dict[str, list[TrialRecord]] = {}
     for trial in trials:
-        if trial.arm == arm and columns and columns[0].metric in trial.metrics:
+        if columns and columns[0].metric in trial.metrics:
             own.setdefault(trial.notes.get(note, ABSENT), []).append(trial)
     return [
         (said, (str(len(found)), *(_cell(found, column) for column in columns)))

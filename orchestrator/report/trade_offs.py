@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.pareto import Front, Point, front_of, grouped, point_of
+from orchestrator.report.pareto import Front, front_of, grouped
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.selector import class_of, measure_of
 
@@ -63,7 +63,7 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     )
 
 
-_Points = list[Point | None]
+_Configs = list[Sequence[TrialRecord]]
 
 
 def _fronts(
@@ -71,20 +71,20 @@ def _fronts(
 ) -> list[TradeOff]:
     """A front for each place and scope of energy, over all places first; none without a point."""
     aims: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
-    points: dict[tuple[str | None, str], _Points] = {}
+    configs: dict[tuple[str | None, str], _Configs] = {}
     for place, groups in places.items():
         for repeats in groups:
             if expense in _FRESH_ONLY and any(each.trainer_trials > 0 for each in repeats):
                 continue
             scope = repeats[0].notes.get("energy_scope", "") if expense == "energy_j" else ""
-            points.setdefault((place, scope), []).append(point_of(repeats, aims))
+            configs.setdefault((place, scope), []).append(repeats)
     if len(places) > 1:
-        over_all: dict[tuple[str | None, str], _Points] = {}
-        for (_, scope), own in points.items():
+        over_all: dict[tuple[str | None, str], _Configs] = {}
+        for (_, scope), own in configs.items():
             over_all.setdefault((None, scope), []).extend(own)
-        points = {**over_all, **points}
+        configs = {**over_all, **configs}
     found = [
         TradeOff(accuracy, expense, place, front_of(own, aims), scope)
-        for (place, scope), own in points.items()
+        for (place, scope), own in configs.items()
     ]
     return [each for each in found if each.front.points]

@@ -30,7 +30,18 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     bullets += [*answers.crossings(summary, name), *answers.compiling(summary, name)]
     best = best_sentence(summary, name)
     bullets += [("best", best)] if best else []
-    return Section("Verdict", tuple(bullets), paragraphs=tuple(scope_notes(summary)))
+    notes = [*scope_notes(summary), *_timing_note(summary)]
+    return Section("Verdict", tuple(bullets), paragraphs=tuple(notes))
+
+
+def _timing_note(summary: ReportSummary) -> list[str]:
+    """What arms that were timed in slices cannot tell."""
+    if all(cell.mode == "full" for cell in summary.matrix.cells):
+        return []
+    return [
+        "Arms on hardware [timing] were timed in short slices that took turns: they have times per "
+        "step, and learned nothing. What is said of accuracy comes from whole trainings alone."
+    ]
 
 
 def _compared(summary: ReportSummary, name: ArmNames) -> list[answers.Bullet]:
