@@ -35,7 +35,7 @@ from tests.benchmarks.trusting.sweeps import (
 from tests.benchmarks.trusting.synthetic import made
 
 ARMS = ("torch/portable", FUSED, f"{FUSED}+slow_33")
-EPOCHS = 200
+EPOCHS = 500
 SHARE = 0.1
 
 _BLOCKS = 6

@@ -17,10 +17,10 @@ from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import FUSED, SMALL, Answer, Question, ask, plain
 
 _BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
-_SETTINGS = {**SMALL, "epochs": 30}
+_SETTINGS = {**SMALL, "epochs": 60}
 """Trials of some seconds: telemetry reads the node once a second."""
 
-_BLOCKS = 12
+_BLOCKS = 10
 _POLL_S = 0.2
 
 

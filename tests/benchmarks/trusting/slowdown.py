@@ -17,7 +17,7 @@ SWEEPS: Mapping[int, int] = {20: 5, 5: 10}
 """Percent, and how many sweeps are to find it."""
 
 _MISSED: Mapping[int, int] = {20: 0, 5: 1}
-_SLICES = {"mode": "timing", "slices": [12, 48], "slice_s": 0.05}
+_SLICES = {"mode": "timing", "slices": [12, 24], "slice_s": 0.03}
 _AUTO: Mapping[int, Mapping[str, Any]] = {
     20: {"interval": 0.05, "at_least": 6, "at_most": 24},
     5: {"interval": 0.015, "at_least": 6, "at_most": 24},

@@ -35,11 +35,13 @@ SMALL: Mapping[str, Any] = {
     "dense_units": 16,
     "batch_size": 64,
     "dropout": 0.0,
+    "samples": 640,
+    "validation_samples": 64,
     "epochs": 2,
 }
 
-QUICK_SLICES: Mapping[str, Any] = {"mode": "timing", "slices": [12, 48], "slice_s": 0.05}
-"""Slices that are short enough for many sweeps: some ten steps of 3 to 5 ms each."""
+QUICK_SLICES: Mapping[str, Any] = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
+"""Slices that are short enough for many sweeps: a pass of ten steps of some 3 ms each."""
 
 
 @dataclass(frozen=True, slots=True)
