@@ -20,7 +20,9 @@ so nothing to be wrong with), at an error of 5 %:
   level at which that procedure stopped.
 
 So a report has a wrong "more" or "less" in it in at most 5 % of sweeps, and a wrong "same" in at
-most 2.5 %, however many arms it compares.
+most 2.5 %, however many arms it compares. That is of blocks whose numbers scatter evenly around
+their mean; where one block in ten is slow on one side only, by half, an interval covers the mean of
+all such blocks in some 80 % of sweeps with 6 or 12 blocks, and in 90 % with 40.
 """
 
 from __future__ import annotations
