@@ -18,6 +18,7 @@ from orchestrator.aims import Margins
 from orchestrator.comparing.differences import Difference, differences
 from orchestrator.comparing.sides import NoSide, Side
 from orchestrator.report.comparison import AccuracyVerdict, Verdict
+from orchestrator.report.judgement import Finding, Judgement, judge
 from orchestrator.report.numbers import count
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import (
@@ -27,7 +28,6 @@ from orchestrator.report.statistics import (
     geometric_mean,
     t_interval,
 )
-from orchestrator.report.verdicts import Finding, Judgement, judge
 from orchestrator.selector import device_of, measure_of, usage_of
 from orchestrator.trial import Arm, Config, canonical
 

@@ -14,12 +14,12 @@ from typing import Literal
 from orchestrator.aims import Aims, Margins, MeasureMode
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
+from orchestrator.report.judgement import Finding, Judgement, Outlook, judge
 from orchestrator.report.measures import TIMES
 from orchestrator.report.pairs import Measured, Pair, Paired, measured, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
-from orchestrator.report.verdicts import Finding, Judgement, Outlook, judge
 from orchestrator.selector import mathematics_of, measure_of
 from orchestrator.trial import Arm
 

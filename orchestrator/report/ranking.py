@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from orchestrator.report.blocks import Matched
+from orchestrator.report.judgement import Judgement, judge
 from orchestrator.report.regression import Numbers
 from orchestrator.report.statistics import (
     CONFIDENCE,
@@ -24,7 +25,6 @@ from orchestrator.report.statistics import (
     exponential,
     geometric_mean,
 )
-from orchestrator.report.verdicts import Judgement, judge
 from orchestrator.selector import mathematics_of, measure_of, work_of
 from orchestrator.trial import Arm
 

@@ -16,6 +16,7 @@ from orchestrator.aims import Aims
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.comparison import difference_of
+from orchestrator.report.judgement import Finding, Judgement, judge
 from orchestrator.report.pairs import Pair, Timed, by_round, geometric, timed_pairs
 from orchestrator.report.reaching import (
     EXPENSES,
@@ -29,7 +30,6 @@ from orchestrator.report.reaching import (
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import Estimate, exponential, geometric_mean
-from orchestrator.report.verdicts import Finding, Judgement, judge
 from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 

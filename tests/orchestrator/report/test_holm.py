@@ -7,7 +7,7 @@ import random
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from orchestrator.report.verdicts import judge
+from orchestrator.report.judgement import judge
 
 
 @pytest.mark.parametrize("tests", [1, 2, 5, 19])

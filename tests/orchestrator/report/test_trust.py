@@ -10,11 +10,11 @@ import pytest
 
 from orchestrator.aims import Aims, AutoBlocks, Margins
 from orchestrator.report.comparison import Comparison
+from orchestrator.report.judgement import judge
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.report.sequential import looks
 from orchestrator.report.statistics import t_interval
-from orchestrator.report.verdicts import judge
 from orchestrator.report.wording import arm_names, verdict_sentence
 from orchestrator.trial import Arm
 from tests.orchestrator.report.records import CPU, PORTABLE, UNROLL, XLA, paired, sweep, trial

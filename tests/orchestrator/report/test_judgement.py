@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from orchestrator.report.verdicts import Judgement, blocks_for, judge
+from orchestrator.report.judgement import Judgement, blocks_for, judge
 
 MARGIN = math.log1p(0.02)
 REPORTS = 1500
