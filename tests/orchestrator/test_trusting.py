@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from orchestrator.home import SweepFolder
 from orchestrator.spec import parse
-from tests.benchmarks.trusting import adaptive, equal, noise, slowdown, synthetic, workload
+from tests.benchmarks.trusting import adaptive, equal, hog, noise, slowdown, synthetic, workload
 from tests.benchmarks.trusting.findings import (
     Finding,
     Notebook,
     fewest_by_chance,
     most_by_chance,
 )
-from tests.benchmarks.trusting.sweeps import Question
+from tests.benchmarks.trusting.sweeps import Answer, Question
 
 
 def test_counts_are_judged_by_chance() -> None:
@@ -138,6 +140,35 @@ def test_a_slowed_loop_takes_its_share_longer_but_not_for_pauses() -> None:
     now_s[0] += 60.0  # a pause between two slices
     slowed("three")
     assert now_s[0] - began_s == pytest.approx(2.4 + 3.6 + 60 + 2.4, abs=0.01)
+
+
+def test_a_hog_burns_while_so_many_trials_end_and_is_gone_after_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = iter([0, 3, 4, 5, 6])
+    monkeypatch.setattr(hog, "_POLL_S", 0.01)
+    monkeypatch.setattr(hog, "_count", lambda folder: next(counts, 6))
+    beast = hog.Hog(SweepFolder(tmp_path, "none"), after=4, during=2)
+    with beast.around():
+        while not beast.burned:
+            time.sleep(0.01)
+    assert beast.over, "the process was killed and waited for"
+    monkeypatch.setattr(hog, "_count", lambda folder: 0)
+    with (never := hog.Hog(beast.folder, after=4, during=2)).around():
+        pass
+    assert not never.burned
+
+
+def test_warm_seconds_leave_out_the_block_in_which_the_trainers_started() -> None:
+    first = [(0, 100.0, 140.0), (1, 140.0, 141.5), (1, 141.0, 143.0), (2, 150.0, 151.0)]
+    record = synthetic.made(3, 2, np.random.default_rng(0), noise.recorded())
+    trials = [
+        replace(record.trials[0], block=block, started_s=began_s, ended_s=ended_s)
+        for block, began_s, ended_s in first
+    ]
+    answer = Answer(replace(record, trials=tuple(trials)), (), 60.0)
+    assert adaptive.warm_s(answer) == pytest.approx(3.0 + 1.0)
+    assert answer.trainers_s() == pytest.approx(43.0 + 1.0)
 
 
 def test_pairs_that_tell_a_difference_apart() -> None:

@@ -22,6 +22,8 @@ _SETTINGS = {**SMALL, "epochs": 60}
 
 _BLOCKS = 10
 _POLL_S = 0.2
+_NOTICED = 0.8
+"""The least share of the trials wholly beside it that is to be marked."""
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class Hog:
     after: int
     during: int
     burned: bool = False
+    over: bool = False
     _over: threading.Event = field(default_factory=threading.Event)
 
     @contextlib.contextmanager
@@ -52,6 +55,7 @@ class Hog:
             self.burned = True
             self._ended(self.after + self.during)
             process.kill()
+        self.over = True
 
     def _ended(self, wanted: int) -> bool:
         """Wait until so many trials have ended; False where the sweep ends before."""
@@ -88,7 +92,7 @@ def _part(
     blocks: int,
 ) -> Finding:
     found = {action: _told(other, action, home, notebook, blocks) for action in ("mark", "rerun")}
-    noticed = all(each["marked_beside"] > 0 for each in found.values())
+    noticed = all(each["marked_beside"] >= _NOTICED * each["beside"] for each in found.values())
     verdicts = [each["verdict"] for each in found.values()]
     return Finding(
         "hog",
