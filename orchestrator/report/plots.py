@@ -226,7 +226,9 @@ def _heat(heat: Heat, figure: Figure) -> None:
     axes = figure.subplots()
     shades = [[math.nan if s is None else s for s in row] for row in heat.shades]
     colours = LinearSegmentedColormap.from_list("speed-up", [_DOWN, "white", _UP])
-    axes.imshow(shades, cmap=colours, vmin=-1, vmax=1, aspect="auto")
+    across, down = ([i - 0.5 for i in range(len(n) + 1)] for n in (heat.columns, heat.rows))
+    axes.pcolormesh(across, down, shades, cmap=colours, vmin=-1, vmax=1)
+    axes.invert_yaxis()
     axes.set_title(_short(heat.title, 90), loc="left", fontweight="bold", color=_INK)
     axes.set_xticks(range(len(heat.columns)), [_short(c, 26) for c in heat.columns])
     axes.set_yticks(range(len(heat.rows)), [_short(row, 34) for row in heat.rows])

@@ -222,7 +222,8 @@ _STRUCTURE = """() => {
     const all = (selector) => [...document.querySelectorAll(selector)];
     const byId = (id) => document.getElementById(id)?.textContent.trim();
     const told = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
-    const named = (element) => element.getAttribute("aria-label") || told(element, "aria-labelledby")
+    const named = (element) => element.getAttribute("aria-label")
+        || told(element, "aria-labelledby")
         || [...(element.labels ?? [])].map((label) => label.innerText).join("").trim()
         || (/BUTTON|FIELDSET/.test(element.tagName) && element.textContent.trim());
     const shown = (element) => element.outerHTML.slice(0, 120);

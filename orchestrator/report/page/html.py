@@ -35,8 +35,6 @@ def to_html(summary: ReportSummary) -> str:
     Texts from specs and runs are escaped for where they stand, and the page's policy allows no
     script but its own, and no request: were a text to be markup all the same, it could do nothing.
     """
-    from markupsafe import Markup  # noqa: PLC0415  # the template engine's; it costs time
-
     name = arm_names(summary)
     told = document(summary)
     plots = plots_of(summary)
@@ -45,7 +43,7 @@ def to_html(summary: ReportSummary) -> str:
         title=told.title,
         version=__version__,
         policy=_policy(scripts),
-        css=Markup(_file("page.css")),
+        css=_file("page.css"),
         colours=list(zip(palette.LIGHT, palette.DARK, strict=True)),
         facts=_facts(summary, name),
         arm_filters=_arm_filters(summary, "plot") if any(map(_by_arm, plots)) else [],
@@ -54,9 +52,9 @@ def to_html(summary: ReportSummary) -> str:
         trials=bool(summary.trials),
         most_rows=MOST_ROWS,
         run_id=summary.sweep.run_id,
-        figures_json=Markup(script_json(_figures(summary, plots, name))),
-        trials_json=Markup(script_json(trial_columns(summary, name))),
-        scripts=[Markup(script) for script in scripts],
+        figures_json=script_json(_figures(summary, plots, name)),
+        trials_json=script_json(trial_columns(summary, name)),
+        scripts=scripts,
     )
 
 

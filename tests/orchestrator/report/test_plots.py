@@ -1,0 +1,58 @@
+"""The report's plots as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from orchestrator.report.charts import plots_of
+from orchestrator.report.plots import draw
+from tests.browser import samples
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_every_plot_is_a_png_and_an_svg(tmp_path: Path) -> None:
+    summary = samples.summary(samples.small())
+    written = draw(summary, tmp_path / "new" / "plots")
+    keys = [plot.key for plot in plots_of(summary)]
+    assert {"speedups", "matrix", "phases", "crossover-units"} <= set(keys)
+    assert {path.name for path in written} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
+    for path in written:
+        if path.suffix == ".png":
+            assert path.read_bytes().startswith(b"\x89PNG")
+        else:
+            assert ElementTree.parse(path).getroot().tag == f"{SVG}svg"
+    assert "matplotlib.pyplot" not in sys.modules or not _open_figures()
+
+
+def test_the_same_summary_gives_the_same_files(tmp_path: Path) -> None:
+    summary = samples.summary(samples.rich(blocks=6, repeats=1, of=samples.arms()[:2]))
+    one, other = (draw(summary, tmp_path / name) for name in ("one", "other"))
+    assert [path.name for path in one] == [path.name for path in other]
+    for left, right in zip(one, other, strict=True):
+        assert left.read_bytes() == right.read_bytes(), left.name
+
+
+def test_no_name_is_markup_mathematics_or_a_path(tmp_path: Path) -> None:
+    written = draw(samples.summary(samples.hostile()), tmp_path / "plots")
+    assert {path.parent for path in written} == {tmp_path / "plots"}
+    for path in written:
+        if path.suffix == ".svg":
+            tags = {element.tag for element in ElementTree.parse(path).iter()}
+            assert not tags & {f"{SVG}script", f"{SVG}image", f"{SVG}a", "img", "script"}
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_what_little_there_is_is_drawn(tmp_path: Path, blocks: int) -> None:
+    summary = samples.summary(samples.rich(blocks=blocks, repeats=1, epochs=0))
+    assert len(draw(summary, tmp_path)) == 2 * len(plots_of(summary))
+
+
+def _open_figures() -> list[int]:
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    return pyplot.get_fignums()
