@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from orchestrator.cost_model import NotPredicted, observe, trial_seconds
+from orchestrator.cost_model import NotPredicted, Observation, observe, trial_seconds
 from orchestrator.hardware import counted
 from orchestrator.home import SweepFolder
 from orchestrator.journal import SweepState, read, replay
 from orchestrator.outlook import Ahead, Amount, Outlook, look_ahead
+from orchestrator.past import others, settings_of
 from orchestrator.placement import Lane, LaneGroup, make_lanes
 from orchestrator.plan import Plan
 from orchestrator.progress import duration
 from orchestrator.spec import SweepSpec
-from orchestrator.trial import Arm, FinishedTrial
+from orchestrator.trial import Arm, FinishedTrial, SweepIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,8 @@ class Forecast:
 
     `trial_s` are the median seconds of each arm's trials, by the arm's text. `remaining_s` is None
     where some arm of the plan has no trial yet to judge by; it is by those medians, or, where
-    there is an `outlook`, by a model of what the sizes of the configs to come take. Where there is
-    none `why_medians` says why.
+    there is an `outlook`, by a model of what the sizes of the configs to come take, learnt from
+    the sweeps `helped_by` as well. Where there is none `why_medians` says why.
     """
 
     done: int
@@ -35,29 +38,44 @@ class Forecast:
     remaining_s: float | None
     trial_s: Mapping[str, float] = field(default_factory=dict)
     outlook: Outlook | None = None
+    helped_by: tuple[str, ...] = ()
     why_medians: str = ""
 
 
 def forecast(plan: Plan, folder: SweepFolder, spec: SweepSpec) -> Forecast:
-    """Judge what is left of a plan by the trials of this sweep's latest generation."""
+    """Judge what is left of a plan by the trials of this sweep's latest generation.
+
+    Where these are too few, or too far from what is to come, those of the home's other sweeps of
+    the same workload help.
+    """
     state = replay(read(folder.generation(folder.latest())))
-    if state is None:
-        return forecast_from(plan, ())
+    new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
+    state = state or SweepState(new, {})
     finished = list(state.finished.values())
     going_on = plan.over([*state.blocks.values(), *finished])
     by_medians = forecast_from(going_on, finished)
-    if by_medians.remaining_s is None or not by_medians.remaining:
+    if not by_medians.remaining or not plan.arms:
         return by_medians
-    try:
-        found = look_ahead(
-            _ahead(going_on, state, spec),
-            observe(finished, state.identity.settings),
-            spec.prices,
-            lambda seconds: makespan(going_on, seconds),
+    settings = settings_of(state.identity)
+    ahead = _ahead(going_on, state, spec, settings)
+
+    def look(observations: list[Observation]) -> Outlook:
+        return look_ahead(
+            ahead, observations, spec.prices, lambda seconds: makespan(going_on, seconds)
         )
+
+    own = observe(finished, settings)
+    try:
+        found, helped = look(own), list[str]()
     except NotPredicted as refused:
-        return replace(by_medians, why_medians=str(refused))
-    return replace(by_medians, remaining_s=found.seconds.value, outlook=found)
+        past = dict(others(folder, spec.workload))
+        try:
+            found, helped = look([*own, *itertools.chain(*past.values())]), list(past)
+        except NotPredicted:
+            return replace(by_medians, why_medians=str(refused))
+    return replace(
+        by_medians, remaining_s=found.seconds.value, outlook=found, helped_by=tuple(helped)
+    )
 
 
 def forecast_from(plan: Plan, finished: Iterable[FinishedTrial]) -> Forecast:
@@ -97,7 +115,7 @@ def _is_planned(plan: Plan, each: FinishedTrial) -> bool:
     return plan.holds(trial.block) and trial.repeat < plan.repeats and trial.arm in plan.arms
 
 
-def _ahead(plan: Plan, state: SweepState, spec: SweepSpec) -> Ahead:
+def _ahead(plan: Plan, state: SweepState, spec: SweepSpec, settings: Mapping[str, Any]) -> Ahead:
     """The trials that are missing: of blocks that were suggested, and of those that were not."""
     done = Counter(
         (each.trial.block, each.trial.arm)
@@ -117,7 +135,7 @@ def _ahead(plan: Plan, state: SweepState, spec: SweepSpec) -> Ahead:
         dict.fromkeys(plan.arms, plan.repeats),
         spec.search,
         tuple(block.config for block in suggested),
-        state.identity.settings,
+        settings,
     )
 
 
@@ -136,24 +154,31 @@ def _apart(groups: Iterable[LaneGroup]) -> list[list[LaneGroup]]:
 
 def describe_forecast(ahead: Forecast) -> str:
     """How much is done, what the rest may take, and what that is judged by."""
-    if ahead.remaining_s is None:
+    found = ahead.outlook
+    if found is None and ahead.remaining_s is None:
         return "how long it takes is known once each arm has run a trial"
     told = f"{ahead.done} trials are done; the other {ahead.remaining} may take "
-    found = ahead.outlook
+    if not ahead.done:
+        told = f"{counted(ahead.remaining, 'trial')} may take "
     if found is None:
         why = f" ({ahead.why_medians})" if ahead.why_medians else ""
-        return f"{told}{duration(ahead.remaining_s)}, judged by these{why}"
-    seconds, held = found.seconds, found.held_out
-    over = counted(held.configs, "config")
+        return f"{told}{duration(ahead.remaining_s or 0.0)}, judged by these{why}"
+    seconds = found.seconds
     lines = [
         f"{told}{duration(seconds.value)} ({duration(seconds.low)} to {duration(seconds.high)})",
-        f"  judged by their sizes ({found.method}, learnt from {over}; of configs that it was not "
-        f"shown it was off by {held.median:.0%} in the median, and by {held.ninetieth:.0%} or less "
-        "in 9 of 10 trials)",
+        *([f"  and cost {_usd(found.usd)}"] if found.usd else []),
+        f"  {_judged_by(found)}",
+        *([f"  with those of {', '.join(ahead.helped_by)}"] if ahead.helped_by else []),
+        f"  of configs not shown to it, it was off by {found.held_out.median:.0%} in the median",
     ]
-    if found.usd is not None:
-        lines.append(f"  may cost {_usd(found.usd)}")
     return "\n".join(lines)
+
+
+def _judged_by(found: Outlook) -> str:
+    over = counted(found.held_out.configs, "config")
+    if found.method == "medians":
+        return f"judged by each arm's median over {over}, better than any model of their sizes"
+    return f"judged by their sizes: a {found.method} model of {over}"
 
 
 def _usd(amount: Amount) -> str:

@@ -11,11 +11,13 @@ from orchestrator.comparing.changes import ArmChange, Changes
 from orchestrator.comparing.sides import Side
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.numbers import ABSENT, count, difference, joined, ratio
+from orchestrator.report.wording import ArmNames
 from orchestrator.trial import Arm
 
 FORMAT = "rnnsweep-compare"
 VERSION = 1
 
+_COLOURS = {"better": "faster", "worse": "slower"}
 _SUBJECTS = {
     "settings": "setting",
     "data": "data",
@@ -28,7 +30,10 @@ _SUBJECTS = {
 def to_document(changes: Changes) -> Document:
     """What differs, what changed beyond noise, and the figures behind it."""
     sections = (_told(changes), _differences(changes), _arms(changes), _apart(changes))
-    title = f"{changes.before.label} → {changes.after.label}: {changes.before.workload}"
+    title = (
+        f"{changes.before.label} → {changes.after.label}: {changes.before.workload}"
+        f"{_names(changes).where}"
+    )
     return Document(title, tuple(section for section in sections if section))
 
 
@@ -58,10 +63,12 @@ def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
 
 
 def _told(changes: Changes) -> Section:
-    arms = changes.arms
-    bullets = [(arm.verdict, _sentence(arm, changes.margin)) for arm in arms]
+    arms, name = changes.arms, _names(changes)
+    bullets: list[tuple[str, str]] = [
+        (arm.verdict, _sentence(arm, _name(arm, name), changes.margin)) for arm in arms
+    ]
     bullets += [
-        ("slower" if arm.accuracy.verdict == "worse" else arm.verdict, _accuracy_sentence(arm))
+        (_COLOURS[arm.accuracy.verdict], _accuracy_sentence(arm, _name(arm, name)))
         for arm in arms
         if arm.accuracy and arm.accuracy.verdict in ("better", "worse")
     ]
@@ -94,8 +101,7 @@ def _notes(changes: Changes) -> list[str]:
     return notes
 
 
-def _sentence(arm: ArmChange, margin: float) -> str:
-    name = _name(arm)
+def _sentence(arm: ArmChange, name: str, margin: float) -> str:
     figures = ratio(arm.corrected or arm.speedup)
     over = count(len(arm.pairs), "config")
     if arm.verdict == "same":
@@ -106,15 +112,21 @@ def _sentence(arm: ArmChange, margin: float) -> str:
     return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason})"
 
 
-def _accuracy_sentence(arm: ArmChange) -> str:
+def _accuracy_sentence(arm: ArmChange, name: str) -> str:
     assert arm.accuracy is not None
     figures = difference(arm.accuracy.corrected or arm.accuracy.difference)
-    return f"{_name(arm)} became {arm.accuracy.verdict}: val_accuracy {figures}"
+    return f"{name} became {arm.accuracy.verdict}: val_accuracy {figures}"
 
 
-def _name(arm: ArmChange) -> str:
+def _names(changes: Changes) -> ArmNames:
+    """Arms without their hardware, where all of both sides stand on one."""
+    every = {arm.hardware for side in (changes.before, changes.after) for arm in side.arms}
+    return ArmNames(every.pop() if len(every) == 1 else None)
+
+
+def _name(arm: ArmChange, name: ArmNames) -> str:
     other = f", before on {arm.before.hardware}" if arm.is_on_other_hardware else ""
-    return f"{arm.after}{other}"
+    return f"{name(arm.after)}{other}"
 
 
 def _differences(changes: Changes) -> Section:
@@ -131,22 +143,23 @@ def _differences(changes: Changes) -> Section:
 def _arms(changes: Changes) -> Section | None:
     if not changes.arms:
         return None
-    headers = ("arm", "configs", "speed-up", "val_accuracy", "accuracy", "memory", "verdict")
+    headers = ("arm", "configs", "speed-up", "verdict", "Δ val_accuracy", "accuracy", "memory")
+    name = _names(changes)
     rows = tuple(
         (
-            str(arm.after),
+            name(arm.after),
             str(len(arm.pairs)),
             ratio(arm.corrected or arm.speedup),
+            arm.verdict,
             difference(arm.accuracy.corrected or arm.accuracy.difference)
             if arm.accuracy
             else ABSENT,
             arm.accuracy.verdict if arm.accuracy else ABSENT,
             ratio(arm.memory),
-            arm.verdict,
         )
         for arm in changes.arms
     )
-    table = Table(headers, rows, frozenset({1, 2, 3, 5}), divisible=True)
+    table = Table(headers, rows, frozenset({1, 2, 4, 6}), divisible=True)
     notes = (
         "Speed-up: time per step before over after, above 1 is faster now; memory: after over "
         "before, of fresh trainers. Intervals of speed and accuracy allow for all arms together.",

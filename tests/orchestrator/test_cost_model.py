@@ -291,7 +291,8 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
     assert usd.value == pytest.approx(seconds.value / 3600 * 3.6, rel=1e-6)
     told = describe_forecast(ahead)
     assert "30 trials are done; the other 30 may take " in told
-    assert "learnt from 15 configs" in told
+    assert "judged by their sizes: a " in told
+    assert " model of 15 configs" in told
     assert "USD (" in told
     json.dumps(dataclasses.asdict(ahead), allow_nan=False)
 
@@ -312,3 +313,32 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
 def test_nothing_is_left_to_be_foretold(foretold: Callable[[int], Forecast]) -> None:
     ahead = foretold(30)
     assert (ahead.remaining, ahead.remaining_s, ahead.outlook) == (0, 0.0, None)
+
+
+def test_other_sweeps_of_the_home_help_a_new_one(
+    tmp_path: Path, foretold: Callable[[int], Forecast]
+) -> None:
+    foretold(14)  # leaves the sweep mine14 in the home
+    spec = parse(SPEC.replace("configs: 30", "configs: 6"), source="mine.yaml")
+    plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
+    ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
+    assert (ahead.done, ahead.remaining) == (0, 12)
+    assert ahead.helped_by == ("mine",)
+    assert ahead.outlook is not None
+    draws = draw_configs(spec.search, 2000, seed=3)
+    mean_s = sum(seconds_of(config, arm) for config in draws for arm in ARMS) / len(draws)
+    assert ahead.outlook.seconds.low < 6 * mean_s < ahead.outlook.seconds.high
+    told = describe_forecast(ahead)
+    assert told.startswith("12 trials may take ")
+    assert "with those of mine" in told
+
+
+def test_sweeps_of_another_workload_or_a_broken_journal_do_not_help(
+    tmp_path: Path, foretold: Callable[[int], Forecast]
+) -> None:
+    foretold(14)
+    (tmp_path / "sweeps" / "mine14" / "1" / "journal.jsonl").write_text("{broken\n{broken\n")
+    spec = parse(SPEC, source="mine.yaml")
+    plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
+    ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
+    assert (ahead.outlook, ahead.remaining_s) == (None, None)
