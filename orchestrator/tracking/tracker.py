@@ -31,7 +31,7 @@ from orchestrator.tracking.runs import (
 from orchestrator.tracking.shelf import Shelf
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.tracking.views import view_tags
-from orchestrator.trial import FinishedTrial, canonical
+from orchestrator.trial import DatasetRecord, FinishedTrial, canonical
 
 _NOTE_LIMIT = 8000  # MLflow refuses longer texts, or cuts them
 _SETTLE_S = 0.5
@@ -148,6 +148,8 @@ class Tracker:
         self.keep_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
+        for dataset in self._datasets():
+            self._store.log_dataset(self._parent, dataset)
         tags = {"state": state, **lease.released()}
         if description:
             tags[parents.NOTE_TAG] = description[:_NOTE_LIMIT]
@@ -314,6 +316,13 @@ class Tracker:
         if content.dataset is not None:
             self._store.log_dataset(run.run_id, content.dataset)
         self._store.set_status(run.run_id, content.status, content.end_ms)
+
+    def _datasets(self) -> list[DatasetRecord]:
+        """What the trials loaded: one, if all is well."""
+        loaded = [
+            each.finished.outcome.dataset for each in self._children.values() if each.finished
+        ]
+        return list(dict.fromkeys(each for each in loaded if each is not None))
 
     def _keep_environment(self, finished: FinishedTrial) -> None:
         name = f"{environment_digest(finished)}.json"

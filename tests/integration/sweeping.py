@@ -81,6 +81,11 @@ class Command:
         """Whether it has ended or has written these words to stderr."""
         return not self.running or words in self._text()[1]
 
+    @property
+    def printed(self) -> str:
+        """What it has written to stdout so far."""
+        return self._text()[0]
+
     def wait(self, timeout_s: float = 120) -> Done:
         """Wait for its end."""
         try:

@@ -1,0 +1,173 @@
+"""What a report of a store with 10,000 trials takes, beside a plain search for the same runs.
+
+    python -m tests.benchmarks.report [--trials 10000] [--rounds 3] [--store FOLDER]
+                                      [--output FOLDER]
+
+The store is made by the recorder itself, from a replayed journal: some minutes, once; with --store
+it is kept and used again. Then, in turns, each as a process of its own, wall time and peak memory
+of
+
+* `rnnsweep report`, as text and as a page;
+* `mlflow.search_runs` of the same runs, MLflow's own way to get at them;
+* `import mlflow` and a client of the store: what no command that reads a store can do without.
+
+To reach on two cores: text within 5 s and 1 GiB, a page within 15 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from orchestrator import __version__
+from orchestrator.hardware import probe
+from orchestrator.tracking import place, tracking_uri
+from tests.benchmarks.reporting.recorded import ARMS, NAME, REPEATS, record
+
+_LIMITS_S = {"report, text": 5.0, "report, html": 15.0}
+_LIMIT_MIB = 1024.0
+_SEARCH = """
+import mlflow
+found = mlflow.search_runs(experiment_names=[{name!r}], max_results=50000)
+assert len(found) == {runs}, len(found)
+"""
+_CLIENT = "from mlflow import MlflowClient; MlflowClient().search_experiments()"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took. Memory is its largest resident set."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+
+
+def main() -> int:
+    """Make the store if need be, measure, print and keep the result."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--store", type=Path, help="Keep the store here, and use what is there.")
+    parser.add_argument("--output", type=Path, help="Write report.json and report.txt here.")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
+        home = (asked.store or Path(scratch) / "home").resolve()
+        trials = record(home, asked.trials // (len(ARMS) * REPEATS))
+        commands = _commands(trials, Path(scratch))
+        costs: dict[str, list[Cost]] = {name: [] for name in commands}
+        load: list[float] = []
+        for _ in range(asked.rounds):
+            for name, command in commands.items():
+                load.append(os.getloadavg()[0])
+                costs[name].append(_run(command, _environ(home)))
+    found = _result(trials, home, costs, max(load))
+    text = _told(found)
+    print(text, end="")
+    if asked.output is not None:
+        (asked.output / "report.json").write_text(json.dumps(found, indent=2) + "\n")
+        (asked.output / "report.txt").write_text(text)
+    return 0
+
+
+def _commands(trials: int, scratch: Path) -> Mapping[str, list[str]]:
+    report = [sys.executable, "-m", "orchestrator", "report", NAME]
+    search = _SEARCH.format(name=NAME, runs=trials + 1)  # the parent too
+    return {
+        "report, text": [*report, "-o", str(scratch / "report.txt")],
+        "report, html": [*report, "-o", str(scratch / "report.html")],
+        "mlflow.search_runs": [sys.executable, "-c", search],
+        "import mlflow and a client": [sys.executable, "-c", _CLIENT],
+    }
+
+
+def _environ(home: Path) -> dict[str, str]:
+    environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
+    place.set_defaults(environ)
+    return environ | {"MLFLOW_TRACKING_URI": tracking_uri(home, {})}
+
+
+def _run(command: list[str], environ: Mapping[str, str]) -> Cost:
+    """Run a command to its end.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    began_s = time.perf_counter()
+    pid = os.posix_spawn(command[0], command, environ)
+    _, status, usage = os.wait4(pid, 0)
+    wall_s = time.perf_counter() - began_s
+    if os.waitstatus_to_exitcode(status) != 0:
+        raise RuntimeError(f"{' '.join(command)}: exit code {os.waitstatus_to_exitcode(status)}")
+    return Cost(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def _result(
+    trials: int, home: Path, costs: Mapping[str, Sequence[Cost]], load: float
+) -> dict[str, object]:
+    node = probe()
+    return {
+        "benchmark": "report",
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "trials": trials,
+        "arms": len(ARMS),
+        "store_mib": round((home / "mlflow.db").stat().st_size / 2**20),
+        "hardware": f"{node.cpu_model}, {psutil.cpu_count()} CPUs, "
+        f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "highest_load_before_a_run": round(load, 2),
+        "versions": {
+            "rnnsweep": __version__,
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            **{name: version(name) for name in ("mlflow", "pyarrow", "scipy", "plotly")},
+        },
+        "commands": {
+            name: {
+                "median_wall_s": round(statistics.median(each.wall_s for each in own), 2),
+                "median_cpu_s": round(statistics.median(each.cpu_s for each in own), 2),
+                "median_peak_mib": round(statistics.median(each.peak_mib for each in own)),
+                "runs": [asdict(each) for each in own],
+            }
+            for name, own in costs.items()
+        },
+    }
+
+
+def _told(found: Mapping[str, object]) -> str:
+    lines = [
+        f"Reports of {found['trials']} trials of {found['arms']} arms, from SQLite "
+        f"({found['store_mib']} MiB); each a process of its own",
+        f"date {found['date']}, {found['hardware']}, "
+        + ", ".join(f"{name} {text}" for name, text in dict(found["versions"]).items()),  # type: ignore[call-overload]
+        f"highest load when one was started: {found['highest_load_before_a_run']}",
+        "",
+        f"{'median':<28}{'wall':>10}{'CPU':>10}{'peak':>12}  to reach",
+    ]
+    for name, cost in dict(found["commands"]).items():  # type: ignore[call-overload]
+        limit_s = _LIMITS_S.get(name)
+        reached = limit_s is None or (
+            cost["median_wall_s"] <= limit_s and cost["median_peak_mib"] <= _LIMIT_MIB
+        )
+        aim = f"{limit_s:.0f} s, 1 GiB: {'reached' if reached else 'missed'}" if limit_s else ""
+        lines.append(
+            f"{name:<28}{cost['median_wall_s']:>8.2f} s{cost['median_cpu_s']:>8.2f} s"
+            f"{cost['median_peak_mib']:>8} MiB  {aim}".rstrip()
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
