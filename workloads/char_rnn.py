@@ -44,6 +44,8 @@ def run(trial: Context) -> dict[str, float]:
     metrics = measure(
         trial, settings, load=lambda: load(settings), build=keep, forward_flops=flops, after=write
     )
+    if trial.measure == "timing":
+        return metrics
     return {
         **metrics,
         "bits_per_char": metrics["loss"] / math.log(2),

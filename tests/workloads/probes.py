@@ -23,8 +23,10 @@ from workloads.frameworks import current, feeding
 from workloads.frameworks.feeding import in_order
 from workloads.image_rows import build, load, run
 from workloads.implementations import Implementation, parse
+from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find
 from workloads.settings.image_rows import ImageRowsSettings
+from workloads.turns import Turns
 
 
 def warm_ups(trial: Context) -> dict[str, float]:
@@ -47,6 +49,24 @@ def warm_ups(trial: Context) -> dict[str, float]:
         "changed": changed,
         "after": _digest(start.state()),
     }
+
+
+def starts_of_slices(trial: Context) -> dict[str, float]:
+    """Exact state before the warm-up, when the first slice is asked for, and when the second is."""
+    from workloads.slicing import in_slices, warm_steps
+    from workloads.start import Start
+
+    plan = planned(trial)
+    start, seen = Start(plan.model), list[float]()
+    before = _digest(start.state())
+
+    def ask() -> Command:
+        seen.append(_digest(start.state()))
+        return Slice() if len(seen) == 1 else Finish()
+
+    warm_steps(plan)
+    in_slices(plan, dataclasses.replace(trial, turns=Turns(ask, 0.001)))
+    return {"before": before, "first": seen[0], "second": seen[1]}
 
 
 def bare(trial: Context) -> dict[str, float]:
