@@ -33,6 +33,7 @@ from orchestrator import __version__
 from orchestrator.output import quiet
 from tests.benchmarks.trusting import adaptive, equal, hog, slowdown, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
+from tests.benchmarks.trusting.sweeps import Interrupted
 
 RESULTS = Path(__file__).with_name("results")
 PARTS = ("synthetic", "slowdown", "equal", "hog", "adaptive")
@@ -48,13 +49,17 @@ def main() -> None:
     home = asked.home / notebook.begun
     home.mkdir(parents=True, exist_ok=True)
     print(heading(notebook.environment), flush=True)
-    with quiet(home / "proof.log") as console:
-        for part in asked.only or PARTS:
-            began_s = time.monotonic()
-            found = runs(home, notebook, quick=asked.quick)[part]()
-            notebook.conclude(part, found, time.monotonic() - began_s)
-            for each in found:
-                console.print(each.text(), highlight=False, markup=False, soft_wrap=True)
+    try:
+        with quiet(home / "proof.log") as console:
+            for part in asked.only or PARTS:
+                began_s = time.monotonic()
+                found = runs(home, notebook, quick=asked.quick)[part]()
+                notebook.conclude(part, found, time.monotonic() - began_s)
+                for each in found:
+                    console.print(each.text())
+    except Interrupted as interrupted:
+        print(f"stopped in the sweep {interrupted}: the same command goes on with it")
+        sys.exit(3)
     text = report(notebook)
     (output / f"{name}.txt").write_text(text, encoding="utf-8")
     print(f"\nwritten: {output / name}.json and .txt")

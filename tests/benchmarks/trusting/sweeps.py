@@ -81,6 +81,10 @@ class Question:
         )
 
 
+class Interrupted(Exception):
+    """A sweep of the proof was stopped by a signal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A sweep as its report has it, and how long this start of it took."""
@@ -122,7 +126,8 @@ def ask(question: Question, home: Path, while_running: Callable[[], Any] | None 
         while_running: called when the first trials are about to be handed out.
 
     Raises:
-        RuntimeError: it was stopped, or trials of it failed.
+        Interrupted: it was stopped, and can go on.
+        RuntimeError: trials of it failed.
     """
     began_s = time.monotonic()
     spec = parse(question.spec(), source=question.name)
@@ -141,7 +146,7 @@ def ask(question: Question, home: Path, while_running: Callable[[], Any] | None 
             confirm=lambda plan, missing: None,
         )
     if ended.stopped is not None:
-        raise RuntimeError(f"{question.name}: {ended.stopped}")
+        raise Interrupted(question.name)
     wrong = [each for each in ended.record.trials if each.status in ("failed", "wrong_kernel")]
     if wrong or not ended.record.trials:
         raise RuntimeError(
