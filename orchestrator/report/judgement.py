@@ -35,7 +35,13 @@ from typing import Literal
 
 from scipy.special import stdtr, stdtrit
 
-from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
+from orchestrator.report.statistics import (
+    CONFIDENCE,
+    MIN_BLOCKS,
+    Estimate,
+    standard_error,
+    t_interval,
+)
 
 Finding = Literal["same", "more", "less", "cannot tell"]
 
@@ -152,7 +158,7 @@ def _sample(values: Sequence[float], margin: float) -> _Sample:
     """
     n = len(values)
     mean = math.fsum(values) / n
-    error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1) / n)
+    error = standard_error(values, mean)
     if error < _ROUNDING:
         differs, same = abs(mean) > _ROUNDING, abs(mean) <= margin + _ROUNDING
         return _Sample(values, mean, 0.0, float(not differs), float(not same))

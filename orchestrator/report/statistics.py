@@ -73,10 +73,14 @@ def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estim
     if n < 2:
         return None
     mean = math.fsum(values) / n
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    quantile = float(stdtrit(n - 1, (1 + confidence) / 2))
-    half = quantile * math.sqrt(variance / n)
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * standard_error(values, mean)
     return Estimate(n, mean, mean - half, mean + half)
+
+
+def standard_error(values: Sequence[float], mean: float) -> float:
+    """Of the mean of two values or more: s / sqrt(n). No square of theirs overflows."""
+    n = len(values)
+    return math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n)
 
 
 def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:

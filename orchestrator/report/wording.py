@@ -66,7 +66,8 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if shown is None:
         return f"{told} ({comparison.reason})"
     if len(comparison.pairs) < MIN_BLOCKS:
-        return f"{told}: {ratio(shown)} as fast ({comparison.reason})"
+        noise = f"; disturbed: {comparison.disturbance}" if comparison.disturbance else ""
+        return f"{told}: {ratio(shown)} as fast ({comparison.reason}{noise})"
     more = _outlook(comparison)
     return f"{told}: {ratio(shown)} as fast{over}{_accuracy(comparison)}{more}"
 

@@ -70,6 +70,12 @@ def test_a_bound_beyond_the_largest_float_is_infinite() -> None:
     assert (found.low, found.high) == (0.0, math.inf)
 
 
+def test_squares_of_wild_values_do_not_overflow() -> None:
+    found = t_interval([1e300, -1e300])
+    assert found is not None and found.value == 0
+    assert found.high == pytest.approx(1e300 * 12.7062047)
+
+
 @given(RATIOS)
 def test_inverted_ratios_invert_the_estimate(ratios: list[float]) -> None:
     one, other = geometric_mean(ratios), geometric_mean([1 / ratio for ratio in ratios])

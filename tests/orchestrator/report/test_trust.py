@@ -79,6 +79,8 @@ def test_where_fewer_are_quiet_all_count_and_the_sentence_says_so() -> None:
     assert (len(found.pairs), found.quiet_only, found.disturbed_blocks) == (8, False, (1, 2, 3))
     assert "over 8 blocks (3 of them disturbed: others took 43 % of the CPUs)" in sentence(record)
     assert "8 (3 disturbed)" in text(record)
+    few = sentence(with_noise({1: XLA}, blocks=3))
+    assert few.endswith("at least 6 are needed; disturbed: others took 43 % of the CPUs)")
 
 
 def test_what_disturbed_one_arm_is_nothing_to_the_others() -> None:
