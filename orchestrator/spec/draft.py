@@ -89,7 +89,7 @@ def draw(data: Mapping[str, Any]) -> Draft:
         has_prices=bool(data.get("prices")),
         measure=_valid(_MEASURE, {"": data.get("measure", {})}).get(""),
         blocks=_valid(_BLOCKS, {"": data.get("blocks")}).get(""),
-        has_blocks="blocks" in data,
+        has_blocks=data.get("blocks") is not None,
         published={
             index: row["metrics"]
             for index, row in enumerate(_list(data, "published"))

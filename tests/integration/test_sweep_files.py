@@ -18,6 +18,10 @@ SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
 del SWEEPS["prices"]  # a table that sweeps may name
 
 TINY: Mapping[str, Sequence[str]] = {
+    "appleyard_lstm": (
+        *("settings.timed_steps=2", "settings.sequence_length=4"),
+        "search.configs=[{units: 4, features: 4, batch_size: 2}]",
+    ),
     "braun_lstm": (
         "settings.timed_steps=2",
         "search.configs=[{layers: 2, bidirectional: true, batch_size: 2, sequence_length: 4}]",
@@ -52,6 +56,11 @@ TINY: Mapping[str, Sequence[str]] = {
     "next_token_612235": (
         *("settings.samples=256", "settings.validation_samples=128", "settings.timed_steps=2"),
         *("settings.sequence_length=6", "search.configs=[{units: 4}]"),
+    ),
+    "timing": (
+        *("blocks=null", "search.configs=1", "search.space={units: [4]}", "disturbed=mark"),
+        *("measure={mode: timing, interval: 0.9, slices: [6, 6], slice_s: 0.02}",),
+        "arms.implementations=[tensorflow/portable, tensorflow/portable+unroll]",
     ),
 }
 """What makes each of them seconds long; quickstart is the demo, which the suite has elsewhere."""

@@ -93,6 +93,11 @@ def test_blocks_come_until_the_space_is_used_up() -> None:
     assert read("search.space.units={low: 1, high: 500}").most_blocks == 60
 
 
+def test_an_override_takes_it_back() -> None:
+    spec = read("blocks=null", "search.configs=3")
+    assert (spec.auto_blocks, spec.most_blocks) == (None, 3)
+
+
 def test_none_of_it_makes_another_sweep() -> None:
     other = read("measure=timing", "margins={speed: 0.1}", "disturbed=rerun", text=SPEC + PUBLISHED)
     assert other.comparable_search() == read().comparable_search()
