@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from orchestrator.report.best import Best
 from orchestrator.report.document import Section, Table
-from orchestrator.report.numbers import ABSENT, number
+from orchestrator.report.numbers import ABSENT, joined, number
 from orchestrator.report.pareto import Point
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.trade_offs import TradeOff
@@ -26,8 +26,9 @@ _UNITS = {
 
 
 def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Every arm at its own best config; never a comparison of arms."""
-    found = summary.best_of_arm
+    """Every arm at its own best config, by the first objective; never a comparison of arms."""
+    aims = list(dict.fromkeys(best.objective for best in summary.best_of_arm))
+    found = [best for best in summary.best_of_arm if best.objective == aims[0]]
     if not found:
         return None
     headers = ("arm", "objective", "best", "step (ms)", "block", "config", "first run")
@@ -48,6 +49,8 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
         "of all configs that it completed. Arms stand here at unlike configs, so that their times "
         "are no comparison, and each best is likely a little optimistic."
     ]
+    if len(aims) > 1:
+        notes.append(f"Those by {joined(aims[1:])} are in the JSON format.")
     if len(found) > _ROWS:
         notes.append(f"{len(found) - _ROWS} more are in the JSON format.")
     table = Table(headers, rows, frozenset({2, 3, 4}), divisible=True)

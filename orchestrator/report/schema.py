@@ -16,11 +16,12 @@ from orchestrator.report.json_object import FORMAT, VERSION
 from orchestrator.report.summary import ReportSummary
 
 _ABOUT = (
-    "Everything that a report says, with the raw trials behind every number. A number that was not "
-    "finite is null. Within a version, properties are added at most; a version that takes one "
-    "away, or changes what one means, has another number."
+    "Everything that a report says, with the raw trials behind every number: a number is made "
+    "from the runs that stand beside it as run_ids, or else from the rows of `trials` with its "
+    "block and arm, and where it has no block from those of all `complete_blocks`. A number that "
+    "was not finite is null. Within a version, properties are added at most; a version that takes "
+    "one away, or changes what one means, has another number."
 )
-
 
 _DROPPED = ("default", "title", "propertyNames")
 """The last because an arm as a key is its name."""
