@@ -40,8 +40,8 @@ SHARE = 0.1
 
 _BLOCKS = 6
 _TRUTHS = (1.0, 1.05)
-_AUTO = AutoBlocks(interval=0.04, least=6, most=60)
-_TIMING = Timing(interval=0.03, least=12, most=96)
+_AUTO = AutoBlocks(interval=0.06, least=6, most=60)
+_TIMING = Timing(interval=0.06, least=12, most=96)
 _SURE = 2.58
 """Standard errors of a mean that chance exceeds once in a hundred times."""
 
@@ -163,7 +163,7 @@ def sliced_until_narrow(
 
 
 def _stopped(truth: float, draws: int) -> Finding:
-    logs, random = recorded(), np.random.default_rng(7)
+    logs, random = recorded(), np.random.default_rng([7, round(100 * truth)])
     found = [drawn_until_enough(truth, logs, random) for _ in range(draws)]
     errors = [math.log(each.speedup.value / truth) for each in found if each.speedup]
     bias, spread = statistics.fmean(errors), statistics.stdev(errors) / math.sqrt(len(errors))
