@@ -251,7 +251,7 @@ def _say_how_many(trials: int, found: Sheet) -> None:
 
 
 def _names(text: str | None) -> list[str]:
-    return [name for each in (text or "").split(",") if (name := each.strip())]
+    return list(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
 
 
 def _file_name(sweep: str) -> str:

@@ -90,7 +90,7 @@ def _told(changes: Changes) -> Section:
 def _notes(changes: Changes) -> list[str]:
     notes = [
         "Two sweeps ran at two times, and whatever else changed between them is in their ratios. "
-        f"A change within {changes.margin:.3g} of the time per step is called the same."
+        f"A change within {_percent(changes.margin)} of the time per step is called the same."
     ]
     if any(arm.is_on_other_hardware for arm in changes.arms):
         notes.append("Arms on hardware of another name are compared, and never fail a comparison.")
@@ -105,7 +105,7 @@ def _sentence(arm: ArmChange, name: str, margin: float) -> str:
     figures = ratio(arm.corrected or arm.speedup)
     over = count(len(arm.pairs), "config")
     if arm.verdict == "same":
-        return f"{name} is as fast as before, within {margin:.3g}: {figures}, over {over}"
+        return f"{name} is as fast as before, within {_percent(margin)}: {figures}, over {over}"
     if arm.verdict != "cannot tell":
         return f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
     shown = f": {figures} as fast" if arm.speedup else ""
@@ -116,6 +116,10 @@ def _accuracy_sentence(arm: ArmChange, name: str) -> str:
     assert arm.accuracy is not None
     figures = difference(arm.accuracy.corrected or arm.accuracy.difference)
     return f"{name} became {arm.accuracy.verdict}: val_accuracy {figures}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _names(changes: Changes) -> ArmNames:

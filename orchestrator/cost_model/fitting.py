@@ -19,6 +19,7 @@ predictors", Annals of Mathematics and Artificial Intelligence 74, 2015): it nee
 from __future__ import annotations
 
 import math
+import random
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ MIN_GROUPS = 5
 """Configs below which nothing can be held out and judged."""
 
 _FOLDS = 5
+_MOST = 2_000
 _MOST_FOR_A_PROCESS = 400  # its work grows with the cube
 _OWN_LEVEL, _OWN_SLOPE = 3.0, 0.5  # arms differ by any factor, and less in how they grow
 _PENALTIES = tuple(float(each) for each in np.logspace(-4, 2, 13))
@@ -120,7 +122,7 @@ def fit(
     Raises:
         NotPredicted: too few configs were measured to hold any out.
     """
-    known = [each for each in observations if target in each.took]
+    known = _at_most([each for each in observations if target in each.took])
     groups = sorted({each.group for each in known})
     if len(groups) < MIN_GROUPS:
         raise NotPredicted(
@@ -148,6 +150,16 @@ def fit(
     )
 
 
+def _at_most(known: list[Observation]) -> list[Observation]:
+    """All of them, or whole configs taken by chance: more teach little and take long."""
+    if len(known) <= _MOST:
+        return known
+    groups = sorted({each.group for each in known})
+    share = max(MIN_GROUPS, len(groups) * _MOST // len(known))
+    kept = set(random.Random(0).sample(groups, min(share, len(groups))))
+    return [each for each in known if each.group in kept]
+
+
 def _folds(groups: Sequence[int], count: int) -> Matrix:
     """Each observation's fold; configs are dealt out in a fixed random order."""
     order = np.random.default_rng(0).permutation(count) % min(_FOLDS, count)
@@ -167,10 +179,9 @@ def _errors_held_out(
 
 def _judge(errors: Matrix, folds: Matrix, groups: int) -> HeldOut:
     """Each fold's intervals are made from the errors of the others."""
-    held = [
-        abs(error) <= _quantile(errors[folds != fold])
-        for error, fold in zip(errors, folds, strict=True)
-    ]
+    held = np.zeros(len(errors), dtype=bool)
+    for fold in np.unique(folds):
+        held[folds == fold] = np.abs(errors[folds == fold]) <= _quantile(errors[folds != fold])
     median, ninetieth = np.quantile(_shares(errors), (0.5, 0.9))
     return HeldOut(len(errors), groups, float(median), float(ninetieth), float(np.mean(held)))
 

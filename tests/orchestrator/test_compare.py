@@ -387,7 +387,7 @@ def test_the_command_and_its_exit_codes(run: Run, tmp_path: Path) -> None:
     words = " ".join(out.split())
     assert words.startswith("quickstart#1 → quickstart#2: image_rows on AMD EPYC 7763 ")
     assert "• tensorflow/portable+xla became slower: 0.6" in words
-    assert "• tensorflow/portable is as fast as before" in words
+    assert "• tensorflow/portable is as fast as before, within 5 %: " in words
     code, _, err = run("compare", "quickstart#1", "quickstart#2", "--fail-on", "slower")
     assert (code, err) == (1, f"--fail-on: {RECORDED_XLA}\n")
     assert run("compare", "quickstart#1", "quickstart", "--fail-on", "worse")[0] == 0
