@@ -131,7 +131,8 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     if len(groups) > 1 and (told := describe_opening(spec, plan, groups, {})):
         lines.append(told)
     if missing < plan.trials:
-        lines.append(f"{plan.trials - missing} of {plan.trials} trials are done")
+        at_most = "at most " if plan.auto else ""
+        lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")
     lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
     return "\n".join(lines)
 
