@@ -27,6 +27,11 @@ _SHARES = (
 _CANARY = "a slow canary", "the canary took {:.2f} times its usual time"
 _SHARED = "a shared GPU"
 
+_OF_CPUS = ("others_cpu_pct", "steal_pct")
+_RESOLVED_S = 1.0
+"""How far the samples are apart from which a node's CPU time is told: of windows that are shorter,
+its shares are in part of what came before and after them, such as keeping the last trial."""
+
 _OWN_LIMIT = "sw_power_cap"
 """A GPU that is at its own power limit is so in every trial: nobody disturbs it."""
 
@@ -79,7 +84,7 @@ def _reasons(
         share = metrics.get(name, 0.0)
         if name == "throttled_pct" and _is_own_limit(notes.get("throttle_reasons", "")):
             continue
-        if share > getattr(quiet, name):
+        if share > getattr(quiet, name) * _blur(name, metrics):
             yield sentence.format(share)
     canary_ms = metrics.get("canary_ms")
     if canary_ms is not None and usual_canary_ms and canary_ms > quiet.canary * usual_canary_ms:
@@ -87,6 +92,12 @@ def _reasons(
     for beside in notes.get("neighbours", "").split(", "):
         if beside.endswith(ON_THE_GPU):
             yield beside
+
+
+def _blur(name: str, metrics: Mapping[str, float]) -> float:
+    """By how much a limit is wider for a trial that was timed for less than a second."""
+    timed_s = metrics.get("timed_s", metrics.get("train_s", _RESOLVED_S))
+    return max(1.0, _RESOLVED_S / timed_s) if name in _OF_CPUS and timed_s > 0 else 1.0
 
 
 def _is_own_limit(throttle_reasons: str) -> bool:

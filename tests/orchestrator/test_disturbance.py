@@ -49,6 +49,18 @@ def test_every_reason_is_told_with_its_figure() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "limit_pct"),
+    [({"train_s": 9.0}, 10), ({"train_s": 0.25}, 40), ({"timed_s": 0.5, "train_s": 9.0}, 20)],
+)
+def test_shares_of_less_than_a_second_are_judged_less_strictly(
+    seconds: dict[str, float], limit_pct: float
+) -> None:
+    assert not judge({**seconds, "others_cpu_pct": limit_pct - 0.1}, {}, QUIET, None)
+    assert judge({**seconds, "others_cpu_pct": limit_pct + 0.1}, {}, QUIET, None)
+    assert judge({**seconds, "clock_drop_pct": 10.1}, {}, QUIET, None)
+
+
 def test_limits_are_the_spec_s() -> None:
     assert judge({"others_cpu_pct": 43.2}, {}, Quiet(others_cpu_pct=50), None) == ""
     assert judge({"canary_ms": 26.0}, {}, Quiet(canary=1.5), 20.0) == ""
