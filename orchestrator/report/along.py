@@ -11,6 +11,12 @@ from orchestrator.report.numbers import number
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 
+_METHOD = (
+    "A regression of the log of the blocks' speed-ups on the log of the param, the other params "
+    "that varied beside it, with its 95 % band; a crossing's interval are the values at which the "
+    "band holds 1 (Fieller). Only between the sizes tried; what holds at sizes in between is the "
+    "curve's word, not a block's."
+)
 _SENTENCES = 24
 """More are in the JSON format."""
 
@@ -22,13 +28,9 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     found = summary.crossovers
     told = [each for kind in ("crosses", "partly") for each in found if each.verdict == kind]
     bullets = tuple(("crosses", crossover_sentence(each, name)) for each in told[:_SENTENCES])
-    notes = [
-        *_throughout(found, name),
-        "A regression of the log of the blocks' speed-ups on the log of the param, the other "
-        "params that varied beside it, with its 95 % band; a crossing's interval are the values at "
-        "which the band holds 1 (Fieller). Only between the sizes tried; what holds at sizes in "
-        "between is the curve's word, not a block's.",
-    ]
+    notes = _throughout(found, name)
+    if bullets or notes:
+        notes.append(_METHOD)
     if len(told) > _SENTENCES:
         notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
     if rest := [each for each in found if each.verdict == "cannot tell"]:

@@ -99,7 +99,8 @@ def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> 
     """Who is first in a group, by how much, and who may be as good."""
     superlative, times = _FIRST.get(ranking.metric, _FASTEST)
     place, leader = _place(ranking), _choice(ranking, ranking.leader, name)
-    over = f"over {count(ranking.blocks, 'block')}"
+    noise = f", {ranking.disturbed} of them disturbed" if ranking.disturbed else ""
+    over = f"over {count(ranking.blocks, 'block')}{noise}"
     if ranking.blocks < MIN_BLOCKS:
         return (
             f"{place}: cannot tell which {superlative}: {leader} leads {over}; at least "

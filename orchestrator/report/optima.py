@@ -98,6 +98,8 @@ def _ends(found: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
     scope = f" ({found.scope})" if found.scope else ""
     title = f"{found.expense}{scope}{where}"
     size = f"({len(points)} of {found.front.tried})"
+    if least == best:
+        return [_end(least, f"least {title}, and the most accurate {size}", found, name)]
     return [
         _end(least, f"least {title} {size}", found, name),
         _end(best, "the most accurate of it", found, name),

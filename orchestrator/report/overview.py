@@ -92,8 +92,8 @@ def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not found or summary.time_metric is None:
         return None
     notes = [
-        "Speed-ups (95 %) over the baseline, and its own time: the geometric mean of the "
-        "blocks with that size, whatever their other params; n is the number of blocks. These "
+        "Speed-ups (95 %) over the baseline, and its own time, or each one's time where there is "
+        "one block: over the n blocks with that size, whatever their other params. These "
         "intervals are not corrected for being many, and give no verdict."
     ]
     if len(summary.sizes) > len(found):

@@ -57,7 +57,8 @@ class Ranking:
 
     `among` is what the reader chooses between: implementations `within` one hardware class,
     hardware `within` one implementation, or arms (`within` is empty). `sole` tells whether the
-    leader is shown to be better than each of the others by more than can be chance.
+    leader is shown to be better than each of the others by more than can be chance. `disturbed`
+    counts those of the `blocks` that had a disturbed round, where there were too few quiet ones.
     """
 
     metric: str
@@ -67,6 +68,7 @@ class Ranking:
     behind: tuple[Behind, ...]
     blocks: int
     sole: bool
+    disturbed: int = 0
 
 
 def rankings(
@@ -147,10 +149,11 @@ def _rank(
     values: Mapping[Arm, tuple[Numbers, Numbers]],
     margin: float,
     error: float,
-) -> tuple[Arm, tuple[Behind, ...], int, bool] | None:
+) -> tuple[Arm, tuple[Behind, ...], int, bool, int] | None:
     """The leader over the blocks that all have, and where the others stand; None without blocks."""
     logs = np.array([values[arm][0] for arm in arms])
-    shared = np.isfinite(logs).all(axis=0)
+    quiet = np.isfinite(logs).all(axis=0)
+    shared = quiet
     if shared.sum() < MIN_BLOCKS:  # too few quiet ones
         logs = np.array([values[arm][1] for arm in arms])
         shared = np.isfinite(logs).all(axis=0)
@@ -166,7 +169,7 @@ def _rank(
         _behind(arms[i], kept[i] - kept[lead], *_seen(judged, lead, i)) for i in order[1:]
     )
     sole = all(each.standing == "worse" for each in behind)
-    return arms[lead], behind, int(shared.sum()), sole
+    return arms[lead], behind, int(shared.sum()), sole, int((shared & ~quiet).sum())
 
 
 def _seen(

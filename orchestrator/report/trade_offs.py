@@ -21,7 +21,7 @@ ACCURACIES: Mapping[str, Direction] = {
 _FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
 
 EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
-"""What it may cost. Peak memory is only that of fresh trainers."""
+"""What it may cost. Peak memory only where every trainer was fresh: else few configs have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     full = [trial for trial in trials if measure_of(trial.arm) == "full"]
     complete = [trial for trial in full if trial.status == "complete"]
     measured = {metric for trial in complete for metric in trial.metrics}
+    if any(trial.trainer_trials > 0 for trial in complete):
+        measured -= set(_FRESH_ONLY)
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
@@ -74,8 +76,6 @@ def _fronts(
     configs: dict[tuple[str | None, str], _Configs] = {}
     for place, groups in places.items():
         for repeats in groups:
-            if expense in _FRESH_ONLY and any(each.trainer_trials > 0 for each in repeats):
-                continue
             scope = repeats[0].notes.get("energy_scope", "") if expense == "energy_j" else ""
             configs.setdefault((place, scope), []).append(repeats)
     if len(places) > 1:

@@ -114,6 +114,17 @@ def test_disturbed_rounds_count_only_for_want_of_quiet_ones() -> None:
     ]
     (ranking,) = ranked(replace(record, trials=tuple(noisy)))
     assert (ranking.leader, ranking.sole, ranking.blocks) == (UNROLL, True, 6)
+    assert ranking.disturbed == 0
+
+
+def test_disturbed_rounds_are_told_where_they_count() -> None:
+    record = timed((12, 10, 15))
+    noisy = [replace(t, notes={"disturbed": "a slow canary"}) for t in record.trials if t.block < 5]
+    quiet = [t for t in record.trials if t.block >= 5]
+    noisy_record = replace(record, trials=(*noisy, *quiet))
+    (ranking,) = ranked(noisy_record)
+    assert (ranking.blocks, ranking.disturbed) == (8, 5)
+    assert "over 8 blocks, 5 of them disturbed" in said(noisy_record)
 
 
 def test_many_are_counted() -> None:
