@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from orchestrator.report.page import to_html
 from orchestrator.report.records import SweepRecord
@@ -45,6 +45,12 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
+def refuse(opened: Opened, box: Dialog) -> None:
+    """Keep what an alert said, and close it."""
+    opened.alerts.append(box.message)
+    box.dismiss()
+
+
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     """Opens a record's report; keywords are those of a browser's context."""
@@ -59,7 +65,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         found.page.on("console", lambda message: found.said.append(message.text))
         found.page.on("pageerror", lambda error: found.said.append(str(error)))
         found.page.on("request", lambda request: found.asked.append(request.url))
-        found.page.on("dialog", lambda box: (found.alerts.append(box.message), box.dismiss()))
+        found.page.on("dialog", lambda box: refuse(found, box))
         found.page.goto(file.as_uri())
         if settings.get("java_script_enabled", True):
             found.page.wait_for_selector("html[data-drawn]", state="attached", timeout=120_000)

@@ -113,7 +113,7 @@ def test_without_scripts_all_is_there_but_plots_and_trials(open_page: Open) -> N
     page = open_page(samples.small(), java_script_enabled=False).page
     assert "need JavaScript" in page.locator("noscript").inner_text()
     page.locator("#figure-speedups summary").click()
-    assert "torch/fused" in page.locator("#figure-speedups table").inner_text()
+    assert "tensorflow/cudnn" in page.locator("#figure-speedups table").inner_text()
 
 
 @pytest.mark.parametrize("of", [samples.small, samples.hostile])

@@ -22,6 +22,10 @@ from orchestrator.trial import Arm
 _FRONT_STYLE = 6  # of no arm's colour: its points are several arms'
 
 
+MOST_POINTS = 1500
+"""Of what was tried: more are one cloud to the eye and a burden to the page. Fronts are whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Tried:
     """One config on one arm, over its complete repeats."""
@@ -46,17 +50,19 @@ def _chart(
     best = [p.values for p in points]
     arms = ", ".join(dict.fromkeys(name(p.arm) for p in points))
     tried = list(_tried(summary, found, {p.arm for p in points}))
+    shown = tried[:: -(-len(tried) // MOST_POINTS) or 1]
+    few = f" Of the others {len(shown)} of {len(tried)} are drawn." if shown != tried else ""
     return Chart(
         key="-".join(filter(None, ("pareto", slug(found.expense), slug(found.scope), slug(where)))),
         part="fronts",
         title=f"{metric_title(found.accuracy)} against {expense}: {where}",
         told=(
             f"{count(len(points), 'config')} of {found.front.tried} that no other beats in both, "
-            f"on {arms}: from {_both(found, best[0])} to {_both(found, best[-1])}."
+            f"on {arms}: from {_both(found, best[0])} to {_both(found, best[-1])}.{few}"
         ),
         at=Axis(f"{expense} (logarithmic)", log=True),
         values=Axis(metric_title(found.accuracy)),
-        series=(*_clouds(tried, found, name, styles), *_front(points, found, name, styles)),
+        series=(*_clouds(shown, found, name, styles), *_front(points, found, name, styles)),
         table=_table(points, found, name),
     )
 

@@ -56,8 +56,13 @@ class Part:
 
 
 def parts_of(document: Document, plots: Sequence[Plot]) -> list[Part]:
-    """The sections in the document's order; plots of none of them before those on validity."""
+    """The sections in the document's order; plots of none of them before those on validity.
+
+    The matrix of a single hardware class has no section, and stands with the speed-ups.
+    """
     left = {part: [p for p in plots if p.part == part] for part in _OWN_TITLES}
+    if not any(section.title.startswith(_BEGINNINGS["matrix"]) for section in document.sections):
+        left["speed"] += left.pop("matrix")
     parts = []
     for section in document.sections:
         part = next((p for p in left if section.title.startswith(_BEGINNINGS[p])), None)

@@ -75,6 +75,13 @@ def test_every_plot_stands_in_the_section_that_tells_of_it() -> None:
     assert len({part.id for part in parts}) == len(parts)
 
 
+def test_the_matrix_of_one_hardware_class_stands_with_the_speed_ups() -> None:
+    summary = samples.summary(samples.rich(blocks=7, repeats=1, of=samples.arms()[:2]))
+    parts = parts_of(document(summary), plots_of(summary))
+    (speed,) = (part for part in parts if part.title.startswith("Speed-up"))
+    assert [plot.key for plot in speed.plots] == ["speedups", "matrix"]
+
+
 def test_plots_without_a_section_get_one_before_the_validity() -> None:
     summary = samples.summary(samples.small())
     told = document(summary)
