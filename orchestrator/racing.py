@@ -80,6 +80,7 @@ class Race:
             racer.watched.started_s = time.time()
             with self._alone(racer):
                 racer.prepare(self._trainer(racer))
+            yield protocol.Epoch(0, 0.0)
         self._watch()
         try:
             yield from self._turns()

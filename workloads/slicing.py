@@ -74,7 +74,7 @@ def in_slices(run: Run, trial: Context) -> dict[str, float]:
             _fit(run, feed, epochs=_ENDLESS, clock=clock)
     peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
     return {
-        **_rates(run, clock),
+        **_rates(run, trial, clock),
         **{name: peak for name, peak in peaks.items() if peak is not None},
         "canary_ms": max(before_ms, sing(run.device, framework.synchronise)),
     }
@@ -203,17 +203,17 @@ def _fit(run: Run, feed: Feed, *, epochs: int, clock: SliceClock | None = None) 
     )
 
 
-def _rates(run: Run, clock: SliceClock) -> dict[str, float]:
-    """Of all slices together, as a full trial tells them."""
-    if not clock.steps:
+def _rates(run: Run, trial: Context, clock: SliceClock) -> dict[str, float]:
+    """By the step time that is told of all slices together, their geometric mean."""
+    if not clock.steps or trial.turns is None:
         return {}
-    samples = clock.steps * min(run.batch_size, len(run.train))
+    step_s, batch = trial.turns.step_s, min(run.batch_size, len(run.train))
     found = {
-        "sample_us": 1e6 * clock.seconds / samples,
-        "samples_per_s": samples / clock.seconds,
+        "sample_us": 1e6 * step_s / batch,
+        "samples_per_s": batch / step_s,
         "cpu_over_wall": clock.cpu_s / clock.seconds,
     }
     if run.flops_per_sample is not None:
-        found["model_flops_per_step"] = run.flops_per_sample * samples / clock.steps
-        found["model_flops_per_s"] = run.flops_per_sample * samples / clock.seconds
+        found["model_flops_per_step"] = run.flops_per_sample * batch
+        found["model_flops_per_s"] = run.flops_per_sample * batch / step_s
     return found

@@ -112,7 +112,8 @@ def _timed(
     return {
         "forward_ms": 1_000 * forward.seconds / steps,
         "step_ms": 1_000 * train.seconds / steps,
-        **_rates(settings, steps, train.seconds, cpu_s),
+        **_rates(settings, train.seconds / steps),
+        "cpu_over_wall": cpu_s / train.seconds,
         **step_metrics(single),
     }
 
@@ -128,31 +129,29 @@ def _in_slices(
         probe_s = time.monotonic() - began_s
         steps *= 2
     wanted = max(1, round(trial.slice_s * (steps // 2) / probe_s))
-    done, cpu_s, seconds = 0, 0.0, 0.0
+    cpu_s, seconds = 0.0, 0.0
     for asked in trial.slices(wanted):
         cpu_began_s = time.process_time()
         with trial.phase("train") as window:
             _in_a_row(framework, both.forward_backward, batch, asked)
         cpu_s += time.process_time() - cpu_began_s
         seconds += window.seconds
-        done += asked
         trial.slice(asked, window.seconds)
-    return _rates(settings, done, seconds, cpu_s) if done else {}
+    if trial.turns is None or not trial.turns.taken:
+        return {}
+    return {**_rates(settings, trial.turns.step_s), "cpu_over_wall": cpu_s / seconds}
 
 
-def _rates(
-    settings: SyntheticSettings, steps: int, seconds: float, cpu_s: float
-) -> dict[str, float]:
-    """Of so many steps of both passes."""
+def _rates(settings: SyntheticSettings, step_s: float) -> dict[str, float]:
+    """Of both passes, by what they take."""
     flops = settings.batch_size * training_flops(
         recurrent_flops(settings, inputs=settings.features, steps=settings.sequence_length)
     )
     return {
-        "sample_us": 1e6 * seconds / (steps * settings.batch_size),
-        "samples_per_s": steps * settings.batch_size / seconds,
-        "cpu_over_wall": cpu_s / seconds,
+        "sample_us": 1e6 * step_s / settings.batch_size,
+        "samples_per_s": settings.batch_size / step_s,
         "model_flops_per_step": float(flops),
-        "model_flops_per_s": flops * steps / seconds,
+        "model_flops_per_s": flops / step_s,
     }
 
 

@@ -49,10 +49,17 @@ class Turns:
         self.taken.append(done)
         emit(done)
 
-    def metrics(self) -> dict[str, float]:
-        """Of all slices together; `step_ms` is their geometric mean.
+    @property
+    def step_s(self) -> float:
+        """The geometric mean of what a step took in each slice.
 
-        So the ratio of two trials' `step_ms` is the mean of the log-ratios of their slices.
+        So the ratio of two trials' is the mean of the log-ratios of their slices.
+        """
+        logs = [math.log(done.seconds / done.steps) for done in self.taken]
+        return math.exp(math.fsum(logs) / len(logs))
+
+    def metrics(self) -> dict[str, float]:
+        """Of all slices together.
 
         Raises:
             RuntimeError: the trial has not taken the slices that it was asked for.
@@ -66,10 +73,9 @@ class Turns:
             )
         if not self.taken:
             raise RuntimeError("expected at least one slice before finish; received none")
-        logs = [math.log(done.seconds / done.steps) for done in self.taken]
         return {
-            "step_ms": 1_000 * math.exp(math.fsum(logs) / len(logs)),
-            "slices": float(len(logs)),
+            "step_ms": 1_000 * self.step_s,
+            "slices": float(len(self.taken)),
             "slice_steps": statistics.fmean(done.steps for done in self.taken),
             "timed_s": math.fsum(done.seconds for done in self.taken),
         }

@@ -97,9 +97,8 @@ def test_a_slice_is_whole_steps_of_full_batches(
     metrics, steps = expect_sound(events), only(events, Ready).slice_steps
     assert [each.steps for each in slices(events)] == [steps] * 3
     assert steps % 2 == 0 if batches == 2 else steps < 9
-    assert metrics["samples_per_s"] == pytest.approx(
-        32_000 * metrics["slices"] * steps / (1_000 * metrics["timed_s"])
-    )
+    assert metrics["samples_per_s"] == pytest.approx(32_000 / metrics["step_ms"])
+    assert metrics["sample_us"] == pytest.approx(1_000 * metrics["step_ms"] / 32)
     assert only(events, Dataset).samples == 32 * batches + 12
 
 

@@ -1,8 +1,8 @@
 """Workloads that are timed in slices, well or badly. A step sleeps; nothing is trained.
 
 `settings: {step_s: 0.002, slower: {none/slow: 1.2}}`. With `spread: 0.02` nothing sleeps, and the
-seconds that are told are drawn around what they are meant to be. What goes wrong does so in the slice `at`, of
-the implementation `of`.
+seconds that are told are drawn around what they are meant to be. What goes wrong does so in the
+slice `at`, of the implementation `of`.
 """
 
 from __future__ import annotations
