@@ -6,7 +6,8 @@ Runs tests/benchmarks/cost_model.yaml into RNNSWEEP_HOME (or goes on with it, so
 only judges), or takes the trials of a sweep that is there. Then, many times over, a third of the
 configs is hidden with all of their trials; the model is chosen and fitted on the others; and what
 was measured of the hidden ones is held against its predictions and their 90 % intervals. Beside it
-stand the errors of each method alone: each arm's median is what there is to beat.
+stand the errors of each method alone: each arm's median is what there is to beat. Draws with known
+truth stand below, and show what is the model's own error, and what a machine's noise.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from orchestrator.cost_model import (
 from orchestrator.home import SweepFolder, sweep_home
 from orchestrator.journal import read, replay
 from orchestrator.refusal import Refusal
+from tests.benchmarks.cost_known import Known, known
 
 SPEC = Path(__file__).with_suffix(".yaml")
 _NAME = "cost-model"
@@ -73,6 +75,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=12, help="how often a third is hidden")
     parser.add_argument("--output", type=Path, help="a folder for the table and its figures")
     asked = parser.parse_args()
+    truths = list(known())
     loads = [os.getloadavg()[0]]
     if asked.sweep is None:
         _run()
@@ -88,8 +91,9 @@ def main() -> None:
         "trials": len(observations),
         "splits": asked.splits,
         "rows": [asdict(row) for row in rows],
+        "known": [asdict(each) for each in truths],
     }
-    text = _table(found, rows)
+    text = f"{_table(found, rows)}\n\n{_known_table(truths)}"
     print(text)
     if asked.output:
         asked.output.mkdir(parents=True, exist_ok=True)
@@ -187,6 +191,20 @@ def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
     absent = [target for target in TARGETS if target not in {row.target for row in rows}]
     if absent:
         lines.append(f"  Not measured here: {', '.join(absent)}.")
+    return "\n".join(lines)
+
+
+def _known_table(truths: Sequence[Known]) -> str:
+    lines = [
+        "Draws with known truth, three arms: errors against the truth without its noise",
+        f"{'configs':>8}{'noise':>8}{'median':>9}{'90 %':>9}{'in interval':>13}"
+        f"{'medians alone':>15}",
+    ]
+    lines += [
+        f"{each.configs:8}{each.noise:8.0%}{each.median:9.1%}{each.ninetieth:9.1%}"
+        f"{each.coverage:13.1%}{each.medians_alone:15.1%}"
+        for each in truths
+    ]
     return "\n".join(lines)
 
 
