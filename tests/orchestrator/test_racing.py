@@ -205,7 +205,8 @@ def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
 def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     timing = Timing(interval=0.001, least=90, most=90, slice_s=0.2)
     actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
-    assert not actor.step()["done"]
+    for _ in range(3):  # each of them is warm, and turns have been taken
+        assert not actor.step()["done"]
     children = psutil.Process().children()
     assert len([each for each in children if "workloads" in each.cmdline()]) >= 2
     actor.reset_config({"job": job_adapter.dump_json(job_of("steady", ("none/three",))).decode()})
@@ -219,7 +220,8 @@ def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: Trainers) -> N
     job = job_of("steady", ("none/one", "none/two"), timing=timing)
     running = Race(job, timing, trainers, CpuClaims(), telemetry.Instruments())
     signs = running.run()
-    next(signs)  # between two turns all of them wait
+    for _ in range(3):
+        next(signs)  # between two turns all of them wait
     os.kill(trainers["none/two [timing]", "cpu", None].pid, signal.SIGKILL)
     list(signs)
     one, two = running.outcomes()
