@@ -33,8 +33,10 @@ from orchestrator.refusal import Refusal
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.records import SweepRecord
 from orchestrator.rounds import due_again
+from orchestrator.selector import measure_of
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
+from orchestrator.spec.decisions import TIMING_METRICS
 from orchestrator.stopping import Stopped, StopSignal
 from orchestrator.suggest import Suggester, missing_package
 from orchestrator.tracking.errors import LeaseHeld
@@ -233,7 +235,15 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
     if not plan.possible:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
     for metric, objective in spec.search.objectives.items():
-        if not arms_read(objective, plan.arms):
+        read_arms = arms_read(objective, plan.arms)
+        timed = all(measure_of(arm) == "timing" for arm in read_arms)
+        if read_arms and timed and metric not in TIMING_METRICS:
+            raise NothingToRun(
+                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
+                "arm that is trained whole, received only arms that are timed in slices: say "
+                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
+            )
+        if not read_arms:
             raise NothingToRun(
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
                 f"an arm that can run here; these cannot\n{reasons}"

@@ -281,6 +281,18 @@ def test_an_objective_may_read_an_arm_on_a_device() -> None:
     expect_runnable(wanted, make_plan(wanted, machine(gpus=1)))
 
 
+def test_an_objective_on_accuracy_wants_an_arm_that_is_trained_whole() -> None:
+    mixed = spec(
+        hardware="[gpu, {class: 'CPU A*', measure: timing}]",
+        objectives="{val_accuracy: {direction: maximize, over: 'tensorflow/portable on CPU ?*'}}",
+    )
+    with pytest.raises(NothingToRun, match=r"trained whole.*measure: full"):
+        expect_runnable(mixed, make_plan(mixed, machine(gpus=1)))
+    expect_runnable(
+        mixed.model_copy(update={"search": spec().search}), make_plan(mixed, machine(gpus=1))
+    )
+
+
 def test_an_objective_that_reads_an_arm_that_cannot_run_is_refused() -> None:
     wanted = spec(objectives="{val_accuracy: {direction: maximize, over: tensorflow/cudnn}}")
     with pytest.raises(NothingToRun, match="val_accuracy reads only tensorflow/cudnn"):
