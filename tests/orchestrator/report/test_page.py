@@ -26,7 +26,7 @@ from orchestrator.report.sections import document
 from orchestrator.report.wording import arm_names
 from tests.browser import samples
 
-PAPER = {palette.LIGHT: "#ffffff", palette.DARK: "#14171c"}
+PAPER: dict[tuple[str, ...], str] = {palette.LIGHT: "#ffffff", palette.DARK: "#14171c"}
 
 
 @given(st.text())
