@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,7 +166,7 @@ def describe_forecast(ahead: Forecast) -> str:
     seconds = found.seconds
     lines = [
         f"{told}{duration(seconds.value)} ({duration(seconds.low)} to {duration(seconds.high)})",
-        *([f"  and cost {_usd(found.usd)}"] if found.usd else []),
+        *_spending(found),
         f"  {_judged_by(found)}",
         *([f"  with those of {', '.join(ahead.helped_by)}"] if ahead.helped_by else []),
         f"  of configs not shown to it, it was off by {found.held_out.median:.0%} in the median",
@@ -181,5 +181,15 @@ def _judged_by(found: Outlook) -> str:
     return f"judged by their sizes: a {found.method} model of {over}"
 
 
-def _usd(amount: Amount) -> str:
-    return f"{amount.value:.2g} USD ({amount.low:.2g} to {amount.high:.2g})"
+def _spending(found: Outlook) -> Iterator[str]:
+    if found.usd is not None:
+        yield f"  and cost {_range(found.usd)} USD"
+    if found.energy_j is not None:
+        yield f"  and take {_range(found.energy_j, per=3.6e6)} kWh in their timed epochs"
+    for metric, mib in found.peak_mib.items():
+        yield f"  the largest with {metric} {mib:.4g}"
+
+
+def _range(amount: Amount, per: float = 1.0) -> str:
+    value, low, high = (each / per for each in (amount.value, amount.low, amount.high))
+    return f"{value:.2g} ({low:.2g} to {high:.2g})"

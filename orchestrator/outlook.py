@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.cost_model import (
+    MEMORY,
     CostModel,
     HeldOut,
     NotPredicted,
@@ -64,13 +65,17 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is left, in seconds of the clock and in money; None where there is no price.
+    """What is left: seconds of the clock, energy of the timed epochs, money.
 
-    `method` and `held_out` tell of the model of a trial's time.
+    None where nothing is known: energy that was not measured, hardware without a price. `peak_mib`
+    has the memory that the largest config to come is expected to take, by the metric's name, where
+    fresh trainers have shown it. `method` and `held_out` tell of the model of a trial's time.
     """
 
     seconds: Amount
+    energy_j: Amount | None
     usd: Amount | None
+    peak_mib: Mapping[str, float]
     method: str
     held_out: HeldOut
 
@@ -97,13 +102,53 @@ def look_ahead(
     dice = np.random.default_rng(0)
     picks = dice.integers(len(pool), size=(_RUNS, ahead.unknown)) if pool else None
     seconds = _totals(model, ahead, pool, picks, dice)
-    energy = None
-    if any(each.usd_per_kwh is not None for each in prices):
-        energy = _totals(fit(observations, "energy_j"), ahead, pool, picks, dice)
+    energy = _energy(ahead, observations, pool, picks, dice)
+    if energy is None and any(each.usd_per_kwh is not None for each in prices):
+        prices = ()  # energy has a price and was not measured
     clock = [makespan({arm: float(seconds[arm][run]) for arm in seconds}) for run in range(_RUNS)]
     return Outlook(
-        _amount(np.array(clock)), _money(seconds, energy, prices), model.method, model.held_out
+        _amount(np.array(clock)),
+        _amount(np.sum(list(energy.values()), axis=0)) if energy else None,
+        _money(seconds, energy, prices),
+        _peaks(ahead, observations, pool),
+        model.method,
+        model.held_out,
     )
+
+
+def _energy(
+    ahead: Ahead,
+    observations: Sequence[Observation],
+    pool: Sequence[Config],
+    picks: NDArray[np.int64] | None,
+    dice: np.random.Generator,
+) -> dict[Arm, Totals] | None:
+    """As `_totals`; None where it was measured of too few trials, or not on every arm."""
+    try:
+        return _totals(fit(observations, "energy_j"), ahead, pool, picks, dice)
+    except NotPredicted:
+        return None
+
+
+def _peaks(
+    ahead: Ahead, observations: Sequence[Observation], pool: Sequence[Config]
+) -> dict[str, float]:
+    """The largest memory that is expected of any config to come."""
+    rows = [*ahead.known, *((config, arm) for config in pool for arm in ahead.arms)]
+    found = {}
+    for target in MEMORY:
+        try:
+            model = fit(observations, target)
+        except NotPredicted:
+            continue
+        near = [
+            (params, arm)
+            for config, arm in rows
+            if not model.features.why_not(params := _params(ahead, config, arm), arm)
+        ]
+        if near:
+            found[target] = float(np.exp(model.logs(near).max()))
+    return found
 
 
 def _pool(ahead: Ahead) -> list[Config]:

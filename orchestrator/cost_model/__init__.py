@@ -11,9 +11,16 @@ from orchestrator.cost_model.fitting import (
     Prediction,
     fit,
 )
-from orchestrator.cost_model.observations import TARGETS, Observation, observe, trial_seconds
+from orchestrator.cost_model.observations import (
+    MEMORY,
+    TARGETS,
+    Observation,
+    observe,
+    trial_seconds,
+)
 
 __all__ = [
+    "MEMORY",
     "METHODS",
     "MIN_GROUPS",
     "TARGETS",

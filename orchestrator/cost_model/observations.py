@@ -15,7 +15,8 @@ TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
 """What can be predicted. `trial_s` is a trial's whole time, from its setting up to its last
 prediction; energy is that of the timed epochs."""
 
-_FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
+MEMORY = ("peak_rss_mib", "peak_gpu_mib")
+"""Of these, those that only a trainer's first trial tells: a later one keeps what came before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _took(each: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, floa
     took: dict[str, float] = {
         target: outcome.metrics[target]
         for target in TARGETS
-        if target in outcome.metrics and (is_first or target not in _FRESH_ONLY)
+        if target in outcome.metrics and (is_first or target not in MEMORY)
     }
     if not (is_first and has_warm):
         took["trial_s"] = seconds

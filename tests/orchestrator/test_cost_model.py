@@ -271,7 +271,11 @@ def foretold(tmp_path: Path) -> Callable[[int], Forecast]:
                 journal.append(BlockSuggested(block, configs[block], 0.0))
                 for arm in plan.arms:
                     took = seconds_of(configs[block], arm)
-                    journal.append(TrialFinished(finished(configs[block], arm, block, took)))
+                    spent = {"energy_j": 50 * took, "peak_rss_mib": 500 + 10 * took}
+                    done = finished(
+                        configs[block], arm, block, took, metrics=spent, trainer_trials=0
+                    )
+                    journal.append(TrialFinished(done))
         return forecast(plan, folder, spec)
 
     return foretell
@@ -289,11 +293,18 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
     assert ahead.remaining_s == seconds.value
     assert usd is not None
     assert usd.value == pytest.approx(seconds.value / 3600 * 3.6, rel=1e-6)
+    energy_j = ahead.outlook.energy_j
+    assert energy_j is not None
+    assert energy_j.low < 50 * truth < energy_j.high
+    largest = max(seconds_of(each, arm) for each in hidden for arm in ARMS)
+    assert 0.6 < ahead.outlook.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
     told = describe_forecast(ahead)
+    assert "kWh in their timed epochs" in told
+    assert "the largest with peak_rss_mib " in told
     assert "30 trials are done; the other 30 may take " in told
     assert "judged by their sizes: a " in told
     assert " model of 15 configs" in told
-    assert "USD (" in told
+    assert " USD\n" in told
     json.dumps(dataclasses.asdict(ahead), allow_nan=False)
 
 
