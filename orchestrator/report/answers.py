@@ -195,13 +195,17 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     if crossover.verdict == "same throughout":
         return f"{arm} is as fast as {base} at all {tried}{held}"
     if crossover.verdict == "partly":
-        told = joined([_region(each, crossover) for each in crossover.regions])
+        told = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
         return f"{arm} beside {base}, by {param}: {told}{held}"
     return f"cannot tell where {arm} overtakes {base} by {param}: {crossover.reason}{held}"
 
 
 def _region(region: Region, crossover: Crossover) -> str:
-    ends = f"{_rough(region.low)}–{_rough(region.high)}"
+    """What is known of a stretch, by the sizes in it that were tried; nothing where none was."""
+    sizes = sorted({p.at for p in crossover.points if region.low <= p.at <= region.high})
+    if not sizes:
+        return ""
+    ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
     return f"{'as fast' if region.told == 'same' else region.told} at {ends}"
 
 

@@ -26,7 +26,9 @@ def large(blocks: int = 500, kernels: int = 10, epochs: int = 5, seed: int = 0) 
             "layers": draw.choice((1, 2, 3)),
             "batch_size": draw.choice((32, 64)),
         }
-        trials += [_trial(arm, place, block, config, epochs, draw) for place, arm in enumerate(arms)]
+        trials += [
+            _trial(arm, place, block, config, epochs, draw) for place, arm in enumerate(arms)
+        ]
     return sweep(trials, arms, impossible=())
 
 

@@ -112,6 +112,8 @@ def test_a_curve_is_followed() -> None:
         "slower", "faster", "slower",
     ]  # fmt: skip
     assert crossover.verdict == "partly"
+    shown = " ".join(render(summarise(obeying(law, TWICE * 2, noise=0.02)), "text").split())
+    assert "by units: slower at 16" in shown
 
 
 @pytest.mark.parametrize(

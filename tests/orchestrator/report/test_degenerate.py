@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from orchestrator.aims import Aims, PublishedRow
 from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.records import SweepRecord
+from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.rendering import ReportFormat, render, summarise
 from orchestrator.trial import Arm, EpochRecord, ImpossibleArm
 from tests.orchestrator.report.large import large
@@ -23,7 +23,7 @@ HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m [a](http://b) =cmd"
 SLICED = tuple(Arm(name, f"{CPU} [timing]") for name in ("torch/fused", "tensorflow/portable"))
 
 
-def several(**changes: object) -> list:  # type: ignore[type-arg]
+def several(**changes: Any) -> list[TrialRecord]:
     return [trial(arm, block, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
 
 
