@@ -10,20 +10,27 @@ from hypothesis import strategies as st
 
 from workloads.protocol import (
     Artifact,
+    Command,
     Dataset,
     Environment,
     Epoch,
     Event,
     Failure,
+    Finish,
     KernelProof,
     PhaseBegan,
     PhaseEnded,
     ProtocolError,
+    Ready,
     Result,
+    Slice,
+    SliceDone,
     TrialRequest,
+    decode_command,
     decode_event,
     decode_request,
     encode,
+    is_command,
 )
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -41,8 +48,12 @@ requests = st.builds(
     st.sampled_from(["cpu", "gpu"]),
     st.integers(),
     st.none() | words,
+    st.sampled_from(["full", "timing"]),
+    st.floats(min_value=1e-6, allow_nan=False, allow_infinity=False),
 )
 events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(Ready, st.integers()),
+    st.builds(SliceDone, st.integers(), finite),
     st.builds(PhaseBegan, words, finite),
     st.builds(PhaseEnded, words, finite, finite),
     st.builds(Epoch, st.integers(), finite, st.none() | finite, metrics),
@@ -119,3 +130,26 @@ def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
 def test_what_json_does_not_have_is_not_written(value: Any) -> None:
     with pytest.raises(ProtocolError, match="cannot be written"):
         encode(Result({"loss": value}))
+
+
+@pytest.mark.parametrize("command", [Slice(), Slice(7), Finish()])
+def test_a_command_is_its_line(command: Command) -> None:
+    line = encode(command)
+    assert decode_command(line) == command
+    assert is_command(line)
+    with pytest.raises(ProtocolError, match="unknown field 'command'"):
+        decode_request(line)
+
+
+def test_a_line_without_a_command_is_none() -> None:
+    for line in ("", "[]", "{}", encode(TrialRequest("a:b", "none/noop"))):
+        assert not is_command(line)
+    with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
+        decode_command("{}")
+
+
+def test_a_trial_is_measured_in_full_or_in_slices() -> None:
+    asked = TrialRequest("a:b", "none/noop", measure="timing", slice_s=0.5)
+    assert decode_request(encode(asked)) == asked
+    with pytest.raises(ProtocolError, match=r"request\.measure: expected full or timing"):
+        decode_request('{"workload": "a:b", "implementation": "c/d", "measure": "slices"}')
