@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,7 +48,12 @@ class Recording:
         self.asked.read = (name, generation, timeout_s)
         return paired(2)
 
-    def close(self, state: str, texts: Any, *, timeout_s: float) -> None:
+    def curves(self, run_ids: Sequence[str], *, timeout_s: float | None) -> dict[str, Any]:
+        self.asked.curves = (tuple(run_ids), timeout_s)
+        return {}
+
+    def close(self, state: str, texts: Any, *, description: str, timeout_s: float) -> None:
+        assert description
         self.asked.close = (state, sorted(texts), timeout_s)
 
 
@@ -61,7 +67,10 @@ def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped |
     assert ended.record.state == ("stopped" if stopped else "complete")
     assert recorder.asked.drain_s == (10 if stopped else 300)
     assert recorder.asked.read == ("sweep", 2, 30 if stopped else None)
-    reports = ["report.json", "report.md", "report.txt"]
+    runs, limit_s = recorder.asked.curves
+    assert runs
+    assert limit_s == (30 if stopped else None)
+    reports = ["report.html", "report.json", "report.md", "report.txt"]
     assert recorder.asked.close == (ended.record.state, reports, 10 if stopped else 60)
 
 
