@@ -61,8 +61,17 @@ class Tally:
     @property
     def total(self) -> str:
         """The same in a word: `at most 360` where blocks come until there are enough."""
-        at_most = "at most " if self.plan.auto and self.enough is None else ""
-        return f"{at_most}{self.trials_expected}"
+        return f"at most {self.trials_expected}" if self.is_open else str(self.trials_expected)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether blocks may come or not."""
+        return self.plan.auto is not None and self.enough is None
+
+    @property
+    def bound(self) -> str:
+        """How an estimate of what is left is meant."""
+        return "at most" if self.is_open else "about"
 
     @property
     def elapsed_s(self) -> float:
@@ -138,7 +147,7 @@ class PlainLines:
         self._console.print(
             f"{self.tally.trials_ended}/{self.tally.total}  block {trial.block}  "
             f"{self._named(trial.arm)}  {describe(trial.config)}  {verdict(outcome)}"
-            + (f"  (about {duration(left)} left)" if left else ""),
+            + (f"  ({self.tally.bound} {duration(left)} left)" if left else ""),
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -231,7 +240,7 @@ class LiveView(PlainLines):
             f"{tally.trials_ended} of {tally.total} trials · {tally.blocks_ended} of "
             f"{tally.blocks_expected} blocks · {60 * pace:.1f} trials/min · "
             f"{duration(tally.elapsed_s)} gone"
-            + (f" · about {duration(left)} left" if left is not None else "")
+            + (f" · {tally.bound} {duration(left)} left" if left is not None else "")
         )
         table = Table(box=None, pad_edge=False, padding=(0, 2))
         for column in ("arm", "", "ended", "failed"):
