@@ -8,7 +8,7 @@ right in the end; at few blocks it is not. So there are few looks (each at a qua
 than the last), and every interval of such a sweep has the level `LEVEL`. Drawn from normal
 log-ratios whose deviation is 0.3 to 6 times the wanted half-width, an interval of that level
 covers the truth in 95.1 to 97.2 % of sweeps with 6 to 60 or 6 to 600 blocks (40,000 draws each);
-one of 95 % covered it in 92.4 % at the worst.
+one of 95 % covered it in 92.4 % at the worst. That takes 15 to 23 % more blocks.
 """
 
 from __future__ import annotations

@@ -173,8 +173,13 @@ class Home:
 
     def finished(self, name: str, generation: int = 1) -> list[Json]:
         """What the journal has of trials that ended."""
-        records = self.journal(name, generation)
-        return [each["finished"] for each in records if each["record"] == "trial_finished"]
+        found: list[Json] = []
+        for each in self.journal(name, generation):
+            if each["record"] == "trial_finished":
+                found.append(each["finished"])
+            elif each["record"] == "round_finished":
+                found += each["finished"]
+        return found
 
     def count(self, name: str, record: str) -> int:
         """How many records of a kind the journal has."""
