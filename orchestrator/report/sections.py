@@ -72,7 +72,7 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
     rows = [
         ("state", head.state),
         ("trials", f"{trials.complete} complete of {trials.expected} expected; {trials.failed} "
-         f"failed, {trials.wrong_kernel} wrong kernel, {trials.disturbed} disturbed, "
+         f"failed, {trials.wrong_kernel} wrong kernel, {_disturbed(summary)} disturbed, "
          f"{trials.missing} missing"),
         ("blocks", f"{head.blocks} × {head.repeats} repeat(s); {len(summary.complete_blocks)} "
          "complete on every arm"),
@@ -85,6 +85,12 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
         ("MLflow run", head.run_id),
     ]  # fmt: skip
     return Section("Sweep", tables=(Table(("sweep", head.label), tuple(rows)),))
+
+
+def _disturbed(summary: ReportSummary) -> int:
+    """The trials beside which something else was at work; they are complete for all that."""
+    noisy = sum(proof.disturbed for proof in summary.validity.arms)
+    return summary.sweep.trials.disturbed + noisy
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:

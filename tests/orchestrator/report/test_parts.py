@@ -267,6 +267,7 @@ def test_what_stands_behind_the_figures_is_counted() -> None:
     assert "4 stand in the 2 rounds that are complete on every arm, and 1 did not complete" in shown
     assert "1 trial took more than one attempt" in shown
     assert "by XLA, float32" in shown
+    assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in shown
 
 
 def test_the_specs_baseline_holds_until_another_is_asked_for() -> None:
