@@ -95,7 +95,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     expect_runnable(loaded, laid)
     if form == "json":
         return
-    click.echo(describe_forecast(ahead))
+    click.echo(describe_forecast(ahead, at_most=laid.auto is not None))
 
 
 @main.command()

@@ -152,14 +152,20 @@ def _apart(groups: Iterable[LaneGroup]) -> list[list[LaneGroup]]:
     return [members for members, _ in found]
 
 
-def describe_forecast(ahead: Forecast) -> str:
-    """How much is done, what the rest may take, and what that is judged by."""
+def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
+    """How much is done, what the rest may take, and what that is judged by.
+
+    With `at_most` a sweep may end with fewer trials, as soon as it can tell (`blocks: auto`).
+    """
     found = ahead.outlook
     if found is None and ahead.remaining_s is None:
         return "how long it takes is known once each arm has run a trial"
-    told = f"{ahead.done} trials are done; the other {ahead.remaining} may take "
-    if not ahead.done:
-        told = f"{counted(ahead.remaining, 'trial')} may take "
+    bound = "at most " if at_most else ""
+    left = (
+        f"the other {bound}{ahead.remaining}" if ahead.done else counted(ahead.remaining, "trial")
+    )
+    done = f"{ahead.done} trials are done; " if ahead.done else bound
+    told = f"{done}{left} may take "
     if found is None:
         why = f" ({ahead.why_medians})" if ahead.why_medians else ""
         return f"{told}{duration(ahead.remaining_s or 0.0)}, judged by these{why}"

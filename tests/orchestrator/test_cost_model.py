@@ -315,6 +315,8 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
     assert "judged by these (trial_s: expected complete trials of at least 5" in (
         describe_forecast(ahead)
     )
+    bounded = describe_forecast(ahead, at_most=True)
+    assert bounded.startswith("4 trials are done; the other at most 56 may take ")
     nothing = foretold(0)
     assert describe_forecast(nothing) == (
         "how long it takes is known once each arm has run a trial"
@@ -341,6 +343,7 @@ def test_other_sweeps_of_the_home_help_a_new_one(
     assert ahead.outlook.seconds.low < 6 * mean_s < ahead.outlook.seconds.high
     told = describe_forecast(ahead)
     assert told.startswith("12 trials may take ")
+    assert describe_forecast(ahead, at_most=True).startswith("at most 12 trials may take ")
     assert "with those of mine" in told
 
 
