@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-trust benchmark-cost-model gpu clean
+.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-report benchmark-trust benchmark-cost-model gpu clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -49,6 +49,9 @@ benchmark-trust: $(VENV)/.backends ## proof that comparisons can be trusted: 40 
 
 benchmark-cost-model: $(VENV)/.dev ## how far predictions of time and memory are off on configs not shown
 	$(BIN)/python -m tests.benchmarks.cost_model
+
+benchmark-report: $(VENV)/.dev ## a report of 10,000 trials beside mlflow.search_runs; makes its store first (minutes)
+	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output tests/benchmarks/results
 
 lock: $(VENV)/.dev ## pin the dependencies anew
 	$(BIN)/python -m pip install --quiet uv
