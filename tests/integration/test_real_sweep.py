@@ -188,7 +188,10 @@ def test_the_same_command_again_runs_and_changes_nothing(real: Real) -> None:
     log = (real.home.sweep(NAME) / "run.log").read_text()
     done = real.home.run("run", real.spec).expect(0)
     assert done.out == real.done.out
-    assert done.err == "Every trial had been done already; nothing was run.\n"
+    nothing, link = done.err.splitlines()
+    assert nothing == "Every trial had been done already; nothing was run."
+    assert "rnnsweep ui" in link
+    assert "?viewStateShareKey=" in link
     assert (real.home.sweep(NAME) / "run.log").read_text() == log  # and Ray was not started
     assert real.home.journal(NAME) == journal
     after = {run.info.run_id: run.to_dictionary() for run in real.home.children(NAME)}
