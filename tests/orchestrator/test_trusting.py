@@ -114,6 +114,43 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
     assert found.found == "24 cover it; 6 verdicts of a difference"
 
 
+SPEEDUP = {"n": 6, "value": 0.95, "low": 0.94, "high": 0.96}
+
+
+@pytest.mark.parametrize(("missed", "kept"), [(0, True), (1, True), (2, False)])
+def test_one_slowdown_of_five_percent_in_ten_may_be_missed(
+    tmp_path: Path, missed: int, kept: bool
+) -> None:
+    book = Notebook.open(tmp_path / "trust.json", fresh=True)
+    told = {"speedup": SPEEDUP, "pairs": 6, "slices": 200, "trainers_s": 12.0, "pair_sd": 0.02}
+    names = [f"trust-slow-20-{number:02}" for number in range(5)]
+    names += [f"trust-slow-5-{number:02}" for number in range(10)]
+    for index, name in enumerate(reversed(names)):
+        book.answers[name] = {**told, "verdict": "cannot tell" if index < missed else "slower"}
+    book.answers["trust-slow-whole"] = {**told, "verdict": "cannot tell", "pair_sd": 0.09}
+    twenty, five, pairs = slowdown.run(tmp_path, book)
+    assert (twenty.kept, five.kept) == (True, kept)
+    assert pairs.found.startswith("6 against 38, by the spread of the pairs")
+
+
+@pytest.mark.parametrize(
+    ("marked", "verdict", "kept"),
+    [(5, "cannot tell", True), (3, "cannot tell", False), (5, "faster", False)],
+)
+def test_a_hog_must_be_noticed_and_change_nothing(
+    tmp_path: Path, marked: int, verdict: str, kept: bool
+) -> None:
+    book = Notebook.open(tmp_path / "trust.json", fresh=True)
+    told = {"speedup": SPEEDUP, "beside": 5, "else": 15, "marked_else": 1, "outcomes": 20}
+    told |= {"marked_beside": marked, "quiet_only": True}
+    for action in ("mark", "rerun"):
+        book.answers[f"trust-hog-again-{action}"] = {**told, "verdict": verdict}
+        book.answers[f"trust-hog-slow-33-{action}"] = {**told, "verdict": "slower"}
+    equal_arms, slower = hog.run(tmp_path, book)
+    assert equal_arms.kept is kept
+    assert slower.kept is (marked == 5)
+
+
 def test_a_slowdown_is_named_by_an_option() -> None:
     assert workload.slowdown(("slow_20",)) == 0.2
     assert workload.slowdown(("again",)) == 0.0
