@@ -4,12 +4,12 @@ from orchestrator.comparing.changes import (
     AccuracyChange,
     ArmChange,
     Changes,
-    ConfigPair,
     FailOn,
     compare,
     failing,
 )
 from orchestrator.comparing.differences import Difference
+from orchestrator.comparing.matching import ConfigPair
 from orchestrator.comparing.sides import NoSide, Side, of_record, read_report
 from orchestrator.comparing.wording import as_json, to_document
 

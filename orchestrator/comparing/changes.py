@@ -7,20 +7,18 @@ by. The default margin is wider than that within a sweep for this reason.
 
 from __future__ import annotations
 
-import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from orchestrator.aims import Margins
 from orchestrator.comparing.differences import Difference, differences
+from orchestrator.comparing.matching import ConfigPair, Seen, matched_arms, see
 from orchestrator.comparing.sides import NoSide, Side
 from orchestrator.report.comparison import AccuracyVerdict, Verdict
 from orchestrator.report.judgement import Finding, Judgement, judge
 from orchestrator.report.numbers import count
-from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import (
     MIN_BLOCKS,
     Estimate,
@@ -28,27 +26,15 @@ from orchestrator.report.statistics import (
     geometric_mean,
     t_interval,
 )
-from orchestrator.selector import device_of, measure_of, usage_of
-from orchestrator.trial import Arm, Config, canonical
+from orchestrator.trial import Arm
 
 FailOn = Literal["slower", "faster", "worse", "changed"]
 
-MEMORY = ("peak_rss_mib", "peak_gpu_mib")
-ACCURACY_VERDICTS: dict[Finding, AccuracyVerdict] = {
+_ACCURACY_VERDICTS: dict[Finding, AccuracyVerdict] = {
     "same": "equal",
     "more": "better",
     "less": "worse",
 }
-_METRIC = "step_ms"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigPair:
-    """One config's milliseconds per step on both sides, each the geometric mean of its trials."""
-
-    config: Config
-    before: float
-    after: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +99,6 @@ class Changes:
         return max(found) / min(found) < 1 + self.margin
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What was measured of an arm on both sides."""
-
-    before: Arm
-    after: Arm
-    pairs: tuple[ConfigPair, ...]
-    quiet_only: bool
-    accuracies: tuple[float, ...]
-    memory: Estimate | None
-
-
 def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     """Compare two sides; `margin` is the share of time per step that does not matter.
 
@@ -139,11 +113,11 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     found = differences(before, after)
     unlike = [each.subject for each in found if each.subject in ("settings", "data")]
     why_no_accuracy = " and ".join(dict.fromkeys(unlike))
-    matched = _matched(before.arms, after.arms)
+    matched = matched_arms(before.arms, after.arms)
     names = {name for side in (before, after) for trial in side.trials for name in trial.config}
-    seen = [_see(before, after, arms, names, not why_no_accuracy) for arms in matched]
+    seen = [see(before, after, arms, names, accuracy=not why_no_accuracy) for arms in matched]
     accuracy_margin = _accuracy_margin(before, after)
-    speeds = judge([_log_ratios(each.pairs) for each in seen], math.log1p(margin))
+    speeds = judge([each.log_ratios for each in seen], math.log1p(margin))
     learned = judge([each.accuracies for each in seen], accuracy_margin)
     return Changes(
         before,
@@ -173,118 +147,8 @@ def failing(changes: Changes, asked: Iterable[FailOn]) -> tuple[ArmChange, ...]:
     )
 
 
-def _matched(before: Sequence[Arm], after: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
-    """Arms of the same name; of the others those of which either side has but one of a kind.
-
-    A kind is an implementation on a CPU or a GPU, used in the same way.
-    """
-    same = {arm: arm for arm in before if arm in after}
-    left = [[arm for arm in side if arm not in same] for side in (before, after)]
-    kinds = [_by_kind(side) for side in left]
-    for kind, (arm, *more) in kinds[0].items():
-        others = kinds[1].get(kind, [])
-        if not more and len(others) == 1:
-            same[arm] = others[0]
-    return [(arm, same[arm]) for arm in before if arm in same]
-
-
-def _by_kind(arms: Iterable[Arm]) -> dict[tuple[str, str, str], list[Arm]]:
-    kinds: dict[tuple[str, str, str], list[Arm]] = defaultdict(list)
-    for arm in arms:
-        usage = str(usage_of(arm.hardware))
-        kinds[arm.implementation, device_of(arm.hardware), usage].append(arm)
-    return kinds
-
-
-def _see(
-    before: Side, after: Side, arms: tuple[Arm, Arm], names: set[str], accuracy: bool
-) -> _Seen:
-    one, other = (
-        _by_config(side, arm, names) for side, arm in zip((before, after), arms, strict=True)
-    )
-    both = {config: (one[config], other[config]) for config in one if config in other}
-    quiet = {config: tuple(map(_quiet, sides)) for config, sides in both.items()}
-    quiet_pairs = _pairs(quiet)
-    quiet_only = len(quiet_pairs) >= MIN_BLOCKS or quiet == both
-    learned = accuracy and measure_of(arms[0]) == measure_of(arms[1]) == "full"
-    return _Seen(
-        *arms,
-        quiet_pairs if quiet_only else _pairs(both),
-        quiet_only,
-        tuple(_differences(both, "val_accuracy")) if learned else (),
-        geometric_mean(_memory_ratios(both)),
-    )
-
-
-_Sides: TypeAlias = Mapping[str, tuple[tuple[TrialRecord, ...], ...]]
-"""The complete trials of either side, by config."""
-
-
-def _by_config(side: Side, arm: Arm, names: set[str]) -> dict[str, tuple[TrialRecord, ...]]:
-    """An arm's complete trials by their config, with what the other side searches of settings."""
-    found: dict[str, list[TrialRecord]] = defaultdict(list)
-    for trial in side.trials:
-        if trial.arm == arm and trial.status == "complete":
-            config = {
-                name: trial.config.get(name, side.settings.get(name))
-                for name in names
-                if name in trial.config or name in side.settings
-            }
-            found[canonical(config)].append(trial)
-    return {config: tuple(trials) for config, trials in found.items()}
-
-
-def _quiet(trials: tuple[TrialRecord, ...]) -> tuple[TrialRecord, ...]:
-    return tuple(trial for trial in trials if not trial.notes.get("disturbed"))
-
-
-def _values(trials: Iterable[TrialRecord], metric: str) -> list[float]:
-    values = [trial.metrics.get(metric, math.nan) for trial in trials]
-    return [value for value in values if math.isfinite(value)]
-
-
-def _pairs(both: _Sides) -> tuple[ConfigPair, ...]:
-    found = []
-    for config, sides in both.items():
-        one, other = ([v for v in _values(trials, _METRIC) if v > 0] for trials in sides)
-        if one and other:
-            means = (math.exp(_mean(list(map(math.log, values)))) for values in (one, other))
-            found.append(ConfigPair(json.loads(config), *means))
-    return tuple(found)
-
-
-def _log_ratios(pairs: Iterable[ConfigPair]) -> list[float]:
-    return [math.log(pair.before / pair.after) for pair in pairs]
-
-
-def _differences(both: _Sides, metric: str) -> Iterator[float]:
-    for sides in both.values():
-        one, other = (_values(trials, metric) for trials in sides)
-        if one and other:
-            yield _mean(other) - _mean(one)
-
-
-def _memory_ratios(both: _Sides) -> list[float]:
-    """After over before, of fresh trainers: a warm one keeps what came before."""
-    for metric in reversed(MEMORY):  # a GPU's own memory, where it was measured
-        found = []
-        for sides in both.values():
-            one, other = (
-                _values((t for t in trials if t.trainer_trials == 0), metric) for trials in sides
-            )
-            if one and other and min(*one, *other) > 0:
-                found.append(_mean(other) / _mean(one))
-        if found:
-            return found
-    return []
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def _change(
-    seen: _Seen, judged: Judgement, margin: float, accuracy: AccuracyChange | None
+    seen: Seen, judged: Judgement, margin: float, accuracy: AccuracyChange | None
 ) -> ArmChange:
     speedup = geometric_mean([pair.before / pair.after for pair in seen.pairs])
     verdict, reason = _verdict(len(seen.pairs), speedup, judged, margin)
@@ -323,7 +187,7 @@ def _accuracy(values: Sequence[float], judged: Judgement, margin: float) -> Accu
     difference = t_interval(values)
     if difference is None:
         return None
-    verdict = ACCURACY_VERDICTS.get(judged.finding, "cannot tell")
+    verdict = _ACCURACY_VERDICTS.get(judged.finding, "cannot tell")
     return AccuracyChange(difference, judged.corrected, verdict, margin)
 
 
