@@ -2,11 +2,11 @@
 
 One `fit` goes on through all of them. A slice is whole passes over the data, where one takes at
 most some twice `slice_s`: each costs what a full trial's epoch does, which has a cost of its own
-beside its steps. Where a pass takes longer, a slice is a part of it, and what an epoch costs
-beside its steps is left out, as a pass would have it once in many slices.
+beside its steps (30 ms on TensorFlow). Where a pass takes longer, a slice is a part of it: its
+steps are timed apart, and of that cost it has the share that its steps have in a whole pass. So a
+slice's length, which a disturbed probe may choose badly, is not in the time of a step.
 
-Batches are full ones, windows are synchronised at both edges and are of the steps alone, and
-nothing compiles in them.
+Batches are full ones, windows are synchronised at both edges, and nothing compiles in them.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class SliceClock(keras.callbacks.Callback):
         super().__init__()
         self._run, self._trial, self._size, self._asked = run, trial, size, asked
         self._left = self._steps = self._calls = self._slices = 0
-        self._seconds = self._cpu_s = 0.0
-        self._began: tuple[float, float] | None = None
+        self._seconds = 0.0
+        self._began_s = self._cpu_began_s = self._settled_s = self._stepped_s = 0.0
         self._window: Window | None = None
         self._train: Any = None
-        self.steps, self.seconds, self.cpu_s = 0, 0.0, 0.0
+        self.steps, self.wall_s, self.cpu_s = 0, 0.0, 0.0
 
     def ask(self) -> bool:
         """Wait to be asked for a slice; whether there is one to take."""
@@ -99,20 +99,19 @@ class SliceClock(keras.callbacks.Callback):
         if steps is None:
             return False
         self._left = max(1, round(steps / self._size.steps))
-        self._steps, self._seconds, self._cpu_s = 0, 0.0, 0.0
+        self._steps, self._seconds = 0, 0.0
         self._run.synchronise()
         self._window = self._trial.begin("train")
         return True
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Open the window of a pass, now or once it has settled."""
+        """Open the window of a pass."""
         self.model.witness.after_steps = self._steps_done
-        if not self._size.settling:
-            self._run.synchronise()
-            self._open()
-            return
-        self._calls, self._train = 0, self.model.train_function
-        self.model.train_function = self._settle
+        if self._size.settling:
+            self._calls, self._train = 0, self.model.train_function
+            self.model.train_function = self._timed
+        self._run.synchronise()
+        self._began_s, self._cpu_began_s = time.monotonic(), time.process_time()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Tell of the slice, where this was its last pass, and wait for the next."""
@@ -122,15 +121,12 @@ class SliceClock(keras.callbacks.Callback):
             return
         assert self._window is not None
         self._trial.end(self._window)
-        self.steps += self._steps
-        self.seconds += self._seconds
-        self.cpu_s += self._cpu_s
         self._slices += 1
         self._trial.slice(self._steps, self._seconds)
         self.model.stop_training = not self.ask()
 
-    def _settle(self, *arguments: Any) -> Any:
-        """Stands in for the model's train function in a pass that settles first.
+    def _timed(self, *arguments: Any) -> Any:
+        """Stands in for the model's train function in a part of a pass: times its steps apart.
 
         To its end: on JAX `fit` loses its state where it is set back in the middle of an epoch.
         """
@@ -138,22 +134,29 @@ class SliceClock(keras.callbacks.Callback):
         self._calls += 1
         if self._calls == self._size.settling:
             self._run.model.witness.framework.synchronise(outputs)
-            self._open()
+            self._settled_s = time.monotonic()
+        elif self._calls == self._size.settling + self._size.steps:
+            self._run.model.witness.framework.synchronise(outputs)
+            self._stepped_s = time.monotonic()
         return outputs
-
-    def _open(self) -> None:
-        self._began = time.monotonic(), time.process_time()
 
     def _steps_done(self) -> None:
         self.model.witness.after_steps = None
         self._run.synchronise()
-        assert self._began is not None
-        began_s, cpu_began_s = self._began
-        self._seconds += time.monotonic() - began_s
-        self._cpu_s += time.process_time() - cpu_began_s
+        took_s = time.monotonic() - self._began_s
+        self.cpu_s += time.process_time() - self._cpu_began_s
+        self.wall_s += took_s
+        self.steps += self._size.steps
         self._steps += self._size.steps
+        self._seconds += self._of_a_pass(took_s) if self._size.settling else took_s
         if self._size.settling:
             self.model.train_function = self._train
+
+    def _of_a_pass(self, took_s: float) -> float:
+        """What the steps of this part take in a whole pass, of whose own cost they have a share."""
+        size, steps_s = self._size, self._stepped_s - self._settled_s
+        beside_s = took_s - steps_s * (size.settling + size.steps) / size.steps
+        return max(steps_s / 2, steps_s + beside_s * size.steps / self._run.steps)
 
 
 class _StepProbe:
@@ -211,7 +214,7 @@ def _rates(run: Run, trial: Context, clock: SliceClock) -> dict[str, float]:
     found = {
         "sample_us": 1e6 * step_s / batch,
         "samples_per_s": batch / step_s,
-        "cpu_over_wall": clock.cpu_s / clock.seconds,
+        "cpu_over_wall": clock.cpu_s / clock.wall_s,
     }
     if run.flops_per_sample is not None:
         found["model_flops_per_step"] = run.flops_per_sample * batch
