@@ -159,7 +159,7 @@ def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) ->
             err=True,
         )
         return STOPPED
-    summary = summarise(ended.record, baseline)
+    summary = summarise(ended.record, baseline, ended.curves)
     show(render(summary, "text", width=width()))
     failed = sum(trial.status == "failed" for trial in ended.record.trials)
     if not begun:

@@ -42,7 +42,7 @@ from orchestrator.suggest import Suggester, missing_package
 from orchestrator.tracking.errors import LeaseHeld
 from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
-from orchestrator.trial import Block, FinishedTrial, SweepIdentity
+from orchestrator.trial import Block, FinishedTrial, SweepIdentity, Telemetry
 from orchestrator.upkeep import Upkeep
 from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
 
@@ -75,12 +75,13 @@ class Ended:
     """How a start of a sweep ended.
 
     `record` is what the tracking store now has; `refused` says, by trial key, why it will never
-    take some finished trials.
+    take some finished trials; `curves` are what a report shows of telemetry, by run.
     """
 
     record: SweepRecord
     stopped: Stopped | None
     refused: Mapping[str, str] = field(default_factory=dict)
+    curves: Mapping[str, Telemetry] = field(default_factory=dict)
 
 
 class NothingToRun(Refusal):
@@ -432,7 +433,7 @@ def _conclude(
         description=to_short_markdown(summary, whole="the artifacts report.html and report.md"),
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
-    return Ended(record, stopped, recorder.refused)
+    return Ended(record, stopped, recorder.refused, curves)
 
 
 def _python_path(address: str | None) -> tuple[str, ...]:
