@@ -188,7 +188,7 @@ def test_the_same_command_again_runs_and_changes_nothing(real: Real) -> None:
     log = (real.home.sweep(NAME) / "run.log").read_text()
     done = real.home.run("run", real.spec).expect(0)
     assert done.out == real.done.out
-    nothing, link = done.err.splitlines()
+    nothing, link, *_ = done.err.splitlines()
     assert nothing == "Every trial had been done already; nothing was run."
     assert "rnnsweep ui" in link
     assert "?viewStateShareKey=" in link
