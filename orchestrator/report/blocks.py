@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.selector import class_of, measure_of
 from orchestrator.trial import Arm, Config
 
 Round = tuple[int, int]
@@ -34,7 +35,8 @@ class Matched:
 
     `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
     without one complete trial; `gaps` the blocks left out; `disturbed` says by what an arm was
-    disturbed in a complete round, for those rounds in which it was.
+    disturbed in a complete round, for those rounds in which it was; `races` which race an arm that
+    is timed in slices took its slices in, where that is known.
     """
 
     blocks: tuple[int, ...]
@@ -43,6 +45,19 @@ class Matched:
     gaps: tuple[BlockGap, ...]
     trials: dict[Arm, dict[Round, list[TrialRecord]]]
     disturbed: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
+    races: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
+
+    def torn(self, arms: Sequence[Arm]) -> frozenset[Round]:
+        """The rounds in which some of these arms should have taken turns, and did not.
+
+        Arms on one hardware class are timed on one node, in turns: their slices share what the
+        machine did. Of those from another race that is not so. Other hardware has its own race.
+        """
+        races: dict[tuple[str, Round], set[str]] = defaultdict(set)
+        for arm in arms:
+            for each, race in self.races.get(arm, {}).items():
+                races[class_of(arm.hardware), each].add(race)
+        return frozenset(each for (_, each), found in races.items() if len(found) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,7 @@ def match(record: SweepRecord) -> Matched:
         gaps=_gaps(record, tuple(able), set(blocks), {block for block, _ in mixed}),
         trials=matched,
         disturbed={arm: _disturbed(rounds) for arm, rounds in matched.items()},
+        races={arm: _races(rounds) for arm, rounds in matched.items() if _is_timed(arm)},
     )
 
 
@@ -91,6 +107,16 @@ def _disturbed(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str
     """By what an arm was disturbed, in the rounds in which it was."""
     told = {r: [trial.notes.get("disturbed", "") for trial in found] for r, found in rounds.items()}
     return {r: next(filter(None, reasons)) for r, reasons in told.items() if any(reasons)}
+
+
+def _races(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str]:
+    """In which race an arm's slices were taken, in the rounds of which that is known."""
+    told = {r: {trial.notes.get("round", "") for trial in found} for r, found in rounds.items()}
+    return {r: " and ".join(sorted(names)) for r, names in told.items() if all(names)}
+
+
+def _is_timed(arm: Arm) -> bool:
+    return measure_of(arm) == "timing"
 
 
 def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:

@@ -84,7 +84,7 @@ def _expenses(matched: Matched, arm: Arm, base: Arm) -> tuple[BlockExpense, ...]
     """The blocks in which both had a warm trainer, over the rounds in which both had one."""
     ours, theirs = _warm(matched, arm), _warm(matched, base)
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for each in sorted(ours.keys() & theirs.keys()):
+    for each in sorted((ours.keys() & theirs.keys()) - matched.torn((arm, base))):
         (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[each], theirs[each]
         blocks[each[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
     return tuple(

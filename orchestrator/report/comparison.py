@@ -64,8 +64,9 @@ class Comparison:
 
     `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
     slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
-    first one's reason; with `quiet_only` the pairs are over undisturbed rounds alone. `accuracy` is
-    None where it is not known of two blocks, or not of whole trainings.
+    first one's reason; with `quiet_only` the pairs are over undisturbed rounds alone. `torn_rounds`
+    counts those left out because two arms that should have taken turns in them did not. `accuracy`
+    is None where it is not known of two blocks, or not of whole trainings.
     """
 
     arm: Arm
@@ -86,6 +87,7 @@ class Comparison:
     quiet_only: bool = True
     disturbed_blocks: tuple[int, ...] = ()
     disturbance: str = ""
+    torn_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,7 @@ def _compare(
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
         disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",
+        torn_rounds=found.torn,
     )
 
 

@@ -93,7 +93,18 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> list[str]:
     if summary.set_aside and summary.trials:
         arms = joined([name(arm) for arm in summary.set_aside])
         notes.append(f"Set aside, for want of any complete trial: {arms}.")
-    return [*notes, *_far_apart(summary)]
+    return [*notes, *_torn(summary), *_far_apart(summary)]
+
+
+def _torn(summary: ReportSummary) -> list[str]:
+    """That arms were timed in slices, but not in turns with those they are compared with."""
+    torn = max((each.torn_rounds for each in summary.comparisons), default=0)
+    if not torn:
+        return []
+    return [
+        f"{count(torn, 'round')} {'was' if torn == 1 else 'were'} not timed together, and left out:"
+        " its arms did not take turns. The next start of the sweep times them again."
+    ]
 
 
 def _far_apart(summary: ReportSummary) -> list[str]:

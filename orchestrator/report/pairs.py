@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -50,13 +50,15 @@ class Paired:
     """What was measured of two arms, block by block.
 
     `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
-    side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`.
+    side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`;
+    `torn` in how many rounds two arms that should have taken turns did not: these are left out.
     """
 
     times: tuple[Pair, ...]
     accuracies: tuple[Pair, ...]
     disturbed: Mapping[int, str]
     quiet_only: bool
+    torn: int = 0
 
     @property
     def log_ratios(self) -> list[float]:
@@ -97,12 +99,15 @@ def time_metric(matched: Matched) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The times and accuracies of every arm, by complete round: what is paired again and again."""
+    """The times and accuracies of every arm, by complete round: what is paired again and again.
+
+    `matched` has those rounds, and knows which of them were disturbed, or torn.
+    """
 
     metric: str | None
     times: Mapping[Arm, ByRound]
     accuracies: Mapping[Arm, ByRound]
-    disturbed: Mapping[Arm, Mapping[Round, str]]
+    matched: Matched
 
 
 def measured(matched: Matched, metric: str | None) -> Measured:
@@ -121,7 +126,7 @@ def measured(matched: Matched, metric: str | None) -> Measured:
         metric,
         {arm: by_round(rounds, time_of, geometric) for arm, rounds in arms},
         {arm: by_round(rounds, accuracy_of, _arithmetic) for arm, rounds in arms},
-        matched.disturbed,
+        matched,
     )
 
 
@@ -136,10 +141,12 @@ def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     modes = {measure_of(arm), measure_of(base)}
     alike = work_of(arm) == work_of(base)
     comparable = (alike and len(modes) == 1) or found.metric in _WHATEVER_WORK
-    timed = timed_pairs(found.times, found.disturbed, arm, base) if comparable else Timed()
+    torn = found.matched.torn((arm, base))
+    noisy = found.matched.disturbed
+    timed = timed_pairs(found.times, noisy, arm, base, torn.__contains__) if comparable else Timed()
     whole = alike and modes == {"full"}
     accuracies = pairs(found.accuracies, arm, base, _arithmetic) if whole else ()
-    return Paired(timed.pairs, accuracies, timed.disturbed, timed.quiet_only)
+    return Paired(timed.pairs, accuracies, timed.disturbed, timed.quiet_only, len(torn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +163,16 @@ def timed_pairs(
     reasons: Mapping[Arm, Mapping[Round, str]],
     arm: Arm,
     base: Arm,
-    but: Container[int] = (),
+    left_out: Callable[[Round], bool] = lambda _: False,
 ) -> Timed:
-    """Pairs over quiet rounds where there are blocks enough with one, in all blocks but some."""
+    """Pairs over quiet rounds where there are blocks enough with one, else over all but some."""
     noisy = {**reasons.get(base, {}), **reasons.get(arm, {})}
-    every = pairs(values, arm, base, geometric, lambda r: r[0] in but)
+    every = pairs(values, arm, base, geometric, left_out)
     used = {pair.block for pair in every}
     disturbed = {r[0]: noisy[r] for r in sorted(noisy, reverse=True) if r[0] in used}
     if not disturbed:
         return Timed(every)
-    quiet = pairs(values, arm, base, geometric, lambda r: r[0] in but or r in noisy)
+    quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or left_out(r))
     if len(quiet) < MIN_BLOCKS:
         return Timed(every, disturbed, quiet_only=False)
     return Timed(quiet, disturbed)

@@ -8,14 +8,14 @@ having been chosen by its own numbers: a wrong "first" stands in at most 5 % of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
-from orchestrator.report.blocks import Matched
+from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.judgement import Judgement, judge
 from orchestrator.report.regression import Numbers
 from orchestrator.report.statistics import (
@@ -94,7 +94,8 @@ def rankings(
     for each in filter(None, (metric, *RANKED)):
         values = _values(matched, each)
         for among, within, arms in _groups(list(values), each, scopes):
-            if (ranked := _rank(arms, values, margin, error)) is not None:
+            known = _values(matched, each, torn) if (torn := matched.torn(arms)) else values
+            if (ranked := _rank(arms, known, margin, error)) is not None:
                 found.append(Ranking(each, among, within, *ranked))
     return tuple(found)
 
@@ -123,7 +124,9 @@ def _is_a_field(arms: Sequence[Arm]) -> bool:
     return len({a.hardware for a in arms}) > 1 and len({a.implementation for a in arms}) > 1
 
 
-def _values(matched: Matched, metric: str) -> dict[Arm, tuple[Numbers, Numbers]]:
+def _values(
+    matched: Matched, metric: str, left_out: Collection[Round] = ()
+) -> dict[Arm, tuple[Numbers, Numbers]]:
     """Each arm's mean log by block, over its quiet rounds and over all; NaN where it has none."""
     place = {block: i for i, block in enumerate(matched.blocks)}
     noisy = {each for rounds in matched.disturbed.values() for each in rounds}
@@ -131,14 +134,14 @@ def _values(matched: Matched, metric: str) -> dict[Arm, tuple[Numbers, Numbers]]
     for arm, rounds in matched.trials.items():
         sums = np.zeros((2, 2, len(place)))  # quiet rounds and all: sum of logs, and count
         for each, trials in rounds.items():
-            for trial in trials:
+            for trial in trials if each not in left_out else ():
                 value = trial.metrics.get(metric, math.nan)
                 if math.isfinite(value) and value > 0:
                     entry = (math.log(value), 1.0)
                     sums[1, :, place[each[0]]] += entry
                     if each not in noisy:
                         sums[0, :, place[each[0]]] += entry
-        if sums[1, 1].any():
+        if sums[1, 1].any() or left_out:
             with np.errstate(invalid="ignore"):
                 found[arm] = (sums[0, 0] / sums[0, 1], sums[1, 0] / sums[1, 1])
     return found

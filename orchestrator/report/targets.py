@@ -180,7 +180,7 @@ def _compare(
         for arm, rounds in attempts.items()
     }
     found = [
-        timed_pairs(values, matched.disturbed, *pair, but=told.not_both)
+        timed_pairs(values, matched.disturbed, *pair, told.are_left_out)
         for pair, told in zip(fair, reach, strict=True)
     ]
     if expense != "time_s" and not any(each.pairs for each in found):
@@ -243,9 +243,9 @@ class _Reach:
             )
         )
 
-    @property
-    def not_both(self) -> frozenset[int]:
-        return self.only_arm | self.only_baseline | self.neither
+    def are_left_out(self, which: Round) -> bool:
+        """Whether a round's block is known, and not reached by both."""
+        return which[0] in self.only_arm | self.only_baseline | self.neither
 
 
 def _one_scope(attempts: Mapping[Arm, Attempts], sides: tuple[Arm, Arm]) -> bool:
