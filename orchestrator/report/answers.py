@@ -252,9 +252,14 @@ def break_even_sentence(found: BreakEven, name: ArmNames) -> str:
         return f"{longer} and never makes up for it: {found.reason}, {over}"
     steps = found.steps
     return (
-        f"{longer} and has made up for it after {steps.value:.3g} steps "
-        f"({steps.low:.3g}–{steps.high:.3g}), on the average of the configs tried, {over}"
+        f"{longer} and has made up for it after {_whole(steps.value)} steps "
+        f"({_whole(steps.low)}–{_whole(steps.high)}), on the average of the configs tried, {over}"
     )
+
+
+def _whole(steps: float) -> str:
+    """`4,360` of 4358.7: a number of steps, to three figures."""
+    return f"{float(f'{steps:.3g}'):,.0f}"
 
 
 def _seconds(estimate: Estimate | None) -> str:

@@ -45,7 +45,8 @@ def test_the_known_break_even_is_found_and_said() -> None:
     assert pair.steps.low < 1500 < pair.steps.high
     assert pair.steps.value == pytest.approx(1500, rel=0.1)
     shown = " ".join(render(summarise(record), "text").split())
-    assert f"has made up for it after {pair.steps.value:.3g} steps" in shown
+    steps = f"{float(f'{pair.steps.value:.3g}'):,.0f}"
+    assert f"has made up for it after {steps} steps" in shown
 
 
 def test_the_interval_covers_as_often_as_it_promises() -> None:
