@@ -56,9 +56,8 @@ class Source(Protocol):
 class Issue:
     """A trial handed out: on which lane and device, and the how-manieth attempt it is.
 
-    `others` are the rest of its round, where that is timed in slices, turn by turn; `known` the
-    keys of those among them whose outcome is there already: they are rivals of what is missing,
-    and their new outcome counts for nothing. `rerun` is how often the round was done before.
+    `others` are the rest of its round, where that is timed in slices, turn by turn. `rerun` is how
+    often the round was done before.
     """
 
     trial: Trial
@@ -66,18 +65,12 @@ class Issue:
     device: Device
     attempt: int = 1
     others: tuple[Trial, ...] = ()
-    known: frozenset[str] = frozenset()
     rerun: int = 0
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """All that run, the first one first."""
         return (self.trial, *self.others)
-
-    @property
-    def missing(self) -> tuple[Trial, ...]:
-        """Those of them whose outcome counts."""
-        return tuple(trial for trial in self.trials if trial.key not in self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +187,7 @@ class Blocks:
         return None
 
     def finish(self, issue: Issue, *outcomes: Outcome) -> tuple[Trial, ...]:
-        """Take the outcomes of what was missing; the sampler is told as soon as it can be.
+        """Take the outcomes of what ran; the sampler is told as soon as it can be.
 
         Returns:
             The trials of a disturbed round that is done again with this: the next ones on its lane.
@@ -202,7 +195,7 @@ class Blocks:
         queue = self._take_back(issue)
         ended = [
             FinishedTrial(trial, outcome)
-            for trial, outcome in zip(issue.missing, outcomes, strict=True)
+            for trial, outcome in zip(issue.trials, outcomes, strict=True)
         ]
         self._outcomes |= {each.trial.key: each.outcome for each in ended}
         again = self._due_again(issue, ended[0].outcome.node, queue)
@@ -223,8 +216,8 @@ class Blocks:
         hardware, the next one of its hardware.
         """
         if not charged:
-            self._attempts |= dict.fromkeys((each.key for each in issue.missing), issue.attempt - 1)
-        self._put_first(issue.missing, self._take_back(issue))
+            self._attempts |= dict.fromkeys((each.key for each in issue.trials), issue.attempt - 1)
+        self._put_first(issue.trials, self._take_back(issue))
 
     @property
     def done(self) -> bool:
@@ -240,6 +233,14 @@ class Blocks:
     def enough(self) -> Enough | None:
         """After how many blocks no more are asked for, and why; None where that is not so yet."""
         return self._gathering.enough if self._gathering else None
+
+    def objectives_of(self, arm: Arm) -> tuple[str, ...]:
+        """The metrics of the objectives that read an arm's trials."""
+        return tuple(
+            metric
+            for metric, objective in self._objectives.items()
+            if arm in arms_read(objective, self._plan.arms)
+        )
 
     @property
     def out(self) -> int:
@@ -269,35 +270,22 @@ class Blocks:
 
     def _issue(self, queue: LaneQueue, trial: Trial) -> Issue:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
-        missing = [trial, *queue.take_round(trial)]
-        known = [each for each in self._blocks[trial.block] if self._is_rival(queue, trial, each)]
-        keys = {each.key for each in (*missing, *known)}
+        keys = {each.key for each in (trial, *queue.take_round(trial))}
         members = [each for each in self._blocks[trial.block] if each.key in keys]
         members.sort(key=lambda each: not self._is_baseline(each.arm))
-        attempt = 1 + max(self._attempts.get(each.key, 0) for each in missing)
+        attempt = 1 + max(self._attempts.get(each.key, 0) for each in members)
         issue = Issue(
             members[0],
             queue.lane,
             self._devices[members[0].arm],
             attempt,
             tuple(members[1:]),
-            frozenset(each.key for each in known),
-            self._reruns.get(trial.key, 0),
+            max(self._reruns.get(each.key, 0) for each in members),
         )
-        for each in missing:
+        for each in members:
             self._attempts[each.key] = attempt
             self._out[each.key] = issue
         return issue
-
-    def _is_rival(self, queue: LaneQueue, trial: Trial, other: Trial) -> bool:
-        """Whether another one's slices are to be taken again, for the sake of what is missing."""
-        outcome = self._outcomes.get(other.key)
-        return (
-            outcome is not None
-            and outcome.status == "complete"
-            and outcome.node == queue.lane.node.profile.hostname
-            and queue.is_beside(trial, other)
-        )
 
     def _is_baseline(self, arm: Arm) -> bool:
         if self._baseline is None:
@@ -331,7 +319,7 @@ class Blocks:
 
     def _take_back(self, issue: Issue) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
-        for trial in issue.missing:
+        for trial in issue.trials:
             del self._out[trial.key]
         node = issue.lane.node.id
         queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)

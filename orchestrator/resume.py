@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
+from orchestrator.aims import Quiet
 from orchestrator.home import SweepFolder
 from orchestrator.journal import (
     BlockSuggested,
@@ -21,6 +22,7 @@ from orchestrator.journal import (
 )
 from orchestrator.plan import Plan
 from orchestrator.refusal import Refusal
+from orchestrator.rounds import due_again, torn
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking.opening import FoundSweep
 from orchestrator.trial import (
@@ -28,6 +30,7 @@ from orchestrator.trial import (
     Config,
     FinishedTrial,
     SweepIdentity,
+    Trial,
     canonical,
     make_trial,
 )
@@ -144,6 +147,23 @@ def past(
             yield finished
 
 
+def again(state: SweepState, plan: Plan, quiet: Quiet, *, retry_failed: bool) -> dict[str, int]:
+    """The trials that are to be done again with their rounds, by key, and which rerun that is.
+
+    Those of disturbed rounds, and those that were timed in slices without the rest of their round:
+    before the plan had some arm, or where the store kept only a part of what a lost journal had.
+    """
+    held = plan.over([*state.blocks.values(), *state.finished.values()])
+    planned = (
+        trial
+        for block in state.blocks.values()
+        if held.holds(block.index)
+        for trial in _trials(state.identity, plan, block)
+    )
+    apart = torn(planned, state.finished, retry_failed=retry_failed)
+    return {**apart, **due_again(state.finished.values(), quiet)}
+
+
 def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:
     """How many trials of the plan have an outcome."""
     blocks: list[Block] = []
@@ -154,8 +174,13 @@ def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | Fin
         elif plan.holds(each.index):
             blocks.append(each)
     return sum(
-        make_trial(identity, block, arm, repeat).key in finished
-        for block in blocks
+        trial.key in finished for block in blocks for trial in _trials(identity, plan, block)
+    )
+
+
+def _trials(identity: SweepIdentity, plan: Plan, block: Block) -> Iterator[Trial]:
+    return (
+        make_trial(identity, block, arm, repeat)
         for arm in plan.arms
         for repeat in range(plan.repeats)
     )

@@ -1,8 +1,10 @@
 """Rounds: the trials of one block and repeat that ran on one node, and when they run once more.
 
-A disturbance hits implementations unequally, so that a disturbed round is done again whole. What
-is to be done again follows from the outcomes alone: a start that goes on from a journal, or from
-the tracking store, knows it as the one before it did.
+A disturbance hits implementations unequally, so that a disturbed round is done again whole. So is
+one whose arms should have taken turns in slices and did not: where a sweep has one arm more than
+before, or the tracking store only a part of what a lost journal had. What is to be done again
+follows from the plan and the outcomes alone: a start that goes on from a journal, or from the
+tracking store, knows it as the one before it did.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from orchestrator.aims import Quiet
-from orchestrator.trial import FinishedTrial, Outcome, Telemetry
+from orchestrator.selector import class_of, measure_of
+from orchestrator.trial import FinishedTrial, Outcome, Telemetry, Trial
 
 RERUN = "rerun"
 """The fact of an outcome's environment that says how often its round had been done before."""
@@ -27,6 +30,11 @@ def rerun_of(outcome: Outcome) -> int:
 def disturbance_of(outcome: Outcome) -> str:
     """By what a trial was disturbed; empty for a quiet one."""
     return outcome.telemetry.notes.get("disturbed", "") if outcome.telemetry else ""
+
+
+def race_of(outcome: Outcome) -> str:
+    """In which race a trial took its slices; empty for one that was trained whole."""
+    return outcome.telemetry.notes.get("round", "") if outcome.telemetry else ""
 
 
 def noted(outcome: Outcome, notes: Mapping[str, str]) -> Outcome:
@@ -60,3 +68,32 @@ def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]
         elif latest < quiet.reruns and any(disturbance_of(each.outcome) for each in members):
             due |= {each.trial.key: latest + 1 for each in members}
     return due
+
+
+def torn(
+    planned: Iterable[Trial], finished: Mapping[str, FinishedTrial], *, retry_failed: bool
+) -> dict[str, int]:
+    """The trials that are to take their slices again, by key, and their round's rerun so far.
+
+    Arms on one hardware class take turns on one node. Where one of them has no outcome yet, or
+    another race's, all that are complete race again with it: ratios to what ran at another time
+    would say nothing.
+
+    Args:
+        planned: all trials of the blocks that are known.
+        finished: those that ended, each with its last outcome, by key.
+        retry_failed: whether failed trials are to be done again.
+    """
+    rounds: dict[tuple[int, int, str], list[Trial]] = defaultdict(list)
+    for trial in planned:
+        if measure_of(trial.arm) == "timing":
+            rounds[trial.block, trial.repeat, class_of(trial.arm.hardware)].append(trial)
+    again: dict[str, int] = {}
+    for members in rounds.values():
+        ended = [finished[each.key] for each in members if each.key in finished]
+        complete = [each for each in ended if each.outcome.status == "complete"]
+        missing = len(members) - len(complete if retry_failed else ended)
+        races = {race_of(each.outcome) for each in complete}
+        if missing or len(races) > 1:
+            again |= {each.trial.key: rerun_of(each.outcome) for each in complete}
+    return again

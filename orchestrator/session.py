@@ -78,7 +78,7 @@ class Session:
         now = time.time()
         if block is not None:
             self._write(BlockSuggested(block.index, block.config, now))
-        for trial in issue.missing:
+        for trial in issue.trials:
             self._write(
                 AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
             )
@@ -91,12 +91,10 @@ class Session:
         Each is priced, and told by what it was disturbed. A round is one record: a driver that is
         killed leaves all of it, or nothing.
         """
-        took_part = zip(issue.trials, outcomes, strict=True)
         began_s = min(outcome.started_s for outcome in outcomes)
         ended = [
             self._told(issue, FinishedTrial(trial, outcome), began_s)
-            for trial, outcome in took_part
-            if trial.key not in issue.known
+            for trial, outcome in zip(issue.trials, outcomes, strict=True)
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
@@ -105,7 +103,7 @@ class Session:
         self._settle(issue, ended)
         for finished in ended:
             self.watcher.finished(finished.trial, finished.outcome)
-            self._expect_objectives(finished.outcome)
+            self._expect_objectives(finished)
 
     def _settle(self, issue: Issue, ended: Sequence[FinishedTrial]) -> None:
         """What the blocks make of it: a round that is done again, or blocks that are enough."""
@@ -135,9 +133,10 @@ class Session:
             outcome = noted(outcome, {name: text for name, text in told.items() if text})
         return FinishedTrial(trial, outcome)
 
-    def _expect_objectives(self, outcome: Outcome) -> None:
-        """Warn, once, of an objective that a complete trial lacks: nobody learns from it."""
-        missing = [name for name in self.spec.search.objectives if name not in outcome.metrics]
+    def _expect_objectives(self, finished: FinishedTrial) -> None:
+        """Warn, once, of an objective that reads a complete trial and finds nothing in it."""
+        outcome, read = finished.outcome, self.blocks.objectives_of(finished.trial.arm)
+        missing = [name for name in read if name not in outcome.metrics]
         if outcome.status == "complete" and missing and not self._warned:
             self._warned = True
             self.watcher.warn(
@@ -158,9 +157,9 @@ class Session:
             preempted: the worker went with its node, which is not the trial's doing.
         """
         limits = self.spec.limits
-        for trial in issue.missing:
+        for trial in issue.trials:
             self._preempted[trial.key] += preempted
-        gone = max(self._preempted[trial.key] for trial in issue.missing)
+        gone = max(self._preempted[trial.key] for trial in issue.trials)
         if issue.attempt - issue.rerun - gone < limits.attempts and gone <= limits.preemptions:
             self.blocks.give_back(issue)
             self.watcher.lost(issue)

@@ -32,7 +32,6 @@ from orchestrator.recorder import Recorder
 from orchestrator.refusal import Refusal
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.records import SweepRecord
-from orchestrator.rounds import due_again
 from orchestrator.selector import measure_of
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
@@ -134,7 +133,7 @@ def run_sweep(
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
 
-        again = due_again(state.finished.values(), spec.quiet)
+        again = resume.again(state, plan, spec.quiet, retry_failed=options.retry_failed)
         past = list(resume.past(state, retry_failed=options.retry_failed, again=again))
         plan = _closed(spec, plan.over(past), past)
         missing = plan.trials - resume.count_done(identity, plan, past)
@@ -142,6 +141,8 @@ def run_sweep(
         if awaited := worth_waiting_for(plan, past):
             confirm(plan, missing)
             nodes, plan = _wait(spec, nodes, awaited, stop)
+            again = resume.again(state, plan, spec.quiet, retry_failed=options.retry_failed)
+            past = list(resume.past(state, retry_failed=options.retry_failed, again=again))
             plan = _closed(spec, plan.over(past), past)
             expect_runnable(spec, plan)
             recorder.open(_opening(spec, plan, identity, found, options.home))

@@ -130,8 +130,8 @@ class Telemetry:
 
     `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
     slowed the GPU down; who else was at work; what its cost is that of; by what its timing was
-    disturbed (absent for a quiet trial); in which round it was timed in slices. `curves` have a value, or
-    None, for each of `at_s`, in seconds after the trial's start.
+    disturbed (absent for a quiet trial); in which round it was timed in slices. `curves` have a
+    value, or None, for each of `at_s`, in seconds after the trial's start.
     """
 
     notes: Mapping[str, str] = field(default_factory=dict)

@@ -99,3 +99,27 @@ def test_a_rerun_that_is_killed_is_done_again_and_the_store_has_the_last_outcome
         assert "40 %" in children[key].data.tags["disturbed"]
     again = home.run("run", file, *short, timeout_s=LONG_S).expect(0)
     assert "nothing was run" in again.err
+
+
+@pytest.mark.timeout(3 * LONG_S)
+def test_one_arm_more_is_timed_in_turns_with_all_others_and_each_has_one_run(home: Home) -> None:
+    file = spec(home)
+    short = ("--set", "blocks=null", "--set", "search.configs=2")
+    home.run("run", file, *short, timeout_s=LONG_S).expect(0)
+    before = last(home)
+    more = (*short, "--set", "arms.implementations=[none/a, none/b, none/c]")
+    home.run("run", file, *more, timeout_s=LONG_S).expect(0)
+    outcomes = last(home)
+    assert (len(before), len(outcomes), len(home.finished(NAME))) == (4, 6, 10)
+    assert all(outcomes[key] != outcome for key, outcome in before.items())
+    races = [tuple(each["outcome"]["telemetry"]["notes"]["round"] for each in found["finished"])
+             for found in rounds(home)[2:]]  # fmt: skip
+    assert [len(set(each)) for each in races] == [1, 1]
+    children = home.children(NAME)
+    assert sorted(run.data.tags["trial_key"] for run in children) == sorted(outcomes)
+    for run in children:
+        outcome = outcomes[run.data.tags["trial_key"]]
+        assert run.data.metrics["step_ms"] == outcome["metrics"]["step_ms"]
+        assert run.info.start_time == round(outcome["started_s"] * 1000)
+    again = home.run("run", file, *more, timeout_s=LONG_S).expect(0)
+    assert "nothing was run" in again.err

@@ -16,8 +16,8 @@ from orchestrator.blocks import Blocks, Issue, Trust
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
-from orchestrator.rounds import RERUN, due_again, rerun_of
-from orchestrator.selector import Usage, device_of, measure_of, used
+from orchestrator.rounds import RERUN, due_again, rerun_of, torn
+from orchestrator.selector import Usage, class_of, device_of, measure_of, used
 from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, Telemetry, Trial
 from tests.orchestrator.laid import Told, complete, failed, identity, node, plan
 
@@ -72,7 +72,7 @@ def on(issue: Issue, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
 
 
 def finish(blocks: Blocks, issue: Issue, outcome: Outcome) -> tuple[Trial, ...]:
-    return blocks.finish(issue, *(outcome for _ in issue.missing))
+    return blocks.finish(issue, *(outcome for _ in issue.trials))
 
 
 # Slices, turn by turn.
@@ -141,33 +141,43 @@ def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
     assert one(blocks) == second
 
 
-def test_of_a_round_that_is_half_known_only_what_is_missing_counts() -> None:
-    laid = timed(classify([node("a")]), blocks=1)
-    before = one(blocks_with(laid))
-    known, missing = before.trials
-    block = Block(0, known.config)
-    source = Told()
-    blocks = blocks_with(laid, source=source)
-    blocks.restore([block, FinishedTrial(known, on(before))])
-    issue = one(blocks)
-    assert (issue.trials, issue.missing, issue.known) == (
-        before.trials,
-        (missing,),
-        frozenset([known.key]),
-    )
-    assert blocks.out == 1
-    blocks.finish(issue, on(issue))
-    assert blocks.done
-    assert source.told == {0: []}
+ROUND = one(blocks_with(timed(classify([node("a")]), blocks=1))).trials
 
 
-@pytest.mark.parametrize("outcome", [replace(complete(), node="elsewhere"), failed()])
-def test_what_failed_or_ran_elsewhere_is_no_rival(outcome: Outcome) -> None:
-    laid = timed(classify([node("a")]), blocks=1)
-    known, missing = one(blocks_with(laid)).trials
-    blocks = blocks_with(laid)
-    blocks.restore([Block(0, known.config), FinishedTrial(known, outcome)])
-    assert one(blocks).trials == (missing,)
+def ended(trial: Trial, race: str, status: str = "complete", rerun: int = 0) -> FinishedTrial:
+    made = complete() if status == "complete" else failed()
+    facts = {RERUN: rerun} if rerun else {}
+    told = Telemetry(notes={"round": race})
+    return FinishedTrial(trial, replace(made, telemetry=told, environment=facts))
+
+
+def torn_of(*each: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
+    return torn(ROUND, {one.trial.key: one for one in each}, retry_failed=retry_failed)
+
+
+def test_what_was_timed_without_the_rest_of_its_round_is_timed_again() -> None:
+    first, second = ROUND
+    assert torn_of(ended(first, "1")) == {first.key: 0}
+    assert torn_of(ended(first, "1", rerun=1)) == {first.key: 1}
+    assert torn_of(ended(first, "1"), ended(second, "2")) == {first.key: 0, second.key: 0}
+    assert torn_of(ended(first, "1"), ended(second, "1")) == {}
+    assert torn_of() == {}
+
+
+def test_a_trial_that_failed_in_its_round_tears_none_before_it_is_retried() -> None:
+    first, second = ROUND
+    both = (ended(first, "1"), ended(second, "1", "failed"))
+    assert torn_of(*both) == {}
+    assert torn_of(*both, retry_failed=True) == {first.key: 0}
+
+
+def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
+    first, second = ROUND
+    whole = [replace(t, arm=replace(t.arm, hardware=class_of(t.arm.hardware))) for t in ROUND]
+    assert torn(whole, {whole[0].key: ended(whole[0], "")}, retry_failed=False) == {}
+    gpu = replace(second, arm=replace(second.arm, hardware="NVIDIA H200 (CPU) [timing]"))
+    both = {first.key: ended(first, "1"), gpu.key: ended(gpu, "2")}
+    assert torn([first, gpu], both, retry_failed=False) == {}
 
 
 # Rounds that were disturbed.
@@ -288,8 +298,8 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
             if blocks.done:
                 break
             issue = out.pop(rng.randrange(len(out)))
-            outcomes = [on(issue, disturbed=rng.random() < 0.3) for _ in issue.missing]
-            for trial, outcome in zip(issue.missing, outcomes, strict=True):
+            outcomes = [on(issue, disturbed=rng.random() < 0.3) for _ in issue.trials]
+            for trial, outcome in zip(issue.trials, outcomes, strict=True):
                 journal.pop(trial.key, None)
                 journal[trial.key] = FinishedTrial(trial, outcome)
             blocks.finish(issue, *outcomes)

@@ -16,12 +16,12 @@ from orchestrator.blocks import Blocks, Issue, Trust
 from orchestrator.disturbance import Canaries
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import classify
-from orchestrator.journal import Journal, SweepOpened, SweepState, read, replay
+from orchestrator.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
 from orchestrator.placement import make_lanes
 from orchestrator.plan import make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.report.enough import Gathering
-from orchestrator.rounds import disturbance_of, due_again, rerun_of
+from orchestrator.rounds import disturbance_of, noted, race_of, rerun_of
 from orchestrator.search import BlockSearch
 from orchestrator.session import Session
 from orchestrator.spec import parse
@@ -48,15 +48,15 @@ AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low
 class Held:
     """A session on one node, all of it anew from what its journal has."""
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, retry_failed: bool = False) -> None:
         self.journal = Journal.open(folder)
         if not self.journal.records:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
         state = self.state()
-        again = due_again(state.finished.values(), self.spec.quiet)
-        past = list(resume.past(state, retry_failed=False, again=again))
+        again = resume.again(state, self.plan, self.spec.quiet, retry_failed=retry_failed)
+        past = list(resume.past(state, retry_failed=retry_failed, again=again))
         self.gathering = None
         if self.plan.auto:
             self.gathering = Gathering(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
@@ -87,15 +87,19 @@ class Held:
         assert found is not None
         return found
 
-    def killed(self, text: str) -> Held:
+    def killed(self, text: str, retry_failed: bool = False) -> Held:
         """The next start, after this driver ended without a word."""
         self.journal.close()
-        return Held(self.journal.path.parent, text)
+        return Held(self.journal.path.parent, text, retry_failed)
 
 
 def on(issue: Issue, index: int = 0, **metrics: float) -> Outcome:
     outcome = Outcome("complete", 10.0 + index, 20.0, issue.attempt, node="a", metrics=metrics)
     return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
+
+
+def replace_race(each: FinishedTrial, race: str) -> FinishedTrial:
+    return replace(each, outcome=noted(each.outcome, {"round": race}))
 
 
 def busy(issue: Issue) -> Outcome:
@@ -122,23 +126,82 @@ def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     assert all(each["neighbours"] == "none" for each in notes)
 
 
-def test_of_a_half_known_round_only_what_is_missing_is_recorded(tmp_path: Path) -> None:
+FOUR = TIMED.replace("python/c]", "python/c, python/d]")
+
+
+def races(held: Held) -> dict[int, set[str]]:
+    """Of each block, the races that its arms' last outcomes come from."""
+    found: dict[int, set[str]] = {}
+    for each in held.state().finished.values():
+        found.setdefault(each.trial.block, set()).add(race_of(each.outcome))
+    return found
+
+
+def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
     issue = held.issue()
-    held.session.finish(issue, *(on(issue) for _ in issue.trials))
-    longer = held.killed(TIMED.replace("python/c]", "python/c, python/d]"))
+    held.session.finish(issue, *(on(issue, step_ms=5.0) for _ in issue.trials))
+    longer = held.killed(FOUR)
     again = longer.issue()
-    assert [trial.arm.implementation for trial in again.missing] == ["python/d"]
-    assert len(again.trials) == 4
-    longer.session.finish(again, *(on(again, 100) for _ in again.trials))
-    (record,) = lines(longer, "trial_finished")
-    assert record["finished"]["trial"]["arm"]["implementation"] == "python/d"
-    rounds = {
-        each.trial.arm.implementation: each.outcome.telemetry.notes["round"]
-        for each in longer.state().finished.values()
-        if each.outcome.telemetry
-    }
-    assert rounds["python/d"] != rounds["python/a"] == rounds["python/b"]
+    assert {trial.arm.implementation[-1] for trial in again.trials} == set("abcd")
+    assert (again.trial, again.rerun) == (issue.trial, 0)
+    longer.session.finish(again, *(on(again, 100, step_ms=6.0) for _ in again.trials))
+    state = longer.state()
+    assert races(longer) == {0: {"110.000"}}
+    assert {each.outcome.metrics["step_ms"] for each in state.finished.values()} == {6.0}
+    assert len(longer.recorded) == len({each.trial.key for each in longer.recorded}) == 4
+    assert longer.issue().trial.block == 1
+    done = longer.killed(FOUR)
+    assert done.issue().trial.block == 1, "what was timed together is not timed again"
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path, cut: int) -> None:
+    held = Held(tmp_path, TIMED)
+    for _ in range(2):
+        issue = held.issue()
+        held.session.finish(issue, *(on(issue) for _ in issue.trials))
+    ran = 0
+    longer = held.killed(FOUR)
+    while not longer.blocks.done:
+        issue = longer.issue()
+        if ran == cut:
+            longer, ran = longer.killed(FOUR), ran + 1
+            continue
+        longer.session.finish(issue, *(on(issue, 100 + ran) for _ in issue.trials))
+        ran += 1
+    assert ran <= 3, "each of the two blocks once, and once handed out in vain"
+    assert {block: len(found) for block, found in races(longer).items()} == {0: 1, 1: 1}
+    assert len(longer.state().finished) == 8
+
+
+def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -> None:
+    """The journal is lost, and of the round that was timed again the store had only a part."""
+    held = Held(tmp_path / "one", TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    first = held.recorded
+    stored = [replace_race(first[0], "late"), *first[1:]]
+    journal = Journal.open(tmp_path / "two")
+    for record in rebuild(identity(), {}, stored):
+        journal.append(record)
+    journal.close()
+    found = Held(tmp_path / "two", TIMED)
+    again = found.issue()
+    assert again.trials == issue.trials
+    found.session.finish(again, *(on(again, 100) for _ in again.trials))
+    assert races(found) == {0: {"110.000"}}
+
+
+def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    failure = replace(on(issue), status="failed", failure=FailureRecord("error", "no"))
+    held.session.finish(issue, on(issue), failure, on(issue))
+    held = held.killed(TIMED)
+    assert held.issue().trial.block == 1
+    again = held.killed(TIMED, retry_failed=True).issue()
+    assert again.trials == issue.trials
 
 
 def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
