@@ -19,14 +19,17 @@ _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
 def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """The arms whose outcomes an objective reads: those it names, or all of them.
 
-    Arms that do an amount of work of their own, and those that are only timed in slices, are read
-    where they are named, or where there are no others: what they learned, if anything, is not what
-    the others did.
+    Arms that are only timed in slices are read where no other one is meant: a name such as
+    `torch/fused on cpu` means the arm that is trained whole, where there is one. Arms that do an
+    amount of work of their own are read where they are named, or where there are no others: what
+    they learned is not what the others did.
     """
-    if objective.over in _OVER:
-        whole = [arm for arm in arms if measure_of(arm) == "full"] or arms
-        return tuple(arm for arm in whole if not work_of(arm)) or tuple(whole)
-    return tuple(arm for arm in arms if names_arm(objective.over, arm))
+    averaged = objective.over in _OVER
+    named = [arm for arm in arms if averaged or names_arm(objective.over, arm)]
+    whole = [arm for arm in named if measure_of(arm) == "full"] or named
+    if not averaged:
+        return tuple(whole)
+    return tuple(arm for arm in whole if not work_of(arm)) or tuple(whole)
 
 
 def block_value(

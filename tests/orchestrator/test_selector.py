@@ -152,3 +152,15 @@ def test_an_average_leaves_out_arms_that_did_less() -> None:
     assert arms_read(mean, (short,)) == (short,)
     named = Objective(direction="maximize", over="cpu")
     assert arms_read(named, (ON_GPU, short)) == (short,)
+
+
+def test_an_objective_reads_arms_that_are_timed_in_slices_where_no_other_is_meant() -> None:
+    timed = Arm("tensorflow/portable", f"{EPYC} [timing]")
+    arms = (timed, ON_CPU, ON_GPU)
+    for over in ("mean", "cpu", "tensorflow/portable", "tensorflow/portable on cpu"):
+        read = arms_read(Objective(direction="maximize", over=over), arms)
+        assert timed not in read and ON_CPU in read
+    for over in (str(timed), "tensorflow/portable on *[[]timing]"):
+        assert arms_read(Objective(direction="minimize", over=over), arms) == (timed,)
+    alone = Objective(direction="minimize", over="tensorflow/portable on cpu")
+    assert arms_read(alone, (timed, ON_GPU)) == (timed,)

@@ -11,7 +11,9 @@ from rich.console import Console
 
 from orchestrator.hardware import classify
 from orchestrator.journal import Journal, Record, SweepOpened, replay
+from orchestrator.plan import make_plan
 from orchestrator.progress import PlainLines
+from orchestrator.selector import measure_of
 from orchestrator.session import Session
 from orchestrator.spec import parse
 from orchestrator.stopping import Stopped
@@ -109,22 +111,40 @@ def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> 
     assert "2 attempts" in lost.outcome.failure.message
 
 
+def warnings_of(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: str = "[cpu]"
+) -> list[str]:
+    """What a sweep with an objective warns of; its trials have an accuracy if trained whole."""
+    warnings: list[str] = []
+    monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
+    text = SPEC.replace("3]}}", f"3]}}, objectives: {{{metric}: minimize}}}}")
+    spec = parse(text.replace("hardware: [cpu]", f"hardware: {hardware}"), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    blocks = blocks_of(laid, objectives=spec.search.objectives)
+    watcher = PlainLines(Console(quiet=True), laid)
+    held = Session(spec, blocks, journal, lambda _: None, watcher, "digest")
+    for _ in range(2 * len(laid.arms)):
+        issue = held.issue()
+        assert issue is not None
+        timed = measure_of(issue.trial.arm) == "timing"
+        metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
+        held.finish(issue, replace(COMPLETE, metrics=metrics))
+    return warnings
+
+
 def test_an_objective_that_trials_lack_is_warned_of_once(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warnings: list[str] = []
-    monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
-    objectives = "space: {layers: [1, 2, 3]}, objectives: {los: minimize}"
-    spec = parse(SPEC.replace("space: {layers: [1, 2, 3]}", objectives), source="spec")
-    held, _ = session(journal)
-    held.spec = spec
-    for _ in range(3):
-        issue = held.issue()
-        assert issue is not None
-        held.finish(issue, COMPLETE)
-    (warning,) = warnings
+    (warning,) = warnings_of(journal, monkeypatch, "los")
     assert "expected los" in warning
     assert "received val_accuracy" in warning
+
+
+def test_nobody_is_warned_of_an_objective_that_does_not_read_the_arm(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hardware = "[cpu, {class: cpu, measure: timing}]"
+    assert warnings_of(journal, monkeypatch, "val_accuracy", hardware) == []
 
 
 def test_a_full_disk_stops_the_sweep(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
