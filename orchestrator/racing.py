@@ -111,7 +111,8 @@ class Race:
             ratios = [
                 paired(list(each.logs.values()), len(self._looks)) for each in self._running()
             ]
-        return all((ratio.interval or math.inf) <= self._timing.interval for ratio in ratios)
+        widths = [math.inf if each.interval is None else each.interval for each in ratios]
+        return max(widths) <= self._timing.interval
 
     def _ratios(self) -> list[tuple[Racer, Paired | None]]:
         """Each trial that runs with its ratio to the first one of them, which itself has none."""

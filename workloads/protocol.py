@@ -283,7 +283,13 @@ def decode_event(line: str) -> Event:
     kind = _EVENTS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ProtocolError(f"'event': expected one of {', '.join(_EVENTS)}; received {name!r}")
-    return _build(kind, body, name)
+    event: Event = _build(kind, body, name)
+    if isinstance(event, SliceDone) and (event.steps < 1 or event.seconds <= 0):
+        raise ProtocolError(
+            "slice_done: expected at least 1 step, and more than 0 seconds for them; received"
+            f" {event.steps} steps and {event.seconds:g} s"
+        )
+    return event
 
 
 def _plain(value: Any) -> Any:

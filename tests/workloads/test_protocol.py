@@ -53,7 +53,7 @@ requests = st.builds(
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Ready, st.integers()),
-    st.builds(SliceDone, st.integers(), finite),
+    st.builds(SliceDone, st.integers(min_value=1), st.floats(1e-9, allow_infinity=False)),
     st.builds(PhaseBegan, words, finite),
     st.builds(PhaseEnded, words, finite, finite),
     st.builds(Epoch, st.integers(), finite, st.none() | finite, metrics),
@@ -153,3 +153,9 @@ def test_a_trial_is_measured_in_full_or_in_slices() -> None:
     assert decode_request(encode(asked)) == asked
     with pytest.raises(ProtocolError, match=r"request\.measure: expected full or timing"):
         decode_request('{"workload": "a:b", "implementation": "c/d", "measure": "slices"}')
+
+
+@pytest.mark.parametrize(("steps", "seconds"), [(0, 1.0), (4, 0.0), (4, -1.0)])
+def test_a_slice_has_steps_that_took_time(steps: int, seconds: float) -> None:
+    with pytest.raises(ProtocolError, match="at least 1 step"):
+        decode_event(f'{{"event": "slice_done", "steps": {steps}, "seconds": {seconds}}}')
