@@ -19,7 +19,7 @@ from orchestrator.lane_queue import LaneQueue
 from orchestrator.objectives import arms_read, block_value
 from orchestrator.placement import Lane, LaneGroup, lanes_of
 from orchestrator.plan import Plan
-from orchestrator.rounds import due_again
+from orchestrator.rounds import due_again, rerun_of
 from orchestrator.selector import names_arm
 from orchestrator.spec import Objective
 from orchestrator.trial import (
@@ -198,7 +198,8 @@ class Blocks:
             for trial, outcome in zip(issue.trials, outcomes, strict=True)
         ]
         self._outcomes |= {each.trial.key: each.outcome for each in ended}
-        again = self._due_again(issue, ended[0].outcome.node, queue)
+        node = ended[0].outcome.node or issue.lane.node.profile.hostname  # of a lost one: none
+        again = self._due_again(issue, node, queue)
         for each in ended:
             if each.trial.key not in again:
                 self._take_in(each)
@@ -273,19 +274,28 @@ class Blocks:
         keys = {each.key for each in (trial, *queue.take_round(trial))}
         members = [each for each in self._blocks[trial.block] if each.key in keys]
         members.sort(key=lambda each: not self._is_baseline(each.arm))
-        attempt = 1 + max(self._attempts.get(each.key, 0) for each in members)
+        rerun = self._rerun(members, queue.lane.node.profile.hostname)
+        attempt = 1 + max(rerun, *(self._attempts.get(each.key, 0) for each in members))
         issue = Issue(
             members[0],
             queue.lane,
             self._devices[members[0].arm],
             attempt,
             tuple(members[1:]),
-            max(self._reruns.get(each.key, 0) for each in members),
+            rerun,
         )
         for each in members:
             self._attempts[each.key] = attempt
             self._out[each.key] = issue
         return issue
+
+    def _rerun(self, members: Sequence[Trial], node: str) -> int:
+        """How often their round was done before: an arm that joins it is not behind the others."""
+        block, repeat = members[0].block, members[0].repeat
+        of_round = (each for each in self._blocks[block] if each.repeat == repeat)
+        known = (self._outcomes.get(each.key) for each in of_round)
+        there = (rerun_of(outcome) for outcome in known if outcome and outcome.node == node)
+        return max([*there, *(self._reruns.get(each.key, 0) for each in members)])
 
     def _is_baseline(self, arm: Arm) -> bool:
         if self._baseline is None:

@@ -18,7 +18,15 @@ from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.rounds import RERUN, due_again, rerun_of, torn
 from orchestrator.selector import Usage, class_of, device_of, measure_of, used
-from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, Telemetry, Trial
+from orchestrator.trial import (
+    Arm,
+    Block,
+    FinishedTrial,
+    Outcome,
+    Telemetry,
+    Trial,
+    make_trial,
+)
 from tests.orchestrator.laid import Told, complete, failed, identity, node, plan
 
 AGAIN = Quiet("rerun", reruns=2)
@@ -225,6 +233,29 @@ def test_reruns_are_bounded() -> None:
         reruns.append(issue.rerun)
         finish(blocks, issue, on(issue, disturbed=True))
     assert reruns == [0, 1, 2]
+
+
+def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost() -> None:
+    blocks = blocks_with(plan(classify([node("a")]), blocks=1), Trust(quiet=AGAIN))
+    noisy, last = one(blocks), one(blocks)
+    assert finish(blocks, noisy, on(noisy, disturbed=True)) == ()
+    assert finish(blocks, last, failed()) == (noisy.trial,)
+    again = one(blocks)
+    assert (again.trial, again.rerun) == (noisy.trial, 1)
+    finish(blocks, again, on(again))
+    assert blocks.done
+
+
+def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
+    laid = plan(classify([node("a")]), implementations=3, blocks=1)
+    blocks, block = blocks_with(laid, Trust(quiet=AGAIN)), Block(0, {"units": 0})
+    trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
+    before = Outcome("complete", 0.0, 1.0, node="a", environment={RERUN: 1})
+    blocks.restore([block, *(FinishedTrial(trial, before) for trial in trials[:2])])
+    joins = one(blocks)
+    assert (joins.trial, joins.rerun, joins.attempt) == (trials[2], 1, 2)
+    assert finish(blocks, joins, on(joins)) == ()
+    assert blocks.done
 
 
 def test_what_is_only_marked_is_not_done_again() -> None:
