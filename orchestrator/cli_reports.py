@@ -86,8 +86,6 @@ def report(
 
     `html` is one page with everything in it, to be opened in a browser without a network.
     """
-    from orchestrator.report import rendering
-
     if form is None:
         form = _REPORT_SUFFIXES.get(output.suffix.lower(), "text") if output else "text"
     if form == "html" and output is None and sys.stdout.isatty():
@@ -96,6 +94,8 @@ def report(
             f"Add -o {_file_name(sweep)}.html"
         )
     record = _read(sweep, generation)
+    from orchestrator.report import rendering
+
     curves = _curves(record) if plots is not None or form != "csv" else {}
     summary = rendering.summarise(record, baseline, curves, targets=targets)
     _put(rendering.render(summary, form, width=width()).encode(errors="replace"), output)
@@ -259,11 +259,14 @@ def _file_name(sweep: str) -> str:
 
 
 def _read(sweep: str, generation: int | None) -> SweepRecord:
+    import atexit
     import gc
 
     # These commands build one large thing and end: the collector, which looks at it again whenever
-    # it has grown by 700 objects, would take a quarter of the time at 10,000 trials.
+    # it has grown by 700 objects, would take a quarter of the time at 10,000 trials; and as much
+    # again at the very end, where Python looks through all that is there: MLflow, and the trials.
     gc.set_threshold(200_000)
+    atexit.register(gc.freeze)
     from orchestrator.tracking import tracking_uri
     from orchestrator.tracking.reading import read_sweep
 
