@@ -76,8 +76,8 @@ def torn(
     """The trials that are to take their slices again, by key, and their round's rerun so far.
 
     Arms on one hardware class take turns on one node. Where one of them has no outcome yet, or
-    another race's, all that are complete race again with it: ratios to what ran at another time
-    would say nothing.
+    that of another race on that node, all that are complete race again with it: ratios to what ran
+    at another time would say nothing. Arms that a spec's labels keep on unlike nodes never meet.
 
     Args:
         planned: all trials of the blocks that are known.
@@ -92,8 +92,10 @@ def torn(
     for members in rounds.values():
         ended = [finished[each.key] for each in members if each.key in finished]
         complete = [each for each in ended if each.outcome.status == "complete"]
-        missing = len(members) - len(complete if retry_failed else ended)
-        races = {race_of(each.outcome) for each in complete}
-        if missing or len(races) > 1:
+        lacking = len(ended) < len(members) or (
+            retry_failed and any(each.outcome.status == "failed" for each in ended)
+        )
+        races = {(each.outcome.node, race_of(each.outcome)) for each in complete}
+        if lacking or len(races) > len({node for node, _ in races}):
             again |= {each.trial.key: rerun_of(each.outcome) for each in complete}
     return again

@@ -179,6 +179,16 @@ def test_a_trial_that_failed_in_its_round_tears_none_before_it_is_retried() -> N
     assert torn_of(*both, retry_failed=True) == {first.key: 0}
 
 
+def test_a_trial_that_is_not_retried_tears_no_round_and_neither_do_unlike_nodes() -> None:
+    first, second = ROUND
+    other = ended(second, "1")
+    other = replace(other, outcome=replace(other.outcome, status="wrong_kernel"))
+    assert torn_of(ended(first, "1"), other, retry_failed=True) == {}
+    elsewhere = ended(second, "2")
+    elsewhere = replace(elsewhere, outcome=replace(elsewhere.outcome, node="b"))
+    assert torn_of(ended(first, "1"), elsewhere) == {}, "or it would be timed at every start"
+
+
 def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
     first, second = ROUND
     whole = [replace(t, arm=replace(t.arm, hardware=class_of(t.arm.hardware))) for t in ROUND]
