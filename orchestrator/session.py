@@ -91,9 +91,8 @@ class Session:
         Each is priced, and told by what it was disturbed. A round is one record: a driver that is
         killed leaves all of it, or nothing.
         """
-        began_s = min(outcome.started_s for outcome in outcomes)
         ended = [
-            self._told(issue, FinishedTrial(trial, outcome), began_s)
+            self._told(issue, FinishedTrial(trial, outcome), outcomes)
             for trial, outcome in zip(issue.trials, outcomes, strict=True)
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
@@ -117,10 +116,12 @@ class Session:
             self._write(BlocksEnough(now, enough.blocks, enough.half_width, enough.why))
             self.watcher.enough(enough.blocks, enough.why)
 
-    def _told(self, issue: Issue, finished: FinishedTrial, began_s: float) -> FinishedTrial:
+    def _told(
+        self, issue: Issue, finished: FinishedTrial, together: Sequence[Outcome]
+    ) -> FinishedTrial:
         """A trial's outcome with all that is known of it here and not where it ran."""
         trial, outcome = finished.trial, finished.outcome
-        outcome = priced(outcome, trial.arm, self.spec.prices)
+        outcome = priced(outcome, trial.arm, self.spec.prices, together)
         if issue.rerun:
             facts = {**outcome.environment, RERUN: issue.rerun}
             outcome = replace(outcome, environment=facts)
@@ -128,6 +129,7 @@ class Session:
         usual_ms = self.canaries.usual_ms(finished)
         told = {"disturbed": judge(outcome.metrics, notes, self.spec.quiet, usual_ms)}
         if measure_of(trial.arm) == "timing":
+            began_s = min(each.started_s for each in together)
             told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
         if any(told.values()):
             outcome = noted(outcome, {name: text for name, text in told.items() if text})

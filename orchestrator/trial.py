@@ -72,9 +72,16 @@ class Trial:
     seed: int
 
 
+SLICE = "slice_step_ms"
+"""The one metric of an `EpochRecord` that is a slice: milliseconds of one of its steps."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """One timed epoch: seconds of training alone, of the validation after it, and the metrics."""
+    """One timed epoch: seconds of training alone, of the validation after it, and the metrics.
+
+    Of a trial that was timed in slices, one slice.
+    """
 
     index: int
     seconds: float

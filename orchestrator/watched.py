@@ -16,6 +16,7 @@ from orchestrator.cpu_sets import shown
 from orchestrator.surroundings import surroundings
 from orchestrator.trainer import Trainer
 from orchestrator.trial import (
+    SLICE,
     DatasetRecord,
     EpochRecord,
     FailureRecord,
@@ -130,7 +131,7 @@ class Watched:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
             case protocol.SliceDone(steps, seconds):
-                metrics = {"slice_step_ms": 1_000 * seconds / steps}
+                metrics = {SLICE: 1_000 * seconds / steps}
                 self.epochs.append(EpochRecord(len(self.epochs), seconds, None, metrics))
             case protocol.KernelProof(asked, ran, evidence):
                 self.kernel = Kernel(asked, ran, evidence)

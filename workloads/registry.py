@@ -152,6 +152,12 @@ _PASSES_METRICS = (
 )
 """Of the workload that times passes without training."""
 
+TIMING_METRICS = (
+    *("step_ms", "sample_us", "samples_per_s", "slices", "slice_steps", "timed_s"),
+    *("ratio_interval", "canary_ms", "load_s", "compile_s", "peak_rss_mib", "peak_gpu_mib"),
+)
+"""Of every workload, of a trial that is timed in slices: it learns nothing to speak of."""
+
 
 def _digest_by(tell: Callable[[Any, str | None], str]) -> Callable[[Mapping[str, Any]], str]:
     """The digest of the data that the settings `dataset` and `data_path` name."""

@@ -14,7 +14,7 @@ from orchestrator.hardware import HardwareClass
 from workloads import registry
 from workloads.eligibility import ineligible
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
-from workloads.registry import Workload
+from workloads.registry import TIMING_METRICS, Workload
 
 FORMAT, VERSION = "rnnsweep-workloads", 2
 
@@ -100,6 +100,7 @@ def _workload(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
             for name, field in model.model_fields.items()
         ],
         "metrics": list(workload.metrics),
+        "timing_metrics": list(TIMING_METRICS),
         "implementations": [
             {
                 "implementation": str(each),

@@ -18,7 +18,7 @@ from orchestrator.folding import folded
 from orchestrator.hardware import HardwareClass
 from workloads.implementations import KERNELS, OPTIONS, Implementation
 from workloads.protocol import Device
-from workloads.registry import Workload
+from workloads.registry import TIMING_METRICS, Workload
 
 _DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
 _GAP = 2
@@ -53,6 +53,7 @@ def _workload(workload: Workload, width: int) -> Iterator[str]:
     yield from _definitions(settings, width, "    ")
     yield ""
     yield from folded(f"metrics  {', '.join(workload.metrics)}", width, "  ", "    ")
+    yield from folded(f"in slices  {', '.join(TIMING_METRICS)}", width, "  ", "    ")
 
 
 def _setting(field: FieldInfo) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.rounds import race_of
 from orchestrator.selector import measure_of, usage_of
-from orchestrator.trial import Arm, Config, FinishedTrial, canonical
+from orchestrator.trial import Arm, Config, FinishedTrial, Outcome, canonical
 
 TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
 """What can be predicted. `trial_s` is a trial's whole time, from its setting up to its last
@@ -56,20 +57,26 @@ def observe(
 
 def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
     """How long each trial kept its slot; those that took turns share what they took together."""
-    rivals = Counter(_round(each) for each in finished if _took_turns(each))
-    return [
-        (each.outcome.ended_s - each.outcome.started_s)
-        / (rivals[_round(each)] if _took_turns(each) else 1)
-        for each in finished
-    ]
+    rivals: dict[object, list[Outcome]] = defaultdict(list)
+    for each in finished:
+        rivals[_slot(each)].append(each.outcome)
+    return [_span_s(rivals[_slot(each)]) / len(rivals[_slot(each)]) for each in finished]
 
 
 def _took_turns(each: FinishedTrial) -> bool:
     return measure_of(each.trial.arm) == "timing"
 
 
-def _round(each: FinishedTrial) -> tuple[int, int, str]:
-    return each.trial.block, each.trial.repeat, each.outcome.node
+def _slot(each: FinishedTrial) -> object:
+    """What trials have in common that took turns; of another one, itself."""
+    if not _took_turns(each):
+        return each.trial.key
+    return each.trial.block, each.trial.repeat, each.outcome.node, race_of(each.outcome)
+
+
+def _span_s(together: Sequence[Outcome]) -> float:
+    """From the first one's start to the last one's end: while one prepares the others wait."""
+    return max(each.ended_s for each in together) - min(each.started_s for each in together)
 
 
 def _took(each: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, float]:

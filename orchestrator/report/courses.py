@@ -73,12 +73,17 @@ def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
         )
         for each in found
     )
-    notes = (
+    notes = [
         "Mean seconds a trial, over all complete trials, those of fresh trainers among them: where "
-        "a sweep's time went, not what is compared.",
-    )
+        "a sweep's time went, not what is compared."
+    ]
+    if any("timed_s" in each.seconds for each in found):
+        notes.append(
+            "Of arms that took turns in slices, timed is what their own slices took: the time in "
+            "which they waited for each other stands nowhere, as it is in the others' phases."
+        )
     table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
-    return Section("Time by phase", tables=(table,), paragraphs=notes)
+    return Section("Time by phase", tables=(table,), paragraphs=tuple(notes))
 
 
 def _seconds(value: float | None) -> str:

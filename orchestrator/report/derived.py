@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from orchestrator.report.measures import Measure
 from orchestrator.report.records import TrialRecord
+from orchestrator.selector import measure_of
 
 EXPENSES = (
     Measure("epoch_s", "epoch", "s"),
@@ -28,8 +29,8 @@ def value_of(trial: TrialRecord, metric: str) -> float | None:
 
 
 def _epoch_s(trial: TrialRecord) -> float | None:
-    """Mean seconds of training alone in an epoch."""
-    if not trial.epochs:
+    """Mean seconds of training alone in an epoch; a slice is none."""
+    if not trial.epochs or measure_of(trial.arm) == "timing":
         return None
     return math.fsum(each.seconds for each in trial.epochs) / len(trial.epochs)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.records import TrialRecord
+from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
 PHASES = (
@@ -16,11 +17,12 @@ PHASES = (
     "load_s",
     "compile_s",
     "train_s",
+    "timed_s",
     "validate_s",
     "evaluate_s",
     "predict_s",
 )
-"""In the order in which a trial goes through them."""
+"""In the order in which a trial goes through them; `timed_s` is that of its slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class PhaseSplit:
     """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
 
     Means, so that they add up. A phase that a trial did not have took it no time: only a trainer's
-    first trial imports.
+    first trial imports. Trials that took turns have no queue: while they wait their rivals are at
+    work, whose phases stand with them.
     """
 
     arm: Arm
@@ -44,7 +47,8 @@ def phases(own: Mapping[Arm, Sequence[TrialRecord]]) -> tuple[PhaseSplit, ...]:
         seconds = {
             phase: math.fsum(told) / len(complete)
             for phase in PHASES
-            if (told := _finite(complete, phase))
+            if not (phase == "queue_s" and measure_of(arm) == "timing")
+            and (told := _finite(complete, phase))
         }
         if seconds:
             found.append(PhaseSplit(arm, len(complete), seconds))

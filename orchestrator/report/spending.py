@@ -11,6 +11,7 @@ from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import spread
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
+from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
 
@@ -74,6 +75,8 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
             "By the hour a trial pays for all of its phases, its trainer's start among them where "
             "it was the first: the timed epochs are what can be compared."
         )
+        if any("cost_usd" in t.metrics and measure_of(t.arm) == "timing" for t in complete):
+            notes.append("Trials that took turns share what their round cost, in equal parts.")
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
 

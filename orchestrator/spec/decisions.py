@@ -12,12 +12,8 @@ from orchestrator.spec.problems import Finding, Path, nearest, shown
 from orchestrator.spec.space import AGGREGATES, Search
 from workloads import registry
 
-TIMING_METRICS = (
-    *("step_ms", "sample_us", "samples_per_s", "slices", "slice_steps", "timed_s"),
-    *("ratio_interval", "load_s", "compile_s", "peak_rss_mib", "peak_gpu_mib"),
-    *("latency_s", "steps_s", "cost_usd", *OUTSIDE_METRICS),
-)
-"""What a trial has that is timed in slices: it learns nothing to speak of."""
+TIMING_METRICS = (*registry.TIMING_METRICS, "cost_usd", *OUTSIDE_METRICS)
+"""What a trial may have that is timed in slices."""
 
 _PUBLISHED_ALSO = ("fit_s", "epoch_s")
 """How others tell the time of a whole training, and of one epoch, with its validation."""

@@ -20,6 +20,7 @@ from orchestrator.selector import known_implementation, mathematics_of, usage_of
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.trial import (
     NOTES,
+    SLICE,
     Arm,
     Config,
     DatasetRecord,
@@ -306,7 +307,8 @@ def _points(outcome: Outcome) -> Iterator[Point]:
     for epoch in outcome.epochs:
         clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
         last_step = max(last_step, epoch.index)
-        values = {**epoch.metrics, "epoch_s": epoch.seconds}
+        kind = "slice_s" if SLICE in epoch.metrics else "epoch_s"
+        values = {**epoch.metrics, kind: epoch.seconds}
         if epoch.validate_s is not None:
             values["epoch_validate_s"] = epoch.validate_s
         latest |= values

@@ -33,6 +33,8 @@ def test_what_decides_the_data_is_not_called_searchable() -> None:
     fixed = [each["name"] for each in workload["settings"] if not each["searchable"]]
     assert fixed == ["dataset", "data_path"]
     assert "val_accuracy" in workload["metrics"]
+    assert {"slices", "slice_steps", "timed_s", "ratio_interval"} <= {*workload["timing_metrics"]}
+    assert "in slices  step_ms" in text
 
 
 def test_the_values_of_a_choice_are_told() -> None:

@@ -34,6 +34,7 @@ from orchestrator.trial import (
     FinishedTrial,
     Outcome,
     SweepIdentity,
+    Telemetry,
     make_trial,
 )
 from tests.orchestrator.laid import node
@@ -215,6 +216,19 @@ def test_trials_that_take_turns_share_their_time() -> None:
     timed = [Arm(arm.implementation, f"{arm.hardware} [timing]") for arm in ARMS]
     trials = [finished({"units": 8}, arm, 0, 60.0) for arm in timed]
     assert trial_seconds([*trials, finished({"units": 8}, SMALL, 0, 60.0)]) == [30.0, 30.0, 60.0]
+
+
+def test_while_one_prepares_the_others_wait_and_that_counts_once() -> None:
+    """60 s of which the second one's trainer had the first 20 to itself: 30 s each."""
+    timed = [Arm(arm.implementation, f"{arm.hardware} [timing]") for arm in ARMS]
+    first = finished({"units": 8}, timed[0], 0, 60.0)
+    second = finished({"units": 8}, timed[1], 0, 60.0)
+    began_s = second.outcome.started_s + 20
+    late = dataclasses.replace(second.outcome, started_s=began_s)
+    assert trial_seconds([first, dataclasses.replace(second, outcome=late)]) == [30.0, 30.0]
+    another = Telemetry(notes={"round": "another"})
+    torn = dataclasses.replace(second.outcome, telemetry=another)
+    assert trial_seconds([first, dataclasses.replace(second, outcome=torn)]) == [60.0, 60.0]
 
 
 def test_draws_are_of_the_space() -> None:

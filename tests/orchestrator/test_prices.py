@@ -42,6 +42,18 @@ def test_an_hour_costs_the_hours_price_from_setup_to_predict() -> None:
     }
 
 
+def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
+    one = Outcome("complete", 1e9, 1e9 + 3600.0)
+    other = Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0)
+    hourly = [price(usd_per_hour=2.0)]
+    both = [priced(each, T4, hourly, (one, other)) for each in (one, other)]
+    assert [each.metrics["cost_usd"] for each in both] == [pytest.approx(2.0 * 3660 / 3600 / 2)] * 2
+    assert both[0].telemetry is not None
+    assert both[0].telemetry.notes == {
+        "cost_basis": "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
+    }
+
+
 def test_a_gpu_pays_for_its_part_of_the_machine() -> None:
     found = priced(outcome(), T4, [price(usd_per_hour=32.0, gpus=8)])
     assert found.metrics == {"cost_usd": pytest.approx(4.0)}

@@ -204,6 +204,15 @@ def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
     assert again.trials == issue.trials
 
 
+def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
+    priced = "prices: [{hardware: cpu, usd_per_hour: 3.6, source: a bill, date: 2026-11-21}]\n"
+    held = Held(tmp_path, TIMED + priced)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    costs = [each.outcome.metrics["cost_usd"] for each in held.recorded]
+    assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
+
+
 def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
     for _ in range(2):

@@ -13,10 +13,18 @@ from orchestrator.report.break_even import break_evens
 from orchestrator.report.comparison import Comparison
 from orchestrator.report.enough import half_widths
 from orchestrator.report.ranking import rankings
-from orchestrator.report.records import SweepRecord
+from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, SweepIdentity, Telemetry
-from orchestrator.trial import make_trial as make
+from orchestrator.trial import (
+    Arm,
+    Block,
+    EpochRecord,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    make_trial,
+)
 from tests.orchestrator.report.records import CPU, GPU, sweep, trial
 
 BASE = Arm("tensorflow/portable", f"{CPU} [timing]")
@@ -88,7 +96,7 @@ def test_blocks_are_enough_by_the_rounds_that_were_timed_together() -> None:
         ms = {"step_ms": 10.0 * (1 + 0.01 * (each % 2)) if arm == BASE else 8.0}
         told = Telemetry(notes={"round": race})
         return FinishedTrial(
-            make(IDENTITY, Block(each, {"units": each}), arm, 0),
+            make_trial(IDENTITY, Block(each, {"units": each}), arm, 0),
             Outcome("complete", 0.0, 1.0, metrics=ms, telemetry=told),
         )
 
@@ -100,3 +108,22 @@ def test_blocks_are_enough_by_the_rounds_that_were_timed_together() -> None:
     )
     assert known is not None
     assert unknown is None
+
+
+def sliced(arm: Arm, block: int) -> TrialRecord:
+    slices = tuple(EpochRecord(n, 0.25, None, {"slice_step_ms": 9.0}) for n in range(3))
+    metrics = {"step_ms": 9.0, "queue_s": 40.0, "load_s": 1.0, "timed_s": 0.75, "cost_usd": 0.1}
+    return trial(arm, block, metrics=metrics, epochs=slices, notes={"round": str(block)})
+
+
+def test_slices_are_no_epochs_and_waiting_for_rivals_is_no_phase() -> None:
+    record = sweep([sliced(arm, block) for block in range(6) for arm in (BASE, XLA)], (BASE, XLA))
+    summary = summarise(record)
+    assert summary.learning == ()
+    assert "epoch_s" not in {each.metric for each in summary.matrix.measures}
+    assert summary.phases[0].seconds == {"load_s": 1.0, "timed_s": 0.75}
+    shown = " ".join(render(summary, "text").split())
+    assert "epoch (s)" not in shown
+    assert "slice_step_ms" not in shown
+    assert "waited for each other" in shown
+    assert "share what their round cost" in shown

@@ -112,6 +112,17 @@ def test_curves_end_in_the_final_value(home: Path) -> None:
     ]
 
 
+def test_a_slice_is_told_as_one_and_not_as_an_epoch(home: Path) -> None:
+    slices = tuple(EpochRecord(n, 0.25, None, {"slice_step_ms": 8.0 + n}) for n in range(2))
+    ended = finished()
+    outcome = replace(ended.outcome, epochs=slices)
+    record(home, FinishedTrial(ended.trial, outcome))
+    (run,) = children(home)
+    assert run.data.metrics["slice_s"] == 0.25
+    assert run.data.metrics["slice_step_ms"] == 9.0
+    assert "epoch_s" not in run.data.metrics
+
+
 def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
     notes = {"energy_method": "nvml_counter", "energy_scope": "gpu", "neighbours": "none"}
     curve = "system/gpu_0_power_usage_watts"
