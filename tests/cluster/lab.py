@@ -144,7 +144,13 @@ class Lab:
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
         lines = self.head.run("cat", journal).out.split("\n")[:-1]
         records = [json.loads(line) for line in lines]
-        return [each["finished"] for each in records if each["record"] == "trial_finished"]
+        found: list[dict[str, Any]] = []
+        for each in records:
+            if each["record"] == "trial_finished":
+                found.append(each["finished"])
+            elif each["record"] == "round_finished":
+                found += each["finished"]
+        return found
 
     def children(self, sweep: str) -> list[dict[str, Any]]:
         """The sweep's child runs in MLflow."""
