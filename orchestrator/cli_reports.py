@@ -286,10 +286,16 @@ def _put(content: bytes, output: Path | None) -> None:
     """Write to a file, or to stdout.
 
     Raises:
-        Refusal: the file cannot be written.
+        Refusal: it cannot be written.
     """
     if output is None:
-        click.echo(content, nl=False)
+        try:
+            click.echo(content, nl=False)
+        except BrokenPipeError:  # `| head`: the reader has seen enough
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what waits in the buffer is lost as well
+            raise Refusal(_unwritable("stdout", error)) from error
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -299,7 +305,7 @@ def _put(content: bytes, output: Path | None) -> None:
     click.echo(f"wrote {output}", err=True)
 
 
-def _unwritable(path: Path, error: OSError) -> str:
+def _unwritable(path: Path | str, error: OSError) -> str:
     reason = (error.strerror or str(error)).lower()
     return f"{path}: expected a place that can be written, received: {reason}"
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +87,23 @@ def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) ->
     assert code == 2
     assert f"Error: {arguments[1]}: expected a place that can be written, received: " in err
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_full_disk_under_stdout_is_refused_without_a_traceback(home: Path) -> None:
+    program = "from orchestrator.cli import main; main(['report', 'quickstart'])"
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "RNNSWEEP_HOME": str(home), "MLFLOW_TRACKING_URI": ""},
+            check=False,
+        )
+    said = "Error: stdout: expected a place that can be written, received: no space left on device"
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, said)
+    assert "Traceback" not in ended.stderr
 
 
 def test_any_accuracy_can_be_a_target(run: Run) -> None:
