@@ -71,6 +71,7 @@ def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
     bullets = tuple((each.verdict, break_even_sentence(each, name)) for each in summary.break_evens)
     notes = (
         "Seconds of compiling in a warm trainer, against milliseconds that a step is shorter: the "
-        "ratio of their means over the matched blocks, with Fieller's 95 % interval.",
+        "ratio of their means over the matched blocks, with Fieller's 95 % interval"
+        + (", all of them together (Bonferroni)." if len(bullets) > 1 else "."),
     )
     return Section("Does compiling pay", bullets, paragraphs=notes)

@@ -37,6 +37,7 @@ class BreakEven:
 
     `steps` is the ratio of the means over blocks with Fieller's interval; None where it is never,
     or cannot be told, for `reason`. Only warm trainers' trials count: the first pays for its start.
+    All intervals are wide enough for all pairs of the report to be right together (Bonferroni).
     """
 
     arm: Arm
@@ -54,13 +55,14 @@ def break_evens(matched: Matched, baseline: Baseline | None) -> tuple[BreakEven,
 
     Pairs that compute alike; of each, the arm that compiles longer comes first.
     """
-    found: dict[frozenset[Arm], BreakEven] = {}
+    found: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...]]] = {}
     for arm in matched.trials:
         for base in _beside(arm, matched.trials, baseline):
             pair = frozenset((arm, base))
             if pair not in found and (expenses := _expenses(matched, arm, base)):
-                found[pair] = _break_even(arm, base, expenses)
-    return tuple(found.values())
+                found[pair] = (arm, base, expenses)
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(found))
+    return tuple(_break_even(*each, confidence) for each in found.values())
 
 
 def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
@@ -104,12 +106,14 @@ def _warm(matched: Matched, arm: Arm) -> dict[Round, tuple[float, float]]:
     return found
 
 
-def _break_even(arm: Arm, base: Arm, expenses: Sequence[BlockExpense]) -> BreakEven:
+def _break_even(
+    arm: Arm, base: Arm, expenses: Sequence[BlockExpense], confidence: float
+) -> BreakEven:
     if math.fsum(each.extra_compile_s for each in expenses) < 0:
         arm, base = base, arm
         expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
-    extra = t_interval([each.extra_compile_s for each in expenses])
-    saved = t_interval([each.saved_step_ms for each in expenses])
+    extra = t_interval([each.extra_compile_s for each in expenses], confidence)
+    saved = t_interval([each.saved_step_ms for each in expenses], confidence)
     told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses))
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
@@ -121,10 +125,10 @@ def _break_even(arm: Arm, base: Arm, expenses: Sequence[BlockExpense]) -> BreakE
         return replace(told, verdict="never", reason="its steps are no shorter")
     if saved.low <= 0:
         return replace(told, reason="whether its steps are shorter cannot be told")
-    return replace(told, verdict="pays", steps=_ratio_of_means(expenses))
+    return replace(told, verdict="pays", steps=_ratio_of_means(expenses, confidence))
 
 
-def _ratio_of_means(expenses: Sequence[BlockExpense]) -> Estimate:
+def _ratio_of_means(expenses: Sequence[BlockExpense], confidence: float) -> Estimate:
     """Steps: mean seconds over mean milliseconds, with Fieller's interval for a ratio of means.
 
     Both means are known to be above 0. Source: Fieller, "Some problems in interval estimation",
@@ -135,7 +139,7 @@ def _ratio_of_means(expenses: Sequence[BlockExpense]) -> Estimate:
     y = np.array([each.saved_step_ms for each in expenses])
     n = len(expenses)
     (xx, xy), (_, yy) = np.cov(x, y) / n
-    t2 = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) ** 2
+    t2 = float(stdtrit(n - 1, (1 + confidence) / 2)) ** 2
     a, b, c = y.mean() ** 2 - t2 * yy, x.mean() * y.mean() - t2 * xy, x.mean() ** 2 - t2 * xx
     root = math.sqrt(max(0.0, b * b - a * c))
     value = float(x.mean() / y.mean())

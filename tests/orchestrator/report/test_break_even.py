@@ -12,9 +12,12 @@ from orchestrator.report.blocks import match
 from orchestrator.report.break_even import BreakEven, break_evens
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
+from orchestrator.report.statistics import t_interval
 from orchestrator.trial import Arm, Config
 from tests.orchestrator.report.known import UNITS, obeying
 from tests.orchestrator.report.records import GPU, PORTABLE, XLA
+
+UNROLL = Arm("tensorflow/portable+unroll", PORTABLE.hardware)
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
 
@@ -54,6 +57,22 @@ def test_the_interval_covers_as_often_as_it_promises() -> None:
     pairs = [found(compiling(3.0, 2.0, noise=0.03, seed=seed)).steps for seed in range(300)]
     covered = sum(steps is not None and steps.low < 1500 < steps.high for steps in pairs)
     assert 266 <= covered < 300
+
+
+def test_several_pairs_are_corrected_for() -> None:
+    """The same numbers beside those of a third arm: as two looks at chance."""
+    alone = compiling(3.0, 2.0, noise=0.02)
+    unrolled = tuple(replace(each, arm=UNROLL) for each in alone.trials if each.arm == XLA)
+    both = replace(alone, trials=alone.trials + unrolled, arms=(*alone.arms, UNROLL))
+    pair, twin = break_evens(match(both), pick_baseline(both, None))
+    assert pair.blocks == twin.blocks == found(alone).blocks
+    saved = [each.saved_step_ms for each in pair.blocks]
+    assert found(alone).saved_step_ms == t_interval(saved)
+    assert pair.saved_step_ms == twin.saved_step_ms == t_interval(saved, 0.975)
+    one, of_two = found(alone).steps, pair.steps
+    assert one is not None
+    assert of_two is not None
+    assert of_two.low < one.low < one.value == of_two.value < one.high < of_two.high
 
 
 def test_slower_steps_never_pay() -> None:
