@@ -99,7 +99,10 @@ def _decimals(value: float, width: float) -> int:
 
 
 def _rough(value: float) -> str:
-    return f"{value:.2g}" if math.isfinite(value) else "∞"
+    if not math.isfinite(value):
+        return "∞"
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:.0f}" if 100 <= rounded < _HOPELESS else f"{rounded:.2g}"
 
 
 def _magnitude(value: float) -> int:
