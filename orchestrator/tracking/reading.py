@@ -39,9 +39,8 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     records = [_trial_record(child) for child in children.values() if child.finished]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
-    blocks = manifest.blocks
-    if manifest.aims.auto_blocks:  # at the opening nobody knew how many there would be
-        blocks = max([blocks, *(each.block + 1 for each in records)])
+    # where blocks come, or came, until there are enough, nobody knew at the opening how many
+    blocks = max([manifest.blocks, *(each.block + 1 for each in records)])
     return SweepRecord(
         name=name,
         generation=manifest.identity.generation,

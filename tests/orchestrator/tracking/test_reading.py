@@ -103,6 +103,14 @@ def test_what_a_sweep_is_to_decide_stands_in_its_manifest(home: Path) -> None:
     assert manifest_adapter.validate_json(json.dumps(manifest)).aims == Aims()
 
 
+def test_more_blocks_than_a_sweep_was_opened_for_are_expected_once_they_are_there(
+    home: Path,
+) -> None:
+    record(home, finished(0), finished(6))  # `blocks: auto` was stopped, and is `configs: 4` now
+    read = read_sweep(address(home), "quickstart")
+    assert (read.blocks, read.expected_trials) == (7, 14)
+
+
 def test_generations_stand_beside_each_other(home: Path) -> None:
     record(home, finished(0))
     second = replace(IDENTITY, generation=2)
