@@ -6,10 +6,11 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from orchestrator import resume
 from orchestrator.cost_model import NotPredicted, Observation, observe, trial_seconds
 from orchestrator.hardware import counted
 from orchestrator.home import SweepFolder
@@ -53,11 +54,12 @@ def forecast(plan: Plan, folder: SweepFolder, spec: SweepSpec) -> Forecast:
     state = state or SweepState(new, {})
     finished = list(state.finished.values())
     going_on = plan.over([*state.blocks.values(), *finished])
-    by_medians = forecast_from(going_on, finished)
+    again = resume.again(state, plan, spec.quiet, retry_failed=False)
+    by_medians = forecast_from(going_on, finished, again)
     if not by_medians.remaining or not plan.arms:
         return by_medians
     settings = settings_of(state.identity)
-    ahead = _ahead(going_on, state, spec, settings)
+    ahead = _ahead(going_on, state, spec, settings, again)
 
     def look(observations: list[Observation]) -> Outlook:
         return look_ahead(
@@ -78,20 +80,27 @@ def forecast(plan: Plan, folder: SweepFolder, spec: SweepSpec) -> Forecast:
     )
 
 
-def forecast_from(plan: Plan, finished: Iterable[FinishedTrial]) -> Forecast:
-    """Median seconds of each arm's trials × its missing trials, over what runs at once."""
+def forecast_from(
+    plan: Plan, finished: Iterable[FinishedTrial], again: Container[str] = ()
+) -> Forecast:
+    """Median seconds of each arm's trials × its missing trials, over what runs at once.
+
+    Trials that are to be done `again` (by key) tell how long they take, and are missing.
+    """
     taken_s: dict[Arm, list[float]] = {arm: [] for arm in plan.arms}
+    ended: Counter[Arm] = Counter()
     every = list(finished)
     for each, seconds in zip(every, trial_seconds(every), strict=True):
         if _is_planned(plan, each):
             taken_s[each.trial.arm].append(seconds)
-    done = sum(map(len, taken_s.values()))
+            ended[each.trial.arm] += each.trial.key not in again
+    done = ended.total()
     trial_s = {arm: statistics.median(seconds) for arm, seconds in taken_s.items() if seconds}
     told = {str(arm): seconds for arm, seconds in trial_s.items()}
     if len(trial_s) < len(taken_s):
         return Forecast(done, plan.trials - done, None, told)
     each_arm = plan.blocks * plan.repeats
-    left_s = {arm: (each_arm - len(taken_s[arm])) * trial_s[arm] for arm in trial_s}
+    left_s = {arm: (each_arm - ended[arm]) * trial_s[arm] for arm in trial_s}
     return Forecast(done, plan.trials - done, makespan(plan, left_s), told)
 
 
@@ -115,12 +124,18 @@ def _is_planned(plan: Plan, each: FinishedTrial) -> bool:
     return plan.holds(trial.block) and trial.repeat < plan.repeats and trial.arm in plan.arms
 
 
-def _ahead(plan: Plan, state: SweepState, spec: SweepSpec, settings: Mapping[str, Any]) -> Ahead:
+def _ahead(
+    plan: Plan,
+    state: SweepState,
+    spec: SweepSpec,
+    settings: Mapping[str, Any],
+    again: Container[str],
+) -> Ahead:
     """The trials that are missing: of blocks that were suggested, and of those that were not."""
     done = Counter(
         (each.trial.block, each.trial.arm)
         for each in state.finished.values()
-        if _is_planned(plan, each)
+        if _is_planned(plan, each) and each.trial.key not in again
     )
     suggested = [block for block in state.blocks.values() if plan.holds(block.index)]
     known = [
@@ -158,6 +173,8 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     With `at_most` a sweep may end with fewer trials, as soon as it can tell (`blocks: auto`).
     """
     found = ahead.outlook
+    if ahead.done and not ahead.remaining:
+        return f"all of its {counted(ahead.done, 'trial')} are done"
     if found is None and ahead.remaining_s is None:
         return "how long it takes is known once each arm has run a trial"
     bound = "at most " if at_most else ""

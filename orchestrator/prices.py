@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from orchestrator.selector import class_of, selects
+from orchestrator.selector import class_of, selects, usage_of
 from orchestrator.spec import Price
 from orchestrator.trial import Arm, Outcome, Telemetry
 
@@ -41,7 +41,8 @@ def priced(
     if price is None or slot_s <= 0:
         return outcome
     energy = _energy_cost(outcome, price)
-    notes = {"cost_basis": _basis(price, measured=energy is not None, sharing=len(together))}
+    sharing = str(len(together)) if len(together) > 1 else ""
+    notes = {"cost_basis": _basis(price, measured=energy is not None, sharing=sharing)}
     costs: dict[str, float] = {}
     if energy is not None:
         hourly = (price.usd_per_hour or 0.0) / price.gpus / _HOUR_S
@@ -69,9 +70,14 @@ def describe_prices(prices: Sequence[Price], hardware: Iterable[str]) -> list[st
     """
     found = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
     return [
-        f"  costs  {name}: {_basis(price, measured=True) if price else 'no price, and so no cost'}"
+        f"  costs  {name}: {_promise(name, price) if price else 'no price, and so no cost'}"
         for name, price in found.items()
     ]
+
+
+def _promise(name: str, price: Price) -> str:
+    sharing = "its" if usage_of(name).measure == "timing" else ""
+    return _basis(price, measured=True, sharing=sharing)
 
 
 def _energy_cost(outcome: Outcome, price: Price) -> float | None:
@@ -82,12 +88,12 @@ def _energy_cost(outcome: Outcome, price: Price) -> float | None:
     return None if joules is None else price.usd_per_kwh * joules / _KWH_J
 
 
-def _basis(price: Price, *, measured: bool, sharing: int = 1) -> str:
+def _basis(price: Price, *, measured: bool, sharing: str = "") -> str:
     """`0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: what is billed, and who says so."""
     parts = []
     if price.usd_per_hour is not None:
         share = f" / {price.gpus} GPUs" if price.gpus > 1 else ""
-        of = f"of a round, shared by {sharing} trials" if sharing > 1 else "from setup to predict"
+        of = f"of a round, shared by {sharing} trials" if sharing else "from setup to predict"
         parts.append(f"{price.usd_per_hour:g} USD/h{share} {of}")
     if price.usd_per_kwh is not None:
         parts.append(f"{price.usd_per_kwh:g} USD/kWh of the timed epochs")

@@ -154,6 +154,7 @@ _PASSES_METRICS = (
 
 TIMING_METRICS = (
     *("step_ms", "sample_us", "samples_per_s", "slices", "slice_steps", "timed_s"),
+    *("cpu_over_wall", "model_flops_per_step", "model_flops_per_s"),
     *("ratio_interval", "canary_ms", "load_s", "compile_s", "peak_rss_mib", "peak_gpu_mib"),
 )
 """Of every workload, of a trial that is timed in slices: it learns nothing to speak of."""

@@ -13,6 +13,7 @@ from orchestrator.report.summary import ReportSummary
 from orchestrator.report.telling_runs import TelemetryCurves
 from orchestrator.report.trade_offs import ACCURACIES
 from orchestrator.report.wording import ArmNames
+from orchestrator.selector import measure_of
 
 _MB_IN_MIB = 1e6 / 2**20
 """Curves are in MLflow's megabytes of decimal units."""
@@ -114,12 +115,17 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
         (name(one.arm), *(_curve(one, key, per) for key, _, per in shown), one.run_id)
         for one in found
     )
-    notes = (
+    notes = [
         "Over the whole of one trial of middling time for each arm: the median, and the highest. "
-        "Its run has the curves.",
-    )
+        "Its run has the curves."
+    ]
+    if any(measure_of(one.arm) == "timing" for one in found):
+        notes.append(
+            "Arms that took turns in slices were watched together: what is shown of one is of all "
+            "that were in its round."
+        )
     table = Table(headers, rows, frozenset(range(1, len(headers) - 1)), divisible=True)
-    return Section("In one trial of each arm", tables=(table,), paragraphs=notes)
+    return Section("In one trial of each arm", tables=(table,), paragraphs=tuple(notes))
 
 
 def _curve(one: TelemetryCurves, key: str, per: float) -> str:

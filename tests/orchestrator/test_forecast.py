@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.forecast import Forecast, forecast_from
+from orchestrator.forecast import Forecast, describe_forecast, forecast_from
 from orchestrator.hardware import classify
 from orchestrator.trial import FinishedTrial, Outcome
 from tests.orchestrator.laid import blocks_of, drain, node, plan
@@ -55,3 +55,14 @@ def test_classes_that_share_a_node_share_its_time() -> None:
     done = [FinishedTrial(trial, Outcome("complete", 0.0, 6.0)) for trial in trials]
     assert {trial.arm.hardware for trial in trials} == {each.name for each in hardware}
     assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2
+
+
+def test_what_is_to_be_done_again_is_missing_and_tells_how_long_it_takes() -> None:
+    done, _ = finished(40)
+    laid = plan(classify([node("n0")]), blocks=10, repeats=2)
+    again = {each.trial.key for each in done if each.trial.block == 3}
+    assert forecast_from(laid, done, again) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
+
+
+def test_of_a_finished_sweep_only_that_is_told() -> None:
+    assert describe_forecast(finished(40)[1], at_most=True) == "all of its 40 trials are done"

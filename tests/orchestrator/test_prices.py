@@ -54,6 +54,11 @@ def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
     }
 
 
+def test_a_round_is_promised_to_be_shared() -> None:
+    (told,) = describe_prices([price(usd_per_hour=2.0)], ["AMD EPYC, 4 CPUs [timing]"])
+    assert "2 USD/h of a round, shared by its trials (a bill" in told
+
+
 def test_a_gpu_pays_for_its_part_of_the_machine() -> None:
     found = priced(outcome(), T4, [price(usd_per_hour=32.0, gpus=8)])
     assert found.metrics == {"cost_usd": pytest.approx(4.0)}

@@ -90,8 +90,8 @@ def record(home: Path, configs: int) -> int:
     assert state is not None
     with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:
         stored = recorder.open(_opening(home, len(blocks)))
-        for each in unrecorded(state, stored):
-            recorder.put(each)
+        for trial in unrecorded(state, stored):
+            recorder.put(trial)
         recorder.drain(_PATIENCE_S)
         recorder.close("complete", {}, timeout_s=_PATIENCE_S)
     return len(state.finished)

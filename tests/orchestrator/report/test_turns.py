@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def raced(
 ) -> SweepRecord:
     """Arms 1.25 times as fast as the first; in the blocks `apart`, raced later, 10 times."""
 
-    def one(arm: Arm, block: int) -> Mapping[str, object]:
+    def one(arm: Arm, block: int) -> dict[str, Any]:
         late = block in apart and arm != arms[0]
         fast = 1 if arm == arms[0] else 10 if late else 1.25
         wobble = 1 + 0.001 * (block % 3)
