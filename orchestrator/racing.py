@@ -22,12 +22,12 @@ from dataclasses import replace
 from orchestrator import telemetry
 from orchestrator.aims import Timing
 from orchestrator.cpu_sets import CpuClaims, CpusTaken
-from orchestrator.guard import FAILURES, memory_share, oom_kills, why
+from orchestrator.guard import FAILURES, oom_kills, why
 from orchestrator.racer import Racer, Told
 from orchestrator.report.slices import Paired, paired, planned_looks
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureRecord, Outcome
-from orchestrator.warmth import TrainerKey, trainer_for
+from orchestrator.warmth import TrainerKey, make_room, trainer_for
 from orchestrator.watched import Job, Rival, Watched
 from workloads import protocol
 
@@ -38,7 +38,8 @@ _SIGN_S = 1.0
 """How often there is a sign of life, at most: whoever takes it needs the CPU too."""
 
 _ROOMY = 0.5
-"""The used share of the node's memory up to which trainers that have no part stay warm."""
+"""The used share of the node's memory up to which trainers that have no part stay warm: lower than
+otherwise, since several are started at once."""
 
 
 class Race:
@@ -153,9 +154,7 @@ class Race:
         """End trainers that have no part, where they are not to be, or memory is short."""
         jobs = [racer.watched.job for racer in self._racers]
         wanted = set() if jobs[0].fresh else {racer.key for racer in self._racers}
-        if jobs[0].fresh or memory_share() > _ROOMY:
-            for key in self._trainers.keys() - wanted:
-                self._trainers.pop(key).close()
+        make_room(self._trainers, wanted, 0.0 if jobs[0].fresh else _ROOMY)
         with contextlib.suppress(CpusTaken):  # the most of them first: the others' are among these
             if cpus := [job.cpus for job in jobs if job.cpus is not None]:
                 self._claims.take(max(cpus))

@@ -18,7 +18,7 @@ from orchestrator.guard import FAILURES, Guard, oom_kills, why
 from orchestrator.racing import Race
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureRecord, outcome_adapter, to_json
-from orchestrator.warmth import TrainerKey, key_of, trainer_for
+from orchestrator.warmth import TrainerKey, key_of, make_room, trainer_for
 from orchestrator.watched import Job, Watched, job_adapter
 from workloads import protocol
 
@@ -92,6 +92,7 @@ def run_trial(
     its failure itself goes on.
     """
     key, killed = key_of(job), oom_kills()
+    make_room(trainers, {key})
     try:
         trainer = trainer_for(job, trainers, key, claims or CpuClaims())
         watched.trainer_trials = trainer.trials

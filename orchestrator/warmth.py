@@ -8,6 +8,7 @@ from typing import TypeAlias
 import psutil
 
 from orchestrator.cpu_sets import CpuClaims
+from orchestrator.guard import memory_share
 from orchestrator.trainer import Trainer
 from orchestrator.watched import Job, Limits
 from workloads.implementations import parse
@@ -16,6 +17,9 @@ from workloads.protocol import Device
 _WARM_SHARE = 0.5
 """The share of what a trial may hold at which a warm trainer is replaced by a fresh one: XLA
 keeps every program that it ever compiled (about 30 MiB for a small model)."""
+
+CROWDED = 0.8
+"""The used share of the node's memory beyond which trainers that idle do not stay warm."""
 
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
 """What a warm trainer is for: backend, device, and how many CPUs it may use.
@@ -60,6 +64,23 @@ def trainer_for(
         implementation, job.request.device, cpus=cpus, python_path=job.python_path
     )
     return trainers[key]
+
+
+def make_room(
+    trainers: dict[TrainerKey, Trainer], wanted: Collection[TrainerKey], most: float = CROWDED
+) -> None:
+    """End trainers that have no part in what comes next, where memory is short.
+
+    Otherwise those that idle could fill the node, and the one at work would be ended for it.
+
+    Args:
+        trainers: that are warm.
+        wanted: those that have a part.
+        most: the used share of the node's memory up to which the others stay.
+    """
+    if memory_share() > most:
+        for key in trainers.keys() - set(wanted):
+            trainers.pop(key).close()
 
 
 def _may_not_stay(other: TrainerKey, key: TrainerKey, job: Job) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from orchestrator import warmth
 from orchestrator.cpu_sets import CpuClaims
 from orchestrator.guard import memory_share
 from orchestrator.runner import run_trial
@@ -86,6 +87,17 @@ def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
     run(trainers, "noop", implementation="two/noop")
     run(trainers, "noop", implementation="one/other+option")
     assert set(trainers) == {("one", "cpu", None), ("two", "cpu", None)}
+    assert trainers["one", "cpu", None].trials == 2
+
+
+def test_trainers_that_idle_make_room_where_memory_is_short(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for share, stay in ((0.75, {"one", "two"}), (0.85, {"one"})):
+        run(trainers, "noop", implementation="two/noop")
+        monkeypatch.setattr(warmth, "memory_share", lambda share=share: share)
+        run(trainers, "noop", implementation="one/noop")
+        assert {backend for backend, _, _ in trainers} == stay
     assert trainers["one", "cpu", None].trials == 2
 
 
@@ -385,7 +397,9 @@ def test_a_trainer_dies_with_its_holder() -> None:
 def test_gpus_are_hidden_from_a_cpu_arm() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "0,1", "PATH": os.environ["PATH"]}
     with Trainer(parse("tensorflow/portable"), "cpu", environ=environ) as trainer:
-        assert psutil.Process(trainer.pid).environ()["CUDA_VISIBLE_DEVICES"] == "-1"
+        while not (seen := psutil.Process(trainer.pid).environ()):
+            assert trainer.alive  # the kernel has not laid out its environment yet
+        assert seen["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
 def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: Trainers) -> None:
