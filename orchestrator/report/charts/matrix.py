@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from orchestrator.report.charts.chart import Heat
-from orchestrator.report.charts.speedups import SIGNS
+from orchestrator.report.charts.speedups import SIGNS, read_from
 from orchestrator.report.matrix import Cell
 from orchestrator.report.numbers import ratio
+from orchestrator.report.statistics import Estimate
 from orchestrator.report.summary import ReportSummary
+from orchestrator.trial import Arm
 
 _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
@@ -18,6 +21,7 @@ def matrix(summary: ReportSummary) -> list[Heat]:
     found = summary.matrix
     if not found.cells or not any(cell.speedup for cell in found.cells):
         return []
+    read = {each.arm: read_from(each) for each in summary.comparisons}
     cells = {(c.arm.implementation, c.arm.hardware): c for c in found.cells}
     grid = [
         [cells.get((implementation, hardware)) for hardware in found.hardware]
@@ -29,22 +33,22 @@ def matrix(summary: ReportSummary) -> list[Heat]:
             part="matrix",
             title="Speed-up by implementation and hardware",
             told="; ".join(
-                f"{c.arm}: {' '.join(filter(None, (_number(c), _verdict(c))))}"
+                f"{c.arm}: {' '.join(filter(None, (_number(c, read), _verdict(c))))}"
                 for row in grid
                 for c in row
                 if c is not None
             ),
             rows=found.implementations,
             columns=found.hardware,
-            cells=tuple(tuple(_number(c) for c in row) for row in grid),
+            cells=tuple(tuple(_number(c, read) for c in row) for row in grid),
             verdicts=tuple(tuple(_verdict(c) for c in row) for row in grid),
             shades=tuple(tuple(_shade(c) for c in row) for row in grid),
         )
     ]
 
 
-def _number(cell: Cell | None) -> str:
-    return ratio(cell.speedup) if cell and cell.speedup else ""
+def _number(cell: Cell | None, read: Mapping[Arm, Estimate | None]) -> str:
+    return ratio(read.get(cell.arm, cell.speedup)) if cell and cell.speedup else ""
 
 
 def _verdict(cell: Cell | None) -> str:

@@ -8,6 +8,7 @@ from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.comparison import Comparison
 from orchestrator.report.document import Table
 from orchestrator.report.numbers import ratio
+from orchestrator.report.statistics import Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames, verdict_sentence
 from orchestrator.trial import Arm
@@ -32,17 +33,18 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         for each in found
     )  # fmt: skip
     headers = ("arm", "baseline", "speed-up (95 %)", "blocks", "verdict")
+    thin = "; thin: corrected" if any(read_from(each) != each.speedup for each in found) else ""
     return [
         Chart(
             key="speedups",
             part="speed",
             title="Speed-up with its 95 % interval",
             told="; ".join(
-                f"{name(each.arm)}: {each.verdict}, {ratio(each.speedup)}" for each in found
+                f"{name(each.arm)}: {each.verdict}, {ratio(read_from(each))}" for each in found
             )
             + ".",
             at=Axis("", places=tuple(name(each.arm) for each in found)),
-            values=Axis("speed-up over the baseline (×, logarithmic)", log=True),
+            values=Axis(f"speed-up over the baseline (×, logarithmic){thin}", log=True),
             series=tuple(
                 series
                 for place, each in enumerate(found)
@@ -55,10 +57,15 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     ]
 
 
+def read_from(comparison: Comparison) -> Estimate | None:
+    """The interval that bears the verdict out, and so the one to stand beside it."""
+    return comparison.corrected or comparison.speedup
+
+
 def _row(place: int, each: Comparison, name: ArmNames, style: int) -> Iterator[Series]:
     """The plain interval at the point, and about it the one from which the verdict is read."""
     assert each.speedup is not None  # only those are drawn
-    told = SIGNS[each.verdict] + f" {each.verdict}: {ratio(each.speedup)}"
+    told = SIGNS[each.verdict] + f" {each.verdict}: {ratio(read_from(each))}"
     if each.corrected is not None:
         yield Series(
             name=name(each.arm),

@@ -9,8 +9,13 @@ from xml.etree import ElementTree
 import pytest
 
 from orchestrator.report.charts import plots_of
+from orchestrator.report.charts.chart import Chart, Heat
+from orchestrator.report.numbers import ratio
 from orchestrator.report.plots import draw
+from orchestrator.report.rendering import summarise
 from tests.browser import samples
+from tests.orchestrator.report.known import UNITS, obeying
+from tests.orchestrator.report.records import PORTABLE, UNROLL, XLA
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -35,6 +40,25 @@ def test_the_same_summary_gives_the_same_files(tmp_path: Path) -> None:
     assert [path.name for path in one] == [path.name for path in other]
     for left, right in zip(one, other, strict=True):
         assert left.read_bytes() == right.read_bytes(), left.name
+
+
+def test_the_interval_beside_a_verdict_is_the_one_it_is_read_from() -> None:
+    """Of two comparisons: the corrected interval is the wider one, and it is drawn about it."""
+    laws = {PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0, UNROLL: lambda _: 11.0}
+    summary = summarise(obeying(laws, [{"units": size} for size in UNITS], noise=0.1))
+    drawn = {plot.key: plot for plot in plots_of(summary)}
+    chart, heat = drawn["speedups"], drawn["matrix"]
+    assert isinstance(chart, Chart)
+    assert isinstance(heat, Heat)
+    assert chart.values.title.endswith("; thin: corrected")
+    told = [label for series in chart.series for label in series.labels]
+    cells = [cell for row in heat.cells for cell in row]
+    wider = [each for each in summary.comparisons if ratio(each.corrected) != ratio(each.speedup)]
+    assert wider  # Holm's procedure leaves the last one as it is
+    for each in wider:
+        assert any(label.endswith(f"{each.verdict}: {ratio(each.corrected)}") for label in told)
+        assert ratio(each.corrected) in cells
+        assert ratio(each.speedup) not in cells
 
 
 def test_no_name_is_markup_mathematics_or_a_path(tmp_path: Path) -> None:
