@@ -128,7 +128,8 @@ def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> 
 
 def _rival(ranking: Ranking, behind: Behind, name: ArmNames) -> str:
     arm = _choice(ranking, behind.arm, name)
-    return f"{arm} ({ratio_interval(behind.ratio)} ×)" if behind.ratio else arm
+    what = "as much" if ranking.metric in _FIRST else "its time"
+    return f"{arm} ({ratio_interval(behind.ratio)} × {what})" if behind.ratio else arm
 
 
 def _place(ranking: Ranking) -> str:

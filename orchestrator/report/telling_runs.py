@@ -39,12 +39,14 @@ def representatives(record: SweepRecord) -> tuple[str, ...]:
 def telling(
     trials: Sequence[TrialRecord], curves: Mapping[str, Telemetry]
 ) -> tuple[TelemetryCurves, ...]:
-    """The telemetry that was read, in the order of the trials."""
-    return tuple(
+    """The telemetry that was read, in the order in which the arms first stand in the trials."""
+    order = {arm: place for place, arm in enumerate(dict.fromkeys(each.arm for each in trials))}
+    read = (
         TelemetryCurves(trial.arm, trial.block, trial.run_id, found.at_s, found.curves)
         for trial in trials
         if (found := curves.get(trial.run_id)) is not None and found.curves
     )
+    return tuple(sorted(read, key=lambda each: order[each.arm]))
 
 
 def _middle(trials: Sequence[TrialRecord]) -> TrialRecord:

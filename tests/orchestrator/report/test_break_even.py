@@ -15,9 +15,7 @@ from orchestrator.report.rendering import render, summarise
 from orchestrator.report.statistics import t_interval
 from orchestrator.trial import Arm, Config
 from tests.orchestrator.report.known import UNITS, obeying
-from tests.orchestrator.report.records import GPU, PORTABLE, XLA
-
-UNROLL = Arm("tensorflow/portable+unroll", PORTABLE.hardware)
+from tests.orchestrator.report.records import GPU, PORTABLE, UNROLL, XLA
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
 

@@ -281,3 +281,18 @@ def test_a_specs_baseline_that_can_run_no_more_gives_way() -> None:
     over = summarise(record).baseline
     assert over is not None
     assert over.name == str(PORTABLE)
+
+
+def test_telemetry_stands_in_the_order_of_the_arms() -> None:
+    """Whichever block each arm's middling trial is of."""
+    trials = [
+        trial(arm, block, train_s=at)
+        for block, times in enumerate([(3.0, 2.0), (2.0, 9.0), (1.0, 1.0)])
+        for arm, at in zip((PORTABLE, XLA), times, strict=True)
+    ]
+    record = sweep(trials, (PORTABLE, XLA))
+    middling = representatives(record)
+    assert middling == (trials[2].run_id, trials[1].run_id)
+    seen = Telemetry({}, (0.0,), {"system/cpu_trainer_percentage": (50.0,)})
+    found = summarise(record, curves=dict.fromkeys(middling, seen)).curves
+    assert [each.arm for each in found] == [PORTABLE, XLA]

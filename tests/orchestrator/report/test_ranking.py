@@ -8,6 +8,7 @@ from dataclasses import replace
 from orchestrator.aims import Margins
 from orchestrator.report.answers import NAMED
 from orchestrator.report.blocks import match
+from orchestrator.report.numbers import ratio_interval
 from orchestrator.report.ranking import Ranking, rankings
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
@@ -32,6 +33,13 @@ def ranked(record: SweepRecord, margin: float = 0.02) -> list[Ranking]:
 
 def said(record: SweepRecord) -> str:
     return " ".join(render(summarise(record), "text").split())
+
+
+def test_a_rivals_interval_says_what_it_is_of() -> None:
+    record = timed((12, 10, 10.5), noise=0.2)
+    (ranking,) = ranked(record)
+    rival = next(each for each in ranking.behind if each.standing == "cannot tell")
+    assert f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)" in said(record)
 
 
 def test_the_fastest_is_first() -> None:
