@@ -181,7 +181,7 @@ class Race:
         seen = self._sampler.stop()
         for racer in self._racers:
             device = racer.watched.job.request.device
-            racer.watched.seen_as(replace(seen, device=device, windows=racer.windows))
+            racer.watched.seen_as(seen.of(device, racer.windows))
 
 
 def _each_job(job: Job, timing: Timing) -> list[Job]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.telemetry.samples import Sample, Window
 from workloads.protocol import Device
@@ -24,6 +24,13 @@ class Recording:
     gpu_problems: Sequence[str] = ()
     why_no_package: str = ""
     cost_pct: float | None = None
+
+    def of(self, device: Device, windows: Sequence[Window]) -> Recording:
+        """What is one trial's of several that took turns: a CPU's has no GPU, as by itself."""
+        if device == "gpu":
+            return replace(self, windows=windows)
+        samples = [replace(each, gpus=()) for each in self.samples]
+        return replace(self, device=device, samples=samples, windows=windows, gpu_problems=())
 
     def inside(self) -> list[Sample]:
         """The samples that were taken in the timed epochs."""

@@ -49,6 +49,17 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
     }
 
 
+def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
+    both = recording(gpu_samples(), gpu_problems=["no clocks"])
+    on_cpu, on_gpu = (summarise(both.of(device, both.windows)) for device in ("cpu", "gpu"))
+    assert on_gpu == summarise(both)
+    of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
+    assert of_gpus < set(on_gpu.metrics)
+    assert not of_gpus & set(on_cpu.metrics)
+    assert "throttle_reasons" not in on_cpu.notes
+    assert on_cpu.metrics["others_cpu_pct"] == on_gpu.metrics["others_cpu_pct"]
+
+
 def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
     def capped(at_s: float, reading: GpuReading) -> GpuReading:
         if reading.clock_reasons is None:
