@@ -70,16 +70,12 @@ def summarise_arm(
     own = [trial for trial in trials if trial.arm == arm]
     complete = [trial for trial in own if trial.status == "complete"]
     beside = [t for found in matched.trials.get(arm, {}).values() for t in found]
-    spreads = {
-        measure.metric: spread(
-            [
-                trial.metrics[measure.metric]
-                for trial in (complete if measure.trainer == "fresh" else beside or complete)
-                if measure.metric in trial.metrics and measure.counts(trial)
-            ]
-        )
-        for measure in measures
-    }
+    spreads = {}
+    for measure in measures:
+        name, told = measure.metric, complete if measure.trainer == "fresh" else beside or complete
+        if measure.trainer != "any":
+            told = [trial for trial in told if measure.counts(trial)]
+        spreads[name] = spread([trial.metrics[name] for trial in told if name in trial.metrics])
     planned = arm in record.arms
     return ArmSummary(
         arm=arm,

@@ -133,14 +133,17 @@ def values_of(trials: Sequence[TrialRecord], metrics: Iterable[str]) -> dict[str
 
     None where a repeat failed or ran another kernel, or a metric is missing or not finite.
     """
-    if any(trial.status in ("failed", "wrong_kernel") for trial in trials):
-        return None
-    told = [trial.metrics for trial in trials if trial.status == "complete"]
+    told = []
+    for trial in trials:
+        if trial.status == "complete":
+            told.append(trial.metrics)
+        elif trial.status in ("failed", "wrong_kernel"):
+            return None
     if not told:
         return None
     values = {}
     for name in metrics:
-        found = [metrics.get(name, math.nan) for metrics in told]
+        found = [each.get(name, math.nan) for each in told]
         if not all(map(math.isfinite, found)):
             return None
         values[name] = found[0] if len(found) == 1 else math.fsum(found) / len(found)
