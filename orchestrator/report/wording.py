@@ -111,7 +111,9 @@ def _outlook(comparison: Comparison) -> str:
     if found is None:
         return ""
     half_width = share(math.expm1(found.half_width))
-    return f"; about {count(found.more_blocks, 'more block')} would give ± {half_width}"
+    more = int(float(f"{found.more_blocks:.2g}"))  # an outlook has no more figures than that
+    blocks = f"{more:,} more block{'' if more == 1 else 's'}"
+    return f"; about {blocks} would give ± {half_width}"
 
 
 def contrast_sentence(contrast: Contrast, name: ArmNames) -> str:

@@ -16,6 +16,8 @@ from orchestrator.trial import Arm
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "cannot tell": "?"}
 """So that a verdict is not told by colour alone."""
 
+_AXIS = "speed-up over the baseline (×, logarithmic)"
+
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
     """One plot of all comparisons; none where nothing could be compared."""
@@ -33,7 +35,8 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
         for each in found
     )  # fmt: skip
     headers = ("arm", "baseline", "speed-up (95 %)", "blocks", "verdict")
-    thin = "; thin: corrected" if any(read_from(each) != each.speedup for each in found) else ""
+    two = any(read_from(each) != each.speedup for each in found)
+    axis = "speed-up (×, logarithmic); thin: corrected" if two else _AXIS
     return [
         Chart(
             key="speedups",
@@ -44,7 +47,7 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
             )
             + ".",
             at=Axis("", places=tuple(name(each.arm) for each in found)),
-            values=Axis(f"speed-up over the baseline (×, logarithmic){thin}", log=True),
+            values=Axis(axis, log=True),
             series=tuple(
                 series
                 for place, each in enumerate(found)

@@ -170,6 +170,7 @@ def test_what_cannot_be_told_says_what_would_tell() -> None:
     record = scattered(1.02, 0.05)
     assert only(record).verdict == "cannot tell"
     assert sentence(record).endswith("; about 15 more blocks would give ± 2 %")
+    assert sentence(scattered(1.02, 0.5)).endswith("; about 2,400 more blocks would give ± 2 %")
 
 
 def test_timing_is_compared_with_training_by_time_per_step_only_and_that_is_said() -> None:
