@@ -74,6 +74,7 @@ _TRIAL: tuple[tuple[str, Kind, _Read], ...] = (
     ("mathematics", "text", lambda _, trial: mathematics_of(trial.arm) or None),
     ("outcome", "text", lambda _, trial: trial.status),
     ("disturbed", "text", lambda _, trial: trial.notes.get("disturbed") or None),
+    ("round", "text", _note("round")),
     ("failure", "text", lambda _, trial: trial.failure or None),
     ("attempt", "whole", lambda _, trial: trial.attempt),
     ("trainer_trials", "whole", lambda _, trial: trial.trainer_trials),

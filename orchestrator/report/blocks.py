@@ -20,6 +20,9 @@ from orchestrator.trial import Arm, Config
 Round = tuple[int, int]
 """Block and repeat."""
 
+Race = tuple[str, str]
+"""A node, and the note that trials have in common that took turns on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockGap:
@@ -35,8 +38,8 @@ class Matched:
 
     `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
     without one complete trial; `gaps` the blocks left out; `disturbed` says by what an arm was
-    disturbed in a complete round, for those rounds in which it was; `races` which race an arm that
-    is timed in slices took its slices in, where that is known.
+    disturbed in a complete round, for those rounds in which it was; `races` on which node, and in
+    which race, an arm that is timed in slices took these, where that is known.
     """
 
     blocks: tuple[int, ...]
@@ -45,19 +48,20 @@ class Matched:
     gaps: tuple[BlockGap, ...]
     trials: dict[Arm, dict[Round, list[TrialRecord]]]
     disturbed: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
-    races: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
+    races: Mapping[Arm, Mapping[Round, Race]] = field(default_factory=dict)
 
     def torn(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """The rounds in which some of these arms should have taken turns, and did not.
 
-        Arms on one hardware class are timed on one node, in turns: their slices share what the
-        machine did. Of those from another race that is not so. Other hardware has its own race.
+        Arms on one hardware class and node are timed in turns: their slices share what the machine
+        did. Of those from another race that is not so. Other hardware, and another node, has a race
+        of its own.
         """
-        races: dict[tuple[str, Round], set[str]] = defaultdict(set)
+        races: dict[tuple[str, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
-            for each, race in self.races.get(arm, {}).items():
-                races[class_of(arm.hardware), each].add(race)
-        return frozenset(each for (_, each), found in races.items() if len(found) > 1)
+            for each, (node, race) in self.races.get(arm, {}).items():
+                races[class_of(arm.hardware), node, each].add(race)
+        return frozenset(each for (*_, each), found in races.items() if len(found) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,10 @@ def _disturbed(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str
     return {r: next(filter(None, reasons)) for r, reasons in told.items() if any(reasons)}
 
 
-def _races(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str]:
-    """In which race an arm's slices were taken, in the rounds of which that is known."""
-    told = {r: {trial.notes.get("round", "") for trial in found} for r, found in rounds.items()}
-    return {r: " and ".join(sorted(names)) for r, names in told.items() if all(names)}
+def _races(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, Race]:
+    """Where, and in which race, an arm's slices were taken, in the rounds of which it is known."""
+    last = {r: found[-1] for r, found in rounds.items()}
+    return {r: (t.node, t.notes["round"]) for r, t in last.items() if t.notes.get("round")}
 
 
 def _is_timed(arm: Arm) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
 from orchestrator.report.records import SweepRecord, TrialRecord
+from orchestrator.rounds import RERUN
 from orchestrator.tracking import lease, parents
 from orchestrator.tracking.children import Child, read_children
 from orchestrator.tracking.errors import StoreMissing, SweepNotFound
@@ -208,9 +209,11 @@ def _trial_record(child: Child) -> TrialRecord:
 
 
 def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
-    """One environment; where nodes differ, all their values."""
+    """One environment; where nodes differ, all their values. What is a trial's own is left out."""
     values: dict[str, dict[str, None]] = {}
     for environment in environments:
         for key, value in environment.items():
+            if key == RERUN:
+                continue
             values.setdefault(key, {})[str(value)] = None
     return {key: " | ".join(sorted(each)) for key, each in sorted(values.items())}

@@ -120,6 +120,6 @@ def test_one_arm_more_is_timed_in_turns_with_all_others_and_each_has_one_run(hom
     for run in children:
         outcome = outcomes[run.data.tags["trial_key"]]
         assert run.data.metrics["step_ms"] == outcome["metrics"]["step_ms"]
-        assert run.info.start_time == round(outcome["started_s"] * 1000)
+        assert run.info.end_time == round(outcome["ended_s"] * 1000)
     again = home.run("run", file, *more, timeout_s=LONG_S).expect(0)
     assert "nothing was run" in again.err

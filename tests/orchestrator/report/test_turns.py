@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,13 @@ def test_one_with_no_round_together_has_no_verdict() -> None:
 
 def test_arms_on_other_hardware_have_races_of_their_own() -> None:
     found = only(raced(apart=(1, 4), arms=(ON_GPU, XLA)))
+    assert (len(found.pairs), found.torn_rounds) == (8, 0)
+
+
+def test_arms_on_different_nodes_are_compared_block_by_block() -> None:
+    record = raced(apart=(1, 4))
+    trials = [replace(each, node="a" if each.arm == BASE else "b") for each in record.trials]
+    found = only(replace(record, trials=tuple(trials)))
     assert (len(found.pairs), found.torn_rounds) == (8, 0)
 
 

@@ -10,6 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.aims import Aims, AutoBlocks, Margins, PublishedRow
+from orchestrator.rounds import RERUN
 from orchestrator.tracking import SweepNotFound, TrackingError
 from orchestrator.tracking.curves import read_curves
 from orchestrator.tracking.opening import manifest_adapter, manifest_of
@@ -58,7 +59,7 @@ def test_a_record_of_a_later_version_is_told_or_left_out(
 
 
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
-    record(home, finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"}))
+    record(home, finished(1, XLA), failed(1), finished(0, environment={"python": "3.12", RERUN: 1}))
     read = read_sweep(address(home), "quickstart")
     assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
     assert read.workload == "image_rows"
@@ -88,6 +89,7 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
     assert (first.started_s, first.ended_s) == (whole.outcome.started_s, whole.outcome.ended_s)
     assert (first.attempt, first.notes) == (1, {})
     assert read.environment["python"] == "3.11.7 | 3.12"
+    assert RERUN not in read.environment
     assert read.run_id == runs(home, "tags.generation = '1'")[0].info.run_id
 
 
