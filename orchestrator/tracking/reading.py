@@ -21,7 +21,7 @@ from orchestrator.tracking.opening import (
 from orchestrator.tracking.runs import all_settings
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.tracking.table import Environment
-from orchestrator.trial import DatasetRecord
+from orchestrator.trial import Arm, DatasetRecord
 
 
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
@@ -37,7 +37,9 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
     children = read_children(store, parent).kept
-    records = [_trial_record(child) for child in children.values() if child.finished]
+    # One object for each arm: what is grouped by it, again and again, is found by identity.
+    arms = {arm: arm for arm in manifest.arms}
+    records = [_trial_record(child, arms) for child in children.values() if child.finished]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
     # where blocks come, or came, until there are enough, nobody knew at the opening how many
@@ -182,7 +184,7 @@ def _is_deserted(parent: StoredRun) -> bool:
     return until_s < time.time() or (owner is not None and owner.is_gone())
 
 
-def _trial_record(child: Child) -> TrialRecord:
+def _trial_record(child: Child, arms: dict[Arm, Arm]) -> TrialRecord:
     assert child.finished is not None
     trial, outcome = child.finished.trial, child.finished.outcome
     failure = outcome.failure
@@ -191,7 +193,7 @@ def _trial_record(child: Child) -> TrialRecord:
         trial_key=trial.key,
         block=trial.block,
         config=trial.config,
-        arm=trial.arm,
+        arm=arms.setdefault(trial.arm, trial.arm),
         repeat=trial.repeat,
         status=outcome.status,
         metrics=outcome.metrics,
