@@ -7,6 +7,7 @@ import doctest
 import io
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,14 @@ def test_an_error_points_at_the_place(where: str, problem: str, place: int) -> N
     pointed = line[caret.index("^") :]
     assert pointed.startswith(where[place : place + 10].rstrip() or "")
     assert caret.strip() == "^"
+
+
+def test_the_readmes_expressions_are_expressions() -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    shown = re.findall(r'rnnsweep query \S+ "([^"]+)"', readme.read_text("utf-8"))
+    assert shown
+    for each in shown:
+        parse(each)
 
 
 def test_a_text_with_escapes_is_told_without_them() -> None:
