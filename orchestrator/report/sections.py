@@ -9,7 +9,7 @@ from orchestrator.report.along import compiling, crossovers
 from orchestrator.report.arms import ArmSummary
 from orchestrator.report.attainment import attainment
 from orchestrator.report.courses import learning, phases, telemetry
-from orchestrator.report.document import Document, Section, Table
+from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.elsewhere import published
 from orchestrator.report.measures import FRESH_ONLY, Measure
 from orchestrator.report.numbers import ABSENT, number, quartiles
@@ -35,6 +35,9 @@ FRONT_ROWS = 20
 
 CONFIG_WIDTH = 40
 """Longer configs have a table of their own."""
+
+SIDE_BY_SIDE = 4
+"""So many arms stand as columns, a measure a row: one table, where arms as rows would need many."""
 
 
 def document(summary: ReportSummary) -> Document:
@@ -112,13 +115,15 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not any(arm.measures for arm in summary.arms):
         return None
     measures = (*summary.measures, *extras(summary))
-    headers = ("arm", "trials", *(measure.title for measure in measures))
+    headers: Row = ("arm", "trials", *(measure.title for measure in measures))
     figures = {cell.arm: cell.figures for cell in summary.matrix.cells}
-    rows = tuple(
+    rows: list[Row] = [
         (name(arm.arm), str(arm.used), *_measure_cells(arm, figures[arm.arm], measures))
         for arm in summary.arms
-    )
-    table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
+    ]
+    if len(rows) <= SIDE_BY_SIDE:
+        headers, *rows = zip(("measure", *headers[1:]), *rows, strict=True)
+    table = Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
     notes = [
         "Median (quartiles) over the complete trials of the rounds that are complete on every arm; "
         "n where it is another number of trials. Their spread is the configs' as well as noise."

@@ -19,6 +19,8 @@ MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
 _TEXT_WIDTH = 12  # what a column of text needs at least, to be worth reading
 _GAP = 2
+_PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
+"""What a header is folded between: words, and the parts of `tensorflow/portable+xla`."""
 _STYLES = {
     "faster": "bold green",
     "slower": "bold red",
@@ -73,14 +75,14 @@ def _bullets(bullets: tuple[tuple[str, str], ...]) -> RichTable:
 
 
 def _divided(table: Table, width: int) -> list[Table]:
-    """The table in parts that fit, each with the first column."""
+    """The table in parts that fit, each with the first column; headers fold to need fewer parts."""
     if not table.divisible:
         return [table]
     room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP - 1  # as `_widths` counts
     parts: list[list[int]] = [[]]
     left = room
     for i in range(1, len(table.headers)):
-        wide = max(_width(table, i), cell_len(visible(table.headers[i]))) + _GAP
+        wide = _number_width(table, i) + _GAP
         if parts[-1] and wide > left:
             parts.append([])
             left = room
@@ -101,7 +103,8 @@ def _table(table: Table, width: int) -> RichTable:
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for i, (header, wide) in enumerate(zip(table.headers, _widths(table, width), strict=True)):
         right = i in table.numeric
-        drawn.add_column(_text(header), justify="right" if right else "left", width=wide)
+        title = Text("\n".join(_folded(header, wide)), overflow="fold")
+        drawn.add_column(title, justify="right" if right else "left", width=wide)
     for row in table.rows:
         drawn.add_row(*map(_text, row))
     return drawn
@@ -120,7 +123,7 @@ def _widths(table: Table, width: int) -> list[int]:
     whole = {0: min(natural[0], _KEY_WIDTH)} | {i: _number_width(table, i) for i in table.numeric}
     flexible = [i for i in columns if i not in whole]
     needed = sum(min(_TEXT_WIDTH, natural[i]) for i in flexible)
-    if sum(whole.values()) + needed > room or not flexible:
+    if sum(whole.values()) + needed > room:
         whole, flexible = {}, list(columns)
     shared = _share(room - sum(whole.values()), [natural[i] for i in flexible])
     return [(whole | dict(zip(flexible, shared, strict=True)))[i] for i in columns]
@@ -138,9 +141,19 @@ def _share(room: int, wanted: list[int]) -> list[int]:
 
 
 def _number_width(table: Table, column: int) -> int:
-    """A column of numbers may fold its header, but between words only."""
-    words = visible(table.headers[column]).split()
-    return max(_width(table, column), *map(cell_len, words))
+    """A column of numbers may fold its header, but between words and parts of names only."""
+    parts = (part.rstrip() for part in _PART.findall(visible(table.headers[column])))
+    return max(_width(table, column), *map(cell_len, parts), 1)
+
+
+def _folded(header: str, width: int) -> list[str]:
+    """The header's lines: as many whole parts in each as fit."""
+    lines = [""]
+    for part in _PART.findall(visible(header)):
+        if lines[-1] and cell_len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return [line.rstrip() for line in lines]
 
 
 def _width(table: Table, column: int) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.report.arms import KernelCount
+from orchestrator.report.document import Table
 from orchestrator.report.failures import failure_parts
+from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
+from orchestrator.report.sections import SIDE_BY_SIDE, document
 from orchestrator.report.summary import ReportSummary
 from orchestrator.trial import Arm, Kernel
-from tests.orchestrator.report.records import PORTABLE, UNROLL, XLA, paired, sweep, trial
+from tests.orchestrator.report.records import CPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 
 def median(summary: ReportSummary, metric: str, arm: Arm = PORTABLE) -> tuple[float, int] | None:
@@ -190,3 +193,33 @@ def test_measures_are_shown_in_readable_units_and_fit_the_page() -> None:
     assert max(map(len, text.splitlines())) <= 100
     measured = summary.arms[0].measures["model_flops_per_s"]
     assert measured.median == 5.1e11
+
+
+def arms_table(record: SweepRecord) -> Table:
+    found = {section.title: section for section in document(summarise(record)).sections}
+    (table,) = found["Arms"].tables
+    return table
+
+
+def test_few_arms_stand_side_by_side_and_many_below_each_other() -> None:
+    arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(SIDE_BY_SIDE + 1))
+    trials = [trial(arm, block) for arm in arms for block in range(3)]
+    few = arms_table(sweep([t for t in trials if t.arm != arms[-1]], arms[:-1]))
+    many = arms_table(sweep(trials, arms))
+    assert few.headers == ("measure", *(arm.implementation for arm in arms[:-1]))
+    assert few.rows[0] == ("trials", *["3"] * SIDE_BY_SIDE)
+    assert many.headers[:2] == ("arm", "trials")
+    turned = tuple(zip(*(many.headers, *many.rows[:-1]), strict=True))
+    assert few.rows == turned[1:]
+
+
+def test_side_by_side_is_one_table_with_folded_heads_as_long_as_it_fits() -> None:
+    arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(3))
+    record = sweep([trial(arm, block) for arm in arms for block in range(3)], arms)
+    for width, parts in ((100, 1), (72, 2), (60, 3)):
+        told = render(summarise(record), "text", width=width)
+        section = told[told.index("\nArms\n") : told.index("Median (quartiles)")]
+        assert section.count(" step (ms)") == parts
+        assert max(map(len, section.splitlines())) <= width
+        head = section[: section.index("─")]
+        assert "+kind1" in head
