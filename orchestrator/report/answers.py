@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TypeAlias
 
 from orchestrator.report.break_even import BreakEven
 from orchestrator.report.comparison import Comparison
@@ -26,6 +27,9 @@ from orchestrator.trial import Arm
 Bullet = tuple[str, str]
 """A kind, for the colour, and a sentence."""
 
+_Pair: TypeAlias = tuple[str, frozenset[Arm]]
+"""A metric, and two arms that are compared by it."""
+
 NAMED = 8
 """So many comparisons, or choices of hardware, are told one by one; more are counted."""
 
@@ -39,9 +43,10 @@ _FASTEST = "is the fastest", "takes {} its time"
 def ranked(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     """Which implementation is first on each hardware, which hardware for each, and of all."""
     margin = summary.comparisons[0].margin if summary.comparisons else None
+    known = _compared(summary)
     groups: dict[tuple[str, str], list[Ranking]] = {}
     for each in summary.rankings:
-        if not _is_told(each, summary):
+        if not _is_told(each, known):
             groups.setdefault((each.among, each.within), []).append(each)
     crowded = sum(among == "hardware" for among, _ in groups) > NAMED / 2
     told: list[Bullet] = []
@@ -51,23 +56,26 @@ def ranked(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
             continue
         for (kind, _), own in groups.items():
             if kind == among:
-                told += _group(own, name, margin)
+                told += _group(own, name, margin, known)
+                known |= {pair for each in own for pair in _pairs(each)}
     return told
 
 
-def _group(rankings: Sequence[Ranking], name: ArmNames, margin: float | None) -> list[Bullet]:
+def _group(
+    rankings: Sequence[Ranking], name: ArmNames, margin: float | None, known: Collection[_Pair]
+) -> list[Bullet]:
     """The sentences of one group; a sole leader's further honours stand in its first one."""
     first = rankings[0]
     also = [
         each for each in rankings[1:] if each.sole and first.sole and each.leader == first.leader
     ]
     more = [_FIRST[each.metric][0] for each in also if each.metric in _FIRST]
-    sentence = ranking_sentence(first, name, margin)
+    sentence = ranking_sentence(first, name, margin, known)
     sentence += f"; it also {joined(more)}" if more else ""
     rest = [each for each in rankings[1:] if each not in also]
     return [
         (_kind(first), sentence),
-        *((_kind(each), ranking_sentence(each, name, margin)) for each in rest),
+        *((_kind(each), ranking_sentence(each, name, margin, known)) for each in rest),
     ]
 
 
@@ -75,11 +83,24 @@ def _kind(ranking: Ranking) -> str:
     return "best" if ranking.sole else "cannot tell"
 
 
-def _is_told(ranking: Ranking, summary: ReportSummary) -> bool:
+def _compared(summary: ReportSummary) -> set[_Pair]:
+    """The pairs of which a comparison with the baseline tells by how much they differ."""
+    return {
+        (summary.time_metric, frozenset((each.arm, each.baseline)))
+        for each in summary.comparisons
+        if summary.time_metric is not None and each.baseline is not None
+    }
+
+
+def _pairs(ranking: Ranking) -> list[_Pair]:
+    """The leader beside each of the others."""
+    return [(ranking.metric, frozenset((ranking.leader, each.arm))) for each in ranking.behind]
+
+
+def _is_told(ranking: Ranking, known: Collection[_Pair]) -> bool:
     """Whether a comparison with the baseline says the same: of two arms by time."""
-    pair = {ranking.leader, *(each.arm for each in ranking.behind)}
-    compared = ({each.arm, each.baseline} for each in summary.comparisons)
-    return len(pair) == 2 and ranking.metric == summary.time_metric and pair in list(compared)
+    pairs = _pairs(ranking)
+    return len(pairs) == 1 and pairs[0] in known
 
 
 def _hardware_counted(rankings: Sequence[Ranking]) -> list[Bullet]:
@@ -95,8 +116,14 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> list[Bullet]:
     return told
 
 
-def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> str:
-    """Who is first in a group, by how much, and who may be as good."""
+def ranking_sentence(
+    ranking: Ranking, name: ArmNames, margin: float | None, known: Collection[_Pair] = ()
+) -> str:
+    """Who is first in a group, by how much, and who may be as good.
+
+    Intervals of a group are corrected for its own pairs. Of a pair that is `known`, a comparison or
+    another group has told one, corrected for others: a second would only raise the question why.
+    """
     superlative, times = _FIRST.get(ranking.metric, _FASTEST)
     place, leader = _place(ranking), _choice(ranking, ranking.leader, name)
     noise = f", {ranking.disturbed} of them disturbed" if ranking.disturbed else ""
@@ -109,13 +136,14 @@ def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> 
     nearest, rest = ranking.behind[0], len(ranking.behind) - 1
     if ranking.sole:
         further = f"; {count(rest, 'other')} further behind" if rest else ""
-        behind = times.format(ratio(nearest.ratio))
-        next_best = _choice(ranking, nearest.arm, name)
-        return f"{place}: {leader} {superlative}; the next, {next_best}, {behind}, {over}{further}"
+        behind, arm = times.format(ratio(nearest.ratio)), _choice(ranking, nearest.arm, name)
+        is_known = _pairs(ranking)[0] in known
+        following = f"the next is {arm}" if is_known else f"the next, {arm}, {behind}"
+        return f"{place}: {leader} {superlative}; {following}, {over}{further}"
     rivals = [each for each in ranking.behind if each.standing != "worse"]
     worse = len(ranking.behind) - len(rivals)
     others = f"; {count(worse, 'other')} surely behind" if worse else ""
-    told = joined([_rival(ranking, each, name) for each in rivals[:3]])
+    told = joined([_rival(ranking, each, name, known) for each in rivals[:3]])
     more = f" and {len(rivals) - 3} more" if len(rivals) > 3 else ""
     if all(each.standing == "same" for each in rivals):
         within = f" within {share(margin)}" if margin is not None else ""
@@ -126,10 +154,13 @@ def ranking_sentence(ranking: Ranking, name: ArmNames, margin: float | None) -> 
     )
 
 
-def _rival(ranking: Ranking, behind: Behind, name: ArmNames) -> str:
+def _rival(ranking: Ranking, behind: Behind, name: ArmNames, known: Collection[_Pair]) -> str:
     arm = _choice(ranking, behind.arm, name)
+    pair = (ranking.metric, frozenset((ranking.leader, behind.arm)))
+    if behind.ratio is None or pair in known:
+        return arm
     what = "as much" if ranking.metric in _FIRST else "its time"
-    return f"{arm} ({ratio_interval(behind.ratio)} × {what})" if behind.ratio else arm
+    return f"{arm} ({ratio_interval(behind.ratio)} × {what})"
 
 
 def _place(ranking: Ranking) -> str:

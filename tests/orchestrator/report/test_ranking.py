@@ -51,8 +51,24 @@ def test_the_fastest_is_first() -> None:
     assert ratio is not None
     assert ratio.low < 1.2 < ratio.high
     assert (
-        f"on {CPU}: tensorflow/portable+xla is the fastest; the next, tensorflow/portable, takes"
+        f"on {CPU}: tensorflow/portable+xla is the fastest; the next is tensorflow/portable, over "
+        "8 blocks; 1 other further behind"
     ) in said(record)
+
+
+def test_a_pair_has_one_interval() -> None:
+    """The baseline's is that of its comparison; of two groups the first tells the other pairs'."""
+    slow = Arm("tensorflow/portable", GPU)
+    times = {PORTABLE: 15.0, XLA: 10.0, UNROLL: 12.0, slow: 30.0}
+    laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
+    told = said(obeying(laws, CONFIGS, noise=0.01))
+    assert "is the fastest; the next, tensorflow/portable+unroll, takes 1.2" in told
+    assert f"of all arms: {XLA} is the fastest; the next is {UNROLL}, over 8 blocks" in told
+
+
+def test_a_rival_that_is_compared_has_its_interval_there() -> None:
+    told = said(timed((10.2, 10, 15), noise=0.1, seed=1))
+    assert "leads, and tensorflow/portable may be as good, over 8 blocks" in told
 
 
 def test_a_leader_by_chance_is_not_believed() -> None:
