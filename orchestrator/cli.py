@@ -85,17 +85,17 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     if form == "json":
         opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}
         body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json(), **opening}
-        click.echo(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
+        _say(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
     else:
-        click.echo(describe_plan(laid, loaded.name))
+        _say(describe_plan(laid, loaded.name))
         for line in describe_prices(loaded.prices, (arm.hardware for arm in laid.arms)):
-            click.echo(line)
+            _say(line)
         if told := describe_opening(loaded, laid, make_lanes(laid), ahead.trial_s):
-            click.echo(told)
+            _say(told)
     expect_runnable(loaded, laid)
     if form == "json":
         return
-    click.echo(describe_forecast(ahead, at_most=laid.auto is not None))
+    _say(describe_forecast(ahead, at_most=laid.auto is not None))
 
 
 @main.command()
@@ -108,9 +108,9 @@ def status(sweep: str | None, address: str | None) -> None:
     from orchestrator.status import describe_sweeps
 
     if address is not None:
-        click.echo(submitting.status(address, sweep), nl=False)
+        show(submitting.status(address, sweep))
     else:
-        click.echo(describe_sweeps(sweep_home(), sweep), nl=False)
+        show(describe_sweeps(sweep_home(), sweep))
 
 
 for _module in (cli_jobs, cli_reports):
@@ -149,9 +149,9 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
         else:
             found = peaks.Measured(peaks.kept(sweep_home(), classes), ())
     if form == "json":
-        click.echo(json.dumps(hardware_json(classes, found.peaks), indent=2))
+        _say(json.dumps(hardware_json(classes, found.peaks), indent=2))
     else:
-        click.echo(describe_hardware(classes, found.peaks, width()))
+        _say(describe_hardware(classes, found.peaks, width()))
     return WITH_FAILURES if found.failures else COMPLETE
 
 
@@ -176,9 +176,9 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     classes = classify(cluster.this_machine())
     found = catalogue.one(name, overrides, classes) if name else catalogue.whole(classes)
     if form == "json":
-        click.echo(json.dumps(catalogue.as_json(found), indent=2))
+        _say(json.dumps(catalogue.as_json(found), indent=2))
     else:
-        click.echo(catalogue.as_text(found, width()), nl=False)
+        show(catalogue.as_text(found, width()))
 
 
 @main.command()
@@ -244,9 +244,9 @@ def parity(
     else:
         found = checks.check(question, tell, tolerance)
     if form == "json":
-        click.echo(json.dumps(checks.as_json(found), indent=2))
+        _say(json.dumps(checks.as_json(found), indent=2))
     else:
-        click.echo(checks.as_text(found, width()), nl=False)
+        show(checks.as_text(found, width()))
     return COMPLETE if found.is_good else WITH_FAILURES
 
 
@@ -260,3 +260,7 @@ def ui(port: int, host: str) -> int:
     from orchestrator.ui import serve
 
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
+
+
+def _say(text: str) -> None:
+    show(f"{text}\n")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, width
+from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, unwritable, width
 from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
 
@@ -105,7 +105,7 @@ def report(
         try:
             drawn = draw(summary, plots)
         except OSError as error:
-            raise Refusal(_unwritable(plots, error)) from error
+            raise Refusal(unwritable(plots, error)) from error
         click.echo(f"wrote {len(drawn)} files into {plots}", err=True)
 
 
@@ -289,25 +289,14 @@ def _put(content: bytes, output: Path | None) -> None:
         Refusal: it cannot be written.
     """
     if output is None:
-        try:
-            click.echo(content, nl=False)
-        except BrokenPipeError:  # `| head`: the reader has seen enough
-            raise
-        except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what waits in the buffer is lost as well
-            raise Refusal(_unwritable("stdout", error)) from error
+        show(content)
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_bytes(content)
     except OSError as error:
-        raise Refusal(_unwritable(output, error)) from error
+        raise Refusal(unwritable(output, error)) from error
     click.echo(f"wrote {output}", err=True)
-
-
-def _unwritable(path: Path | str, error: OSError) -> str:
-    reason = (error.strerror or str(error)).lower()
-    return f"{path}: expected a place that can be written, received: {reason}"
 
 
 COMMANDS = (report, query, compare)

@@ -10,6 +10,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, Any, ParamSpec
 
 import click
@@ -40,7 +41,7 @@ def refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters
         try:
             code = command(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _leave(1)
             code = COMPLETE
         except KeyboardInterrupt:
             show("Stopped.\n", err=True)
@@ -89,12 +90,30 @@ def refusals() -> tuple[type[Exception], ...]:
     )
 
 
-def show(text: str, *, err: bool = False) -> None:
-    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends."""
+def show(text: str | bytes, *, err: bool = False) -> None:
+    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends.
+
+    Raises:
+        Refusal: stdout cannot be written, as on a full disk.
+    """
     try:
         click.echo(text, nl=False, err=err)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2 if err else 1)
+        _leave(2 if err else 1)
+    except OSError as error:
+        _leave(2 if err else 1)  # what waits in the buffer is lost as well
+        if not err:
+            raise Refusal(unwritable("stdout", error)) from error
+
+
+def _leave(stream: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def unwritable(path: Path | str, error: OSError) -> str:
+    """What to say of a place that cannot be written."""
+    reason = (error.strerror or str(error)).lower()
+    return f"{path}: expected a place that can be written, received: {reason}"
 
 
 def width() -> int:

@@ -90,15 +90,28 @@ def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) ->
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
-def test_a_full_disk_under_stdout_is_refused_without_a_traceback(home: Path) -> None:
-    program = "from orchestrator.cli import main; main(['report', 'quickstart'])"
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "quickstart"],
+        ["query", "quickstart"],
+        ["status"],
+        ["workloads"],
+        ["hardware", "--format", "json"],
+        ["plan", "sweeps/quickstart.yaml"],
+    ],
+)
+def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
+    home: Path, arguments: list[str]
+) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", "from orchestrator.cli import main; main()", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "RNNSWEEP_HOME": str(home), "MLFLOW_TRACKING_URI": ""},
+            cwd=Path(__file__).parents[2],
             check=False,
         )
     said = "Error: stdout: expected a place that can be written, received: no space left on device"
