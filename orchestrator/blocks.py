@@ -19,7 +19,7 @@ from orchestrator.lane_queue import LaneQueue
 from orchestrator.objectives import arms_read, block_value
 from orchestrator.placement import Lane, LaneGroup, lanes_of
 from orchestrator.plan import Plan
-from orchestrator.rounds import due_again, rerun_of
+from orchestrator.rounds import due_again, rerun_of, stand_again
 from orchestrator.selector import names_arm
 from orchestrator.spec import Objective
 from orchestrator.trial import (
@@ -71,6 +71,18 @@ class Issue:
     def trials(self) -> tuple[Trial, ...]:
         """All that run, the first one first."""
         return (self.trial, *self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the outcomes of an issue lead to.
+
+    `again` are the trials of a disturbed round that is done again: the next ones on its lane.
+    `standing` are the outcomes from before a rerun that stand, as it failed.
+    """
+
+    again: tuple[Trial, ...] = ()
+    standing: tuple[FinishedTrial, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,7 @@ class Blocks:
         self._blocks: dict[int, tuple[Trial, ...]] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
         self._outcomes: dict[str, Outcome] = {}
+        self._before: dict[str, FinishedTrial] = {}
         self._attempts: dict[str, int] = {}
         self._untold: set[int] = set()
         self._used_up = False
@@ -153,7 +166,10 @@ class Blocks:
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
 
     def restore(
-        self, past: Iterable[Block | FinishedTrial], again: Mapping[str, int] | None = None
+        self,
+        past: Iterable[Block | FinishedTrial],
+        again: Mapping[str, int] | None = None,
+        before: Mapping[str, FinishedTrial] | None = None,
     ) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
 
@@ -162,7 +178,10 @@ class Blocks:
                 is brought back to where it was by the same asking and telling.
             again: trials that are to be done once more, and are not among the finished ones (see
                 `rounds.due_again`).
+            before: complete trials whose rounds are done again, as they were: what stands should
+                that fail.
         """
+        self._before |= before or {}
         self._reruns |= again or {}
         self._attempts |= again or {}
         for each in past:
@@ -186,18 +205,18 @@ class Blocks:
                 return self._issue(queue, trial), new
         return None
 
-    def finish(self, issue: Issue, *outcomes: Outcome) -> tuple[Trial, ...]:
-        """Take the outcomes of what ran; the sampler is told as soon as it can be.
-
-        Returns:
-            The trials of a disturbed round that is done again with this: the next ones on its lane.
-        """
+    def finish(self, issue: Issue, *outcomes: Outcome) -> Settled:
+        """Take the outcomes of what ran; the sampler is told as soon as it can be."""
         queue = self._take_back(issue)
         ended = [
             FinishedTrial(trial, outcome)
             for trial, outcome in zip(issue.trials, outcomes, strict=True)
         ]
         self._outcomes |= {each.trial.key: each.outcome for each in ended}
+        standing = self._stand_again(issue)
+        if standing:
+            kept = {each.trial.key for each in standing}
+            ended = [*(each for each in ended if each.trial.key not in kept), *standing]
         node = ended[0].outcome.node or issue.lane.node.profile.hostname  # of a lost one: none
         again = self._due_again(issue, node, queue)
         for each in ended:
@@ -206,9 +225,13 @@ class Blocks:
         self._reruns |= again
         members = tuple(t for t in self._blocks[issue.trial.block] if t.key in again)
         for trial in members:
-            del self._outcomes[trial.key]
+            self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
         self._put_first(members, queue)
-        return members
+        return Settled(members, standing)
+
+    def is_kept(self, trial: Trial) -> bool:
+        """Whether a complete outcome of it is kept until its round, done again, has ended."""
+        return trial.key in self._before
 
     def give_back(self, issue: Issue, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
@@ -319,6 +342,29 @@ class Blocks:
             (FinishedTrial(t, found) for t, found in ended if found and found.node == node),
             self._quiet,
         )
+
+    def _keep(self, finished: FinishedTrial) -> None:
+        if finished.outcome.status == "complete":
+            self._before[finished.trial.key] = finished
+
+    def _stand_again(self, issue: Issue) -> tuple[FinishedTrial, ...]:
+        """What stands of an issue's round from before it was done again, where that failed."""
+        held = [self._before[each.key] for each in issue.trials if each.key in self._before]
+        nodes = {each.outcome.node for each in held}
+        trial = issue.trial
+        before = [
+            each
+            for each in self._before.values()
+            if (each.trial.block, each.trial.repeat) == (trial.block, trial.repeat)
+            and each.outcome.node in nodes
+        ]
+        if not all(each.trial.key in self._outcomes for each in before):
+            return ()
+        for each in before:
+            del self._before[each.trial.key]
+        standing = stand_again(before, self._outcomes) if before else ()
+        self._outcomes |= {each.trial.key: each.outcome for each in standing}
+        return standing
 
     def _take_in(self, finished: FinishedTrial) -> None:
         """Count an outcome: the sampler is told, and there may be blocks enough."""

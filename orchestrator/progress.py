@@ -170,6 +170,14 @@ class PlainLines:
             f"{counted(len(trials), 'trial')} done again (rerun {rerun})"
         )
 
+    def standing(self, trials: Sequence[Trial]) -> None:
+        """Print that a round could not be done again."""
+        first = trials[0]
+        self._say(
+            f"block {first.block}, repeat {first.repeat}: not done again to its end; "
+            f"{counted(len(trials), 'outcome')} from before stand"
+        )
+
     def enough(self, blocks: int, why: str) -> None:
         """Print that no more blocks are asked for; those that have begun are finished."""
         self.tally.enough = len(self.tally.begun)

@@ -17,6 +17,7 @@ from orchestrator.journal_records import (
     SweepOpened,
     TrialFinished,
 )
+from orchestrator.rounds import edition, stands
 from orchestrator.trial import Block, Config, FinishedTrial, SweepIdentity
 
 
@@ -26,7 +27,8 @@ class SweepState:
 
     `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
     sequence, which is what a sampler is replayed from. `attempts` counts the attempts that were
-    started, per trial key. `ended` is None while a session runs, or where it was killed; `enough`
+    started, per trial key. `before` has the last complete outcome of trials that were done again
+    since. `ended` is None while a session runs, or where it was killed; `enough`
     tells when and why the latest session asked for no more blocks.
     """
 
@@ -35,6 +37,7 @@ class SweepState:
     sessions: list[SessionStarted] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    before: dict[str, FinishedTrial] = field(default_factory=dict)
     attempts: dict[str, AttemptStarted] = field(default_factory=dict)
     order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
     ended: SessionEnded | None = None
@@ -83,8 +86,13 @@ def replay(records: Iterable[Record]) -> SweepState | None:
 
 
 def _finish(state: SweepState, finished: FinishedTrial) -> None:
-    state.finished.pop(finished.trial.key, None)
-    state.finished[finished.trial.key] = finished
+    key = finished.trial.key
+    last = state.finished.pop(key, None)
+    if stands(finished.outcome):
+        state.before.pop(key, None)
+    elif last is not None and last.outcome.status == "complete":
+        state.before[key] = last
+    state.finished[key] = finished
     state.order.append(TrialFinished(finished))
 
 
@@ -98,7 +106,7 @@ def rebuild(
     """
     records: list[Record] = [SweepOpened(identity, spec)]
     configs: dict[int, Config] = {}
-    for each in sorted(finished, key=lambda each: each.outcome.ended_s):
+    for each in sorted(finished, key=lambda each: edition(each.outcome)):
         if each.trial.block not in configs:
             configs[each.trial.block] = each.trial.config
             records.append(
@@ -128,6 +136,7 @@ def _settled(
         state.sessions,
         state.blocks,
         state.finished,
+        state.before,
         state.attempts,
         order,
         ended,

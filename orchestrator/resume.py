@@ -6,6 +6,7 @@ outcomes, so that either is rebuilt from the other.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 
 from orchestrator.aims import Quiet
@@ -14,6 +15,7 @@ from orchestrator.journal import (
     BlockSuggested,
     Journal,
     Record,
+    RoundFinished,
     SweepOpened,
     SweepState,
     TrialFinished,
@@ -22,7 +24,7 @@ from orchestrator.journal import (
 )
 from orchestrator.plan import Plan
 from orchestrator.refusal import Refusal
-from orchestrator.rounds import due_again, torn
+from orchestrator.rounds import due_again, edition, rerun_of, stand_again, torn
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking.opening import FoundSweep
 from orchestrator.trial import (
@@ -115,13 +117,58 @@ def agree(journal: Journal, records: list[Record], stored: Iterable[FinishedTria
                 continue
         journal.append(record)
         records.append(record)
+    return settle(journal, records)
+
+
+def settle(journal: Journal, records: list[Record]) -> SweepState:
+    """Have the journal say what stands of rounds that failed when they were done again.
+
+    A driver that was killed just then had no time to. A round of which some trial is still to be
+    done again is left as it is.
+    """
+    state = replay(records)
+    assert state is not None  # take_over saw to a first record
+    rounds: dict[tuple[int, int, str], list[FinishedTrial]] = defaultdict(list)
+    for each in state.before.values():
+        rounds[_round(each)].append(each)
+    now = {key: each.outcome for key, each in state.finished.items()}
+    for place, before in rounds.items():
+        latest = max(rerun_of(now[each.trial.key]) for each in before)
+        of_round = [each for each in state.finished.values() if _round(each) == place]
+        if any(rerun_of(each.outcome) < latest for each in of_round):
+            continue
+        if standing := stand_again(before, now):
+            record = RoundFinished(list(standing))
+            journal.append(record)
+            records.append(record)
     return replay(records) or state
 
 
+def kept(state: SweepState, again: Container[str]) -> dict[str, FinishedTrial]:
+    """The complete outcomes, by key, that are to stand should doing their rounds again fail.
+
+    Args:
+        state: what is known.
+        again: the keys of the trials that are to be done again.
+    """
+    due = {key: each for key, each in state.finished.items() if key in again}
+    places = {_round(each) for each in due.values()}
+    done = {key: each for key, each in state.before.items() if _round(each) in places}
+    return {key: each for key, each in {**done, **due}.items() if each.outcome.status == "complete"}
+
+
 def unrecorded(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
-    """Trials whose outcome the store lacks, or has of an earlier try only."""
+    """Trials whose outcome the store lacks, or has of an earlier try only.
+
+    One that failed and was complete before is not the store's yet: its round is not settled.
+    """
     there = {each.trial.key: each for each in stored}
-    return [each for each in state.finished.values() if _is_later(each, there.get(each.trial.key))]
+    return [
+        each
+        for key, each in state.finished.items()
+        if _is_later(each, there.get(key))
+        and (each.outcome.status == "complete" or key not in state.before)
+    ]
 
 
 def suggested(records: Iterable[Record]) -> list[Block]:
@@ -207,4 +254,9 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
 
 
 def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
-    return other is None or one.outcome.ended_s > other.outcome.ended_s
+    return other is None or edition(one.outcome) > edition(other.outcome)
+
+
+def _round(finished: FinishedTrial) -> tuple[int, int, str]:
+    trial = finished.trial
+    return trial.block, trial.repeat, finished.outcome.node

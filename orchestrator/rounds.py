@@ -4,13 +4,14 @@ A disturbance hits implementations unequally, so that a disturbed round is done 
 one whose arms should have taken turns in slices and did not: where a sweep has one arm more than
 before, or the tracking store only a part of what a lost journal had. What is to be done again
 follows from the plan and the outcomes alone: a start that goes on from a journal, or from the
-tracking store, knows it as the one before it did.
+tracking store, knows it as the one before it did. What was complete is not given up where doing it
+again fails: then the outcomes from before stand.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.aims import Quiet
@@ -20,11 +21,53 @@ from orchestrator.trial import FinishedTrial, Outcome, Telemetry, Trial
 RERUN = "rerun"
 """The fact of an outcome's environment that says how often its round had been done before."""
 
+STANDS = "stands_since_s"
+"""The fact that an outcome stands, as its round failed when it was done again, and since when."""
+
+OWN_FACTS = frozenset({RERUN, STANDS})
+"""The facts of an environment that are of the trial, and not of what it ran in."""
+
 
 def rerun_of(outcome: Outcome) -> int:
     """How often the outcome's round had been done before it; 0 the first time."""
     found = outcome.environment.get(RERUN, 0)
     return found if isinstance(found, int) else 0
+
+
+def stands(outcome: Outcome) -> bool:
+    """Whether it was kept because doing its round again failed: that is not tried once more."""
+    return STANDS in outcome.environment
+
+
+def edition(outcome: Outcome) -> tuple[float, bool]:
+    """What orders the outcomes of one trial: the later one counts."""
+    since_s = outcome.environment.get(STANDS)
+    return (since_s, True) if isinstance(since_s, float) else (outcome.ended_s, False)
+
+
+def stand_again(
+    before: Sequence[FinishedTrial], now: Mapping[str, Outcome]
+) -> tuple[FinishedTrial, ...]:
+    """The outcomes of a round that stand, where doing it again failed; none where it did not.
+
+    All of them stand, though some arms may have ended well: a round's trials count together.
+
+    Args:
+        before: the trials of a round that were complete when it was done again, as they were.
+        now: how they have ended since, by key.
+    """
+    if all(now[each.trial.key].status == "complete" for each in before):
+        return ()
+    since_s = max(now[each.trial.key].ended_s for each in before)
+    return tuple(
+        replace(
+            each,
+            outcome=replace(
+                each.outcome, environment={**each.outcome.environment, STANDS: since_s}
+            ),
+        )
+        for each in before
+    )
 
 
 def disturbance_of(outcome: Outcome) -> str:
@@ -47,8 +90,8 @@ def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]
     """The trials that are to be done again, by key, and the how-manieth rerun that is.
 
     A round of which some trial was disturbed is due, as long as it was not done again
-    `quiet.reruns` times. One whose rerun was begun and not finished is due where that stopped: its
-    trials count together, never some of one round and some of another.
+    `quiet.reruns` times and no rerun failed. One whose rerun was begun and not finished is due
+    where that stopped: its trials count together, never some of one round and some of another.
 
     Args:
         finished: each trial with its last outcome.
@@ -61,6 +104,8 @@ def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]
         rounds[each.trial.block, each.trial.repeat, each.outcome.node].append(each)
     due: dict[str, int] = {}
     for members in rounds.values():
+        if any(stands(each.outcome) for each in members):
+            continue
         latest = max(rerun_of(each.outcome) for each in members)
         behind = [each for each in members if rerun_of(each.outcome) < latest]
         if behind:

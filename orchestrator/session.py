@@ -51,6 +51,9 @@ class Watcher(Protocol):
     def again(self, trials: Sequence[Trial], rerun: int) -> None:
         """A round was disturbed, and is done again."""
 
+    def standing(self, trials: Sequence[Trial]) -> None:
+        """A round that was done again failed: the outcomes from before stand."""
+
     def enough(self, blocks: int, why: str) -> None:
         """No more blocks are asked for."""
 
@@ -67,7 +70,8 @@ class Session:
     data_digest: str | None
     canaries: Canaries = field(default_factory=Canaries)
     _warned: bool = False
-    _preempted: Counter[str] = field(default_factory=Counter)
+    _lost: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def issue(self) -> Issue | None:
         """The next trial to start; None if no lane wants one now."""
@@ -89,7 +93,8 @@ class Session:
         """Take the outcomes of an issue's trials, in their order: journal, then the others.
 
         Each is priced, and told by what it was disturbed. A round is one record: a driver that is
-        killed leaves all of it, or nothing.
+        killed leaves all of it, or nothing. The store is not told of one that ends worse than it
+        did before its round was done again: what was before is to stand.
         """
         ended = [
             self._told(issue, FinishedTrial(trial, outcome), outcomes)
@@ -98,7 +103,8 @@ class Session:
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             self.canaries.add(finished)
-            self.record(finished)
+            if finished.outcome.status == "complete" or not self.blocks.is_kept(finished.trial):
+                self.record(finished)
         self._settle(issue, ended)
         for finished in ended:
             self.watcher.finished(finished.trial, finished.outcome)
@@ -107,9 +113,14 @@ class Session:
     def _settle(self, issue: Issue, ended: Sequence[FinishedTrial]) -> None:
         """What the blocks make of it: a round that is done again, or blocks that are enough."""
         had_enough = self.blocks.enough
-        again = self.blocks.finish(issue, *(finished.outcome for finished in ended))
-        if again:
-            self.watcher.again(again, issue.rerun + 1)
+        settled = self.blocks.finish(issue, *(finished.outcome for finished in ended))
+        if settled.standing:
+            self._write(RoundFinished(list(settled.standing)))
+            for finished in settled.standing:
+                self.record(finished)
+            self.watcher.standing([finished.trial for finished in settled.standing])
+        if settled.again:
+            self.watcher.again(settled.again, issue.rerun + 1)
         enough = self.blocks.enough
         if enough is not None and had_enough is None:
             now = time.time()
@@ -154,28 +165,32 @@ class Session:
     def lose(self, issue: Issue, *, preempted: bool = False) -> None:
         """An attempt was lost with its worker: another one, within the spec's limits.
 
+        A round that is done again has attempts of its own.
+
         Args:
             issue: the attempt.
             preempted: the worker went with its node, which is not the trial's doing.
         """
         limits = self.spec.limits
-        for trial in issue.trials:
-            self._preempted[trial.key] += preempted
-        gone = max(self._preempted[trial.key] for trial in issue.trials)
-        if issue.attempt - issue.rerun - gone < limits.attempts and gone <= limits.preemptions:
+        tries = [(trial.key, issue.rerun) for trial in issue.trials]
+        self._lost.update(tries)
+        self._preempted.update(tries if preempted else ())
+        lost = max(self._lost[each] for each in tries)
+        gone = max(self._preempted[each] for each in tries)
+        if lost - gone < limits.attempts and gone <= limits.preemptions:
             self.blocks.give_back(issue)
             self.watcher.lost(issue)
             return
         now = time.time()
-        message = f"the worker was lost in each of {issue.attempt} attempts (limits.attempts)"
+        message = f"the worker was lost in each of {lost} attempts (limits.attempts)"
         if gone:
             message = (
-                f"the worker was lost in each of {issue.attempt} attempts, in {gone} of them with"
-                " its node (limits.attempts, limits.preemptions)"
+                f"the worker was lost in each of {lost} attempts, in {gone} of them with its node"
+                " (limits.attempts, limits.preemptions)"
             )
         failure = FailureRecord("lost", message)
-        lost = Outcome("failed", now, now, attempt=issue.attempt, failure=failure)
-        self.finish(issue, *(lost for _ in issue.trials))
+        outcome = Outcome("failed", now, now, attempt=issue.attempt, failure=failure)
+        self.finish(issue, *(outcome for _ in issue.trials))
 
     def request(self, trial: Trial, device: Device) -> TrialRequest:
         """What the trainer is asked for."""

@@ -163,6 +163,7 @@ def run_sweep(
                     nodes,
                     past,
                     again,
+                    resume.kept(state, again),
                     Canaries().fed(list(state.finished.values())),
                     journal,
                     recorder,
@@ -189,6 +190,7 @@ class _Start:
     nodes: tuple[Node, ...]
     past: Sequence[Block | FinishedTrial]
     again: Mapping[str, int]
+    kept: Mapping[str, FinishedTrial]
     canaries: Canaries
     journal: Journal
     recorder: Recorder
@@ -314,7 +316,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         open_limit=open_limit(start.spec, start.plan, groups),
         trust=Trust(gathering(start.spec, start.plan), start.spec.quiet, start.spec.baseline),
     )
-    blocks.restore(start.past, start.again)
+    blocks.restore(start.past, start.again, start.kept)
     for each in start.past:
         if isinstance(each, FinishedTrial):
             start.watcher.restored(each.trial, each.outcome)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast, get_args
 
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.rounds import RERUN
+from orchestrator.rounds import OWN_FACTS, edition
 from orchestrator.tracking import lease, parents
 from orchestrator.tracking.children import Child, read_children
 from orchestrator.tracking.errors import StoreMissing, SweepNotFound
@@ -84,7 +84,7 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSwe
         return None
     children = read_children(store, parent).kept if trials else {}
     finished = [child.finished for child in children.values() if child.finished]
-    finished.sort(key=lambda each: each.outcome.ended_s)
+    finished.sort(key=lambda each: edition(each.outcome))
     return FoundSweep(
         manifest,
         store.read_text(parent.run_id, parents.SPEC_FILE),
@@ -215,7 +215,7 @@ def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
     values: dict[str, dict[str, None]] = {}
     for environment in environments:
         for key, value in environment.items():
-            if key == RERUN:
+            if key in OWN_FACTS:
                 continue
             values.setdefault(key, {})[str(value)] = None
     return {key: " | ".join(sorted(each)) for key, each in sorted(values.items())}

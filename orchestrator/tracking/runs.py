@@ -16,6 +16,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from orchestrator.rounds import edition
 from orchestrator.selector import known_implementation, mathematics_of, usage_of
 from orchestrator.tracking.errors import TrackingError
 from orchestrator.trial import (
@@ -163,7 +164,8 @@ def environment_digest(finished: FinishedTrial) -> str:
 def fingerprint(finished: FinishedTrial) -> str:
     """What tells two outcomes of one trial apart."""
     outcome = finished.outcome
-    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {outcome.ended_s}"
+    ended_s, stood = edition(outcome)
+    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {ended_s} {stood}"
 
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:

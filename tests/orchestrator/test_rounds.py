@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.aims import Quiet
-from orchestrator.blocks import Blocks, Issue, Trust
+from orchestrator.blocks import Blocks, Issue, Settled, Trust
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
@@ -80,7 +80,7 @@ def on(issue: Issue, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
 
 
 def finish(blocks: Blocks, issue: Issue, outcome: Outcome) -> tuple[Trial, ...]:
-    return blocks.finish(issue, *(outcome for _ in issue.trials))
+    return blocks.finish(issue, *(outcome for _ in issue.trials)).again
 
 
 # Slices, turn by turn.
@@ -225,12 +225,12 @@ def test_a_timing_round_is_done_again_as_one() -> None:
     source = Told()
     blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(quiet=AGAIN), source)
     first = one(blocks)
-    again = blocks.finish(first, on(first, disturbed=True), on(first))
+    again = blocks.finish(first, on(first, disturbed=True), on(first)).again
     assert sorted(each.key for each in again) == sorted(each.key for each in first.trials)
     assert source.told == {}, "nobody is told of a round that is done again"
     second = one(blocks)
     assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
-    assert blocks.finish(second, on(second), on(second)) == ()
+    assert blocks.finish(second, on(second), on(second)) == Settled()
     assert blocks.done
     assert source.told == {0: []}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from orchestrator.placement import make_lanes
 from orchestrator.plan import make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.report.enough import Gathering
-from orchestrator.rounds import disturbance_of, noted, race_of, rerun_of
+from orchestrator.rounds import disturbance_of, noted, race_of, rerun_of, stands
 from orchestrator.search import BlockSearch
 from orchestrator.session import Session
 from orchestrator.spec import parse
+from orchestrator.tracking.runs import fingerprint
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Telemetry, outcome_adapter
 from orchestrator.upkeep import Upkeep
 from orchestrator.watched import Job, job_adapter
@@ -54,7 +56,7 @@ class Held:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
-        state = self.state()
+        state = resume.settle(self.journal, list(read(folder)))
         again = resume.again(state, self.plan, self.spec.quiet, retry_failed=retry_failed)
         past = list(resume.past(state, retry_failed=retry_failed, again=again))
         self.gathering = None
@@ -69,7 +71,7 @@ class Held:
             open_limit=None,
             trust=Trust(self.gathering, self.spec.quiet, self.spec.baseline),
         )
-        self.blocks.restore(past, again)
+        self.blocks.restore(past, again, resume.kept(state, again))
         self.recorded: list[FinishedTrial] = []
         self.view = PlainLines(Console(quiet=True), self.plan)
         canaries = Canaries().fed(list(state.finished.values()))
@@ -231,6 +233,102 @@ def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
     held.session.lose(again)
     assert len(held.recorded) == 3, "its second attempt has only begun"
     assert held.issue().attempt == 3
+
+
+TWICE = RERUN.replace("reruns: 1", "reruns: 2")
+
+
+def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + TWICE)
+    held.session.lose(held.issue())
+    first = held.issue()
+    held.session.finish(first, busy(first), on(first), on(first))
+    held.session.lose(held.issue())
+    again = held.issue()
+    assert (again.trials, again.rerun) == (first.trials, 1), "a rerun has attempts of its own"
+    held.session.lose(again)
+    kept = [each.outcome for each in held.recorded[3:]]
+    assert [each.status for each in kept] == ["complete"] * 3
+    assert [bool(disturbance_of(each)) for each in kept] == [True, False, False]
+    assert all(stands(each) and rerun_of(each) == 0 for each in kept)
+    assert held.issue().trial.block == 1, "it is not done once more"
+    state = held.killed(TIMED + TWICE).state()
+    assert [each.outcome for each in state.finished.values()] == kept
+
+
+def failing_rerun(held: Held) -> None:
+    """All that is left; the first round is disturbed, and an arm fails where it is done again."""
+    while not held.blocks.done:
+        issue = held.issue()
+        ends = on(issue) if issue.trial.block or issue.rerun else busy(issue)
+        is_known = issue.trial.key in held.state().finished
+        if is_known and issue.trial.arm.implementation == "python/b":
+            ends = replace(ends, status="failed", failure=FailureRecord("crash", "gone"))
+        held.session.finish(issue, ends)
+
+
+def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
+    """Whether all of the first block is complete, and of one round."""
+    first = [each.outcome for each in finished.values() if each.trial.block == 0]
+    is_one = len({rerun_of(each) for each in first}) == 1
+    return len(first) == 3 and is_one and all(each.status == "complete" for each in first)
+
+
+def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    held = Held(tmp_path / "whole", SPEC + TWICE)
+    failing_rerun(held)
+    assert is_one_round(held.state().finished)
+    (record,) = lines(held, "round_finished")
+    assert len(record["finished"]) == 3, "those that had ended well once more, too"
+    whole = held.journal.path.read_bytes().splitlines(keepends=True)
+    for cut in range(1, len(whole)):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / held.journal.path.name).write_bytes(b"".join(whole[:cut]))
+        again = Held(folder, SPEC + TWICE)
+        failing_rerun(again)
+        assert is_one_round(again.state().finished), f"killed after record {cut}"
+        assert len(again.state().finished) == 6
+        assert len(lines(again, "round_finished")) <= 1
+
+
+def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) -> None:
+    """The journal is lost after any trial that the store was told of."""
+    held = Held(tmp_path / "whole", SPEC + TWICE)
+    failing_rerun(held)
+    told = held.recorded
+    assert {each.outcome.status for each in told} == {"complete"}
+    for cut in range(1, len(told) + 1):
+        stored = {each.trial.key: each for each in told[:cut]}
+        journal = Journal.open(tmp_path / str(cut))
+        for record in rebuild(identity(), {}, list(stored.values())):
+            journal.append(record)
+        journal.close()
+        found = Held(tmp_path / str(cut), SPEC + TWICE)
+        failing_rerun(found)
+        finished = found.state().finished.values()
+        assert [each.outcome.status for each in finished] == ["complete"] * 6
+
+
+def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
+    """Or a store that was told of a part of the rerun would win over the journal."""
+    held = Held(tmp_path, SPEC + TWICE)
+    failing_rerun(held)
+    state = held.state()
+    rerun = [
+        FinishedTrial(each.trial, replace(each.outcome, ended_s=20.0, environment={"rerun": 1}))
+        for each in state.finished.values()
+        if each.trial.block == 0
+    ]
+    left = resume.unrecorded(state, [*held.recorded, *rerun])
+    assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
+    assert all(stands(each.outcome) for each in left)
+    known = len(read(held.journal.path.parent))
+    resume.agree(held.journal, list(read(held.journal.path.parent)), rerun)
+    assert len(read(held.journal.path.parent)) == known
+    assert fingerprint(left[0]) != fingerprint(rerun[0])
 
 
 def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
