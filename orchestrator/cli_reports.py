@@ -169,9 +169,10 @@ def query(sweep: str, where: str, **choices: Any) -> None:
 @click.argument("after", metavar="B")
 @click.option(
     "--fail-on",
-    type=click.Choice(["slower", "faster", "worse", "changed"]),
+    type=click.Choice(["slower", "faster", "worse", "changed", "untold"]),
     multiple=True,
-    help="Exit with code 1 where an arm became so; may be repeated.",
+    help="Exit with code 1 where an arm became so, or (untold) where of no arm anything can be "
+    "told; may be repeated.",
 )
 @click.option(
     "--margin",
@@ -201,7 +202,8 @@ def compare(
     A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
     (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
     least 6, for a verdict. Exit code 1 where --fail-on says so; an arm of which nothing can be
-    told, or on hardware of another name, does not fail.
+    told, or on hardware of another name, does not fail; `--fail-on untold` fails where that is so
+    of all of them.
     """
     from orchestrator import comparing
     from orchestrator.report.markdown import to_markdown
@@ -220,9 +222,16 @@ def compare(
     _put(text.encode(errors="replace"), output)
     if failed:
         show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
-    elif fail_on and all(arm.verdict == "cannot tell" for arm in changes.arms):
-        show("Warning: no arm could be judged, so that --fail-on had nothing to find\n", err=True)
-    return WITH_FAILURES if failed else COMPLETE
+    untold = changes.untold and "untold" in fail_on
+    if untold:
+        show("--fail-on untold: no arm could be judged\n", err=True)
+    elif fail_on and changes.untold and not failed:
+        show(
+            "Warning: no arm could be judged, so that --fail-on had nothing to find; "
+            "`--fail-on untold` makes that exit code 1\n",
+            err=True,
+        )
+    return WITH_FAILURES if failed or untold else COMPLETE
 
 
 def _side(name: str) -> Side:

@@ -28,7 +28,7 @@ from orchestrator.report.statistics import (
 )
 from orchestrator.trial import Arm
 
-FailOn = Literal["slower", "faster", "worse", "changed"]
+FailOn = Literal["slower", "faster", "worse", "changed", "untold"]
 
 _ACCURACY_VERDICTS: dict[Finding, AccuracyVerdict] = {
     "same": "equal",
@@ -91,6 +91,11 @@ class Changes:
     why_no_accuracy: str
 
     @property
+    def untold(self) -> bool:
+        """Whether of no arm it can be told whether its speed changed, by which code is judged."""
+        return all(a.verdict == "cannot tell" or a.is_on_other_hardware for a in self.arms)
+
+    @property
     def moved_together(self) -> bool:
         """Whether all arms changed alike: then it is the machine more likely than the code."""
         found = [arm.speedup.value for arm in self.arms if arm.speedup]
@@ -103,12 +108,19 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     """Compare two sides; `margin` is the share of time per step that does not matter.
 
     Raises:
-        NoSide: they are of different workloads.
+        NoSide: they are of different workloads, or one sweep.
     """
     if before.workload != after.workload:
         raise NoSide(
             f"expected two sweeps of one workload; received {before.label} of {before.workload} "
             f"and {after.label} of {after.workload}"
+        )
+    if before.run_id == after.run_id:
+        both = before.label if before.label == after.label else f"{before.label} and {after.label}"
+        raise NoSide(
+            "expected two sweeps, or two generations of one; received one sweep on both sides "
+            f"({both}), in which nothing can have changed. Name an earlier generation (such as "
+            "NAME#1; `rnnsweep run SPEC --fresh` starts another), or a report kept of another sweep"
         )
     found = differences(before, after)
     unlike = [each.subject for each in found if each.subject in ("settings", "data")]

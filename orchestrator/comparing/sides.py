@@ -10,9 +10,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.refusal import Refusal
-from orchestrator.report.json_object import FORMAT
+from orchestrator.report.json_object import FORMAT, VERSION
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.trial import Arm, ConfigValue, OutcomeStatus
+
+_AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
 class NoSide(Refusal):
@@ -23,8 +25,9 @@ class NoSide(Refusal):
 class Side:
     """A sweep's trials, and what they were made with.
 
-    `data` has the digest of what was loaded, by the dataset's name; `arms` can run, in the spec's
-    order; `accuracy_margin` is None where a report file does not say it.
+    `run_id` is that of the sweep itself, whatever it is called. `data` has the digest of what was
+    loaded, by the dataset's name; `arms` can run, in the spec's order; `accuracy_margin` is None
+    where a report file does not say it.
     """
 
     label: str
@@ -35,6 +38,7 @@ class Side:
     environment: Mapping[str, str]
     arms: tuple[Arm, ...]
     trials: tuple[TrialRecord, ...]
+    run_id: str
     accuracy_margin: float | None = None
 
 
@@ -49,6 +53,7 @@ def of_record(record: SweepRecord, label: str) -> Side:
         record.environment,
         _with_those_that_ran(record.arms, record.trials),
         record.trials,
+        record.run_id,
         record.aims.margins.accuracy,
     )
 
@@ -57,20 +62,17 @@ def read_report(path: Path) -> Side:
     """A report that was written with `rnnsweep report SWEEP -o FILE.json`.
 
     Raises:
-        NoSide: the file cannot be read, or is no such report.
+        NoSide: the file cannot be read, is no such report, or is one of another version.
     """
     try:
-        found = _Report.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
+        _expect_kind(path, _Kind.model_validate_json(content))
+        found = _Report.model_validate_json(content)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
     except ValidationError as error:
         raise NoSide(_no_report(path, error)) from error
-    if found.format != FORMAT:
-        raise NoSide(
-            f"{path}: expected format {FORMAT!r}, received {found.format!r}. "
-            "Write one with `rnnsweep report SWEEP -o FILE.json`"
-        )
     trials = tuple(each.record() for each in found.trials)
     head = found.sweep
     return Side(
@@ -82,16 +84,25 @@ def read_report(path: Path) -> Side:
         head.environment,
         _with_those_that_ran(tuple(each.arm.arm() for each in found.arms), trials),
         trials,
+        head.run_id,
     )
+
+
+def _expect_kind(path: Path, found: _Kind) -> None:
+    """Of another version nothing else is looked at: what it lacks would say nothing."""
+    if found.format != FORMAT:
+        raise NoSide(f"{path}: expected format {FORMAT!r}, received {found.format!r}. {_AGAIN}")
+    if found.version != VERSION:
+        raise NoSide(
+            f"{path}: expected version {VERSION} of a report's JSON, received version "
+            f"{found.version}, which another rnnsweep wrote. {_AGAIN}"
+        )
 
 
 def _no_report(path: Path, error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
     place = ".".join(map(str, problem["loc"])) or "the whole"
-    return (
-        f"{path}: expected a report's JSON file; {place}: {problem['msg']}. "
-        "Write one with `rnnsweep report SWEEP -o FILE.json`"
-    )
+    return f"{path}: expected a report's JSON file; {place}: {problem['msg']}. {_AGAIN}"
 
 
 def _with_those_that_ran(arms: tuple[Arm, ...], trials: tuple[TrialRecord, ...]) -> tuple[Arm, ...]:
@@ -123,6 +134,7 @@ class _Dataset(_Part):
 
 class _Head(_Part):
     label: str
+    run_id: str
     workload: str
     state: str
     environment: Mapping[str, str]
@@ -157,8 +169,12 @@ class _Trial(_Part):
         )
 
 
-class _Report(_Part):
+class _Kind(_Part):
     format: str
+    version: int
+
+
+class _Report(_Part):
     sweep: _Head
     arms: tuple[_ArmSummary, ...]
     trials: tuple[_Trial, ...]

@@ -49,6 +49,7 @@ def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
         "differences": _plain(changes.differences),
         "accuracy_not_compared": changes.why_no_accuracy or None,
         "moved_together": changes.moved_together,
+        "untold": changes.untold,
         "arms": [
             {
                 **_plain(arm),

@@ -65,7 +65,7 @@ def measured(
 
 
 def side(record: SweepRecord, label: str = "quickstart#1") -> Side:
-    return of_record(record, label)
+    return of_record(replace(record, run_id=f"run of {label}"), label)
 
 
 def between(before: SweepRecord, after: SweepRecord, margin: float = 0.05) -> Changes:
@@ -274,6 +274,15 @@ def test_two_workloads_have_nothing_to_compare() -> None:
         between(measured(), measured(workload="char_rnn"))
 
 
+def test_a_sweep_beside_itself_has_nothing_to_compare(tmp_path: Path) -> None:
+    record = measured()
+    kept = read_report(written(record, tmp_path / "baseline.json"))
+    with pytest.raises(NoSide, match=r"one sweep on both sides \(quickstart#1\)"):
+        compare(side(record), side(record))
+    with pytest.raises(NoSide, match=r"\(quickstart \(baseline\.json\) and quickstart#1\)"):
+        compare(kept, of_record(record, "quickstart#1"))
+
+
 def test_json_is_one_versioned_object_of_finite_numbers() -> None:
     found = between(measured(), measured(factor=1.5))
     body = as_json(found, failing(found, ["slower"]))
@@ -320,7 +329,13 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
         (None, "expected a report's JSON file, received: no such file"),
         ("not json", "the whole: Invalid JSON"),
         ("{}", "format: Field required"),
-        ('{"format": "rnnsweep-report"}', "sweep: Field required"),
+        ('{"format": "rnnsweep-report"}', "version: Field required"),
+        ('{"format": "rnnsweep-report", "version": 2}', "sweep: Field required"),
+        (
+            '{"format": "rnnsweep-report", "version": 1}',
+            "expected version 2 of a report's JSON, received version 1, which another rnnsweep "
+            "wrote. Write one with `rnnsweep report SWEEP -o FILE.json`",
+        ),
     ],
 )
 def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) -> None:
@@ -413,6 +428,18 @@ def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
     code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "slower")
     assert code == 0
     assert "Warning: no arm could be judged" in err
+    code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "untold")
+    assert (code, err) == (1, "--fail-on untold: no arm could be judged\n")
+    both = ("--fail-on", "untold", "--fail-on", "slower")
+    assert run("compare", "quickstart#2", "quickstart#1", *both)[0] == 0
+
+
+def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
+    moved = tuple(Arm(arm.implementation, "Intel Xeon, 2 CPUs") for arm in (PORTABLE, XLA))
+    found = between(measured(), measured(arms=moved, factor=2.0))
+    assert found.untold
+    assert as_json(found, ())["untold"]
+    assert not between(measured(), measured(factor=2.0)).untold
 
 
 @pytest.mark.parametrize(
@@ -420,6 +447,7 @@ def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
     [
         (("quickstart#1", "quickstart#9"), "quickstart#9"),
         (("none.json", "quickstart"), "none.json: expected a report's JSON file"),
+        (("quickstart#2", "quickstart"), "one sweep on both sides (quickstart#2)"),
         (("quickstart#1", "quickstart#2", "--margin", "0"), "margin"),
         (("quickstart#1", "quickstart#2", "--fail-on", "louder"), "louder"),
     ],
