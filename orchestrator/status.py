@@ -53,8 +53,10 @@ def _describe_or_say_why_not(folder: SweepFolder) -> str:
 
 def _describe(folder: SweepFolder) -> str:
     state = replay(read(folder.generation(folder.latest())))
-    if state is None or not state.sessions:
+    if state is None:
         return f"{folder.name}: not started\n"
+    if not state.sessions:
+        return f"{state.identity.label}: {_opening(folder)}\n"
     session = state.sessions[-1]
     finished = [each for each in state.finished.values() if _is_planned(each.trial, session)]
     blocks = sum(index < session.blocks for index in state.blocks)
@@ -89,10 +91,19 @@ def _is_planned(trial: Trial, session: SessionStarted) -> bool:
     )
 
 
+_GOES_ON = "the same run command goes on"
+
+
+def _opening(folder: SweepFolder) -> str:
+    """Of a sweep that the store has and that has begun no trial: `stopped`, as reports call it."""
+    who = holder(folder.path)
+    return f"starting ({who})" if who is not None else f"stopped before it began; {_GOES_ON}"
+
+
 def _activity(folder: SweepFolder, state: SweepState) -> str:
     who = holder(folder.path)
     if who is not None:
         return f"running ({who}), for {duration(time.time() - state.sessions[-1].at_s)}"
     if state.ended is None:
-        return "interrupted; the same run command goes on"
+        return f"stopped abruptly; {_GOES_ON}"
     return state.ended.state

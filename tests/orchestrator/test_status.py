@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import lock
 from orchestrator.home import SweepFolder
 from orchestrator.journal import (
     BlockSuggested,
@@ -52,3 +53,23 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None
     assert "DS_Store" not in told
     with pytest.raises(JournalError, match="line 1"):
         describe_sweeps(tmp_path, "corrupt")
+
+
+def test_what_has_not_begun_is_told_in_the_words_of_reports(tmp_path: Path) -> None:
+    """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
+    folder = SweepFolder(tmp_path, "quickstart")
+    with Journal.open(folder.generation(1)) as journal:
+        assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
+        journal.append(SweepOpened(IDENTITY, {}))
+    told = "quickstart: stopped before it began; the same run command goes on\n"
+    assert describe_sweeps(tmp_path, None) == told
+    with lock.hold(folder.path):
+        assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
+
+
+def test_a_killed_sweep_is_stopped(tmp_path: Path) -> None:
+    with Journal.open(SweepFolder(tmp_path, "quickstart").generation(1)) as journal:
+        journal.append(SweepOpened(IDENTITY, {}))
+        journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
+    told = describe_sweeps(tmp_path, None)
+    assert told.startswith("quickstart: stopped abruptly; the same run command goes on\n")
