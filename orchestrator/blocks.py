@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from orchestrator.aims import Quiet
 from orchestrator.lane_queue import LaneQueue
 from orchestrator.objectives import arms_read, block_value
-from orchestrator.placement import Lane, LaneGroup, lanes_of
+from orchestrator.placement import Lane, LaneGroup, lanes_of, sharing
 from orchestrator.plan import Plan
 from orchestrator.rounds import due_again, rerun_of, stand_again
 from orchestrator.selector import names_arm
@@ -139,6 +139,7 @@ class Blocks:
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._before: dict[str, FinishedTrial] = {}
+        self._counted: set[str] = set()
         self._attempts: dict[str, int] = {}
         self._untold: set[int] = set()
         self._used_up = False
@@ -154,6 +155,7 @@ class Blocks:
         before = {queue.lane.node.id: queue for queue in self._queues}
         self._open_limit = open_limit
         self._groups = tuple(groups)
+        self._sharing = sharing(groups)
         self._queues = []
         for lane in lanes_of(groups):
             queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
@@ -164,6 +166,7 @@ class Blocks:
         held = {trial.key for queue in self._queues for trial in queue.waiting}
         for index, trials in self._blocks.items():
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
+            self._count(trials)
 
     def restore(
         self,
@@ -186,7 +189,11 @@ class Blocks:
         self._attempts |= again or {}
         for each in past:
             if isinstance(each, FinishedTrial):
-                self._take_in(each)
+                self._outcomes[each.trial.key] = each.outcome
+                if self._plan.holds(each.trial.block):
+                    self._count([each.trial])
+                elif self._gathering is not None:
+                    self._gathering.take(each)
             elif self._plan.holds(each.index):
                 self._source.replay(each.index, each.config)
                 self._admit(each)
@@ -214,18 +221,15 @@ class Blocks:
         ]
         self._outcomes |= {each.trial.key: each.outcome for each in ended}
         standing = self._stand_again(issue)
-        if standing:
-            kept = {each.trial.key for each in standing}
-            ended = [*(each for each in ended if each.trial.key not in kept), *standing]
         node = ended[0].outcome.node or issue.lane.node.profile.hostname  # of a lost one: none
         again = self._due_again(issue, node, queue)
-        for each in ended:
-            if each.trial.key not in again:
-                self._take_in(each)
         self._reruns |= again
         members = tuple(t for t in self._blocks[issue.trial.block] if t.key in again)
         for trial in members:
             self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
+        replaced = [each.trial for each in standing]
+        self._counted.difference_update(each.key for each in (*members, *replaced))
+        self._count([*issue.trials, *replaced])
         self._put_first(members, queue)
         return Settled(members, standing)
 
@@ -366,12 +370,30 @@ class Blocks:
         self._outcomes |= {each.trial.key: each.outcome for each in standing}
         return standing
 
-    def _take_in(self, finished: FinishedTrial) -> None:
-        """Count an outcome: the sampler is told, and there may be blocks enough."""
-        self._outcomes[finished.trial.key] = finished.outcome
-        self._tell_if_known(finished.trial.block)
-        if self._gathering is not None:
-            self._gathering.take(finished)
+    def _count(self, trials: Iterable[Trial]) -> None:
+        """Count the outcomes that are settled: the sampler is told, there may be blocks enough.
+
+        A disturbed round is done again with all that its node has of it. Where that may come,
+        nothing of a round counts before the rest of it: what would be told now, and what a later
+        start tells in going over the same trials, would not be the same.
+        """
+        for trial in trials:
+            bound = self._bound(trial)
+            if any(each.key not in self._outcomes for each in bound):
+                continue
+            for each in bound:
+                if each.key not in self._counted and self._gathering is not None:
+                    self._gathering.take(FinishedTrial(each, self._outcomes[each.key]))
+                self._counted.add(each.key)
+            self._tell_if_known(trial.block)
+
+    def _bound(self, trial: Trial) -> tuple[Trial, ...]:
+        """The trials that may be done again together with one of them, that one too."""
+        if self._quiet.action != "rerun":
+            return (trial,)
+        beside = next((each for each in self._sharing if trial.arm.hardware in each), frozenset())
+        of_round = (t for t in self._blocks.get(trial.block, ()) if t.repeat == trial.repeat)
+        return tuple(each for each in of_round if each.arm.hardware in beside)
 
     def _take_back(self, issue: Issue) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
@@ -465,7 +487,7 @@ class Blocks:
         self._blocks[block.index] = self._trials(block)
         self._untold.add(block.index)
         self._put(block.index, self._blocks[block.index])
-        self._tell_if_known(block.index)
+        self._count(self._blocks[block.index])
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep those of a block's trials that have no outcome, by the lanes that run them."""
@@ -496,7 +518,7 @@ class Blocks:
             return
         outcomes: dict[Arm, list[Outcome]] = {}
         for trial in self._blocks[index]:
-            if trial.key in self._outcomes:
+            if trial.key in self._counted:
                 outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
         if not all(len(outcomes.get(arm, ())) == self._plan.repeats for arm in self._arms_read()):
             return

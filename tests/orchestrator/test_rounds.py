@@ -18,9 +18,11 @@ from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.rounds import RERUN, due_again, rerun_of, torn
 from orchestrator.selector import Usage, class_of, device_of, measure_of, used
+from orchestrator.spec import Objective
 from orchestrator.trial import (
     Arm,
     Block,
+    Config,
     FinishedTrial,
     Outcome,
     Telemetry,
@@ -352,3 +354,96 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
         rounds[place].add(rerun_of(each.outcome))
     assert all(len(reruns) == 1 for reruns in rounds.values())
     assert max(max(reruns) for reruns in rounds.values()) <= AGAIN.reruns
+
+
+class Listening(Told):
+    """Notes what is asked and told in its order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: list[tuple[object, ...]] = []
+
+    def suggest(self, index: int) -> Config | None:
+        self.heard.append(("ask", index))
+        return super().suggest(index)
+
+    def replay(self, index: int, config: Config) -> None:
+        self.heard.append(("ask", index))
+
+    def tell(self, index: int, values: Sequence[float] | None) -> None:
+        super().tell(index, values)
+        self.heard.append(("tell", index, values))
+
+
+def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
+    source = Listening()
+    blocks = Blocks(
+        identity(),
+        laid,
+        make_lanes(laid),
+        objectives={"val_accuracy": Objective(direction="maximize", over=over)},
+        source=source,
+        open_limit=None,
+        trust=Trust(quiet=AGAIN),
+    )
+    return blocks, source
+
+
+def test_the_sampler_is_told_of_a_round_that_is_not_done_again() -> None:
+    laid = plan(classify([node("a")]), implementations=3, blocks=1)
+    first = one(blocks_with(laid)).trial.arm.implementation
+    blocks, source = listening(laid, first)
+    for ended in range(6):
+        assert source.told == {}
+        issue = one(blocks)
+        noisy = on(issue, disturbed=ended == 2)
+        finish(blocks, issue, replace(noisy, metrics={"val_accuracy": ended / 10}))
+    assert source.told == {0: [0.3]}
+
+
+def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
+    laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=1)
+    blocks, source = listening(laid, "* on CPU A, 2 CPUs")
+    for issue in all_of(blocks) + all_of(blocks):
+        if issue.lane.node.id == "a":
+            finish(blocks, issue, replace(on(issue), metrics={"val_accuracy": 0.5}))
+            for following in all_of(blocks):
+                finish(blocks, following, replace(on(following), metrics={"val_accuracy": 0.5}))
+    assert source.told == {0: [0.5]}
+    assert not blocks.done
+
+
+@settings(deadline=None, max_examples=80)
+@given(seed=st.integers(0, 10_000), cut=st.integers(1, 60), gpus=st.sampled_from([0, 1, 2]))
+def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, gpus: int) -> None:
+    """Any disturbance and any failure, in a sweep whose objective reads one arm of a round."""
+    rng = random.Random(seed)
+    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
+    laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
+    blocks, source = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
+    past: list[Block | FinishedTrial] = []
+    out: list[Issue] = []
+    for _ in range(cut):
+        while (found := blocks.next()) is not None:
+            out.append(found[0])
+            past += [found[1]] if found[1] else []
+        if blocks.done:
+            break
+        issue = out.pop(rng.randrange(len(out)))
+        outcome = replace(
+            on(issue, disturbed=rng.random() < 0.3), metrics={"val_accuracy": rng.random()}
+        )
+        if rng.random() < 0.2:
+            outcome = failed()
+        past.append(FinishedTrial(issue.trial, outcome))
+        past += blocks.finish(issue, outcome).standing
+    last = {each.trial.key: each for each in past if isinstance(each, FinishedTrial)}
+    again = due_again(last.values(), AGAIN)
+    known = [
+        each
+        for each in past
+        if isinstance(each, Block) or (last[each.trial.key] is each and each.trial.key not in again)
+    ]
+    later, heard = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
+    later.restore(known, again)
+    assert heard.heard == source.heard
