@@ -93,7 +93,7 @@ def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
     rest = _others(found, name)
     if not found.both:
         return f"there is no block in which both {arm} and {base} reach {goal}{rest}"
-    where = f"over the {found.both} of {count(blocks, 'block')} in which both reach it"
+    where = f"over {_where(found, blocks)} both reach it{_noise(found)}"
     shown = found.corrected or found.ratio
     if found.verdict == "same":
         told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "
@@ -104,6 +104,23 @@ def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
     few = f"; at least {MIN_BLOCKS} are needed" if len(found.pairs) < MIN_BLOCKS else ""
     seen = f": {ratio(shown)} as fast" if shown else ""
     return f"{told}{seen}, {where}{rest}{few}"
+
+
+def _where(found: TargetComparison, blocks: int) -> str:
+    if found.both == blocks:
+        return f"{count(blocks, 'block')}, in {'each of ' if blocks > 1 else ''}which"
+    return f"the {found.both} of {count(blocks, 'block')} in which"
+
+
+def _noise(found: TargetComparison) -> str:
+    """What is unusual about the blocks that are compared, as of speeds."""
+    disturbed = len(found.disturbed_blocks)
+    if not disturbed:
+        return ""
+    if found.quiet_only:
+        return ", quiet rounds only"
+    which = "all" if disturbed == len(found.pairs) else str(disturbed)
+    return f", {which} of them disturbed"
 
 
 def _others(found: TargetComparison, name: ArmNames) -> str:

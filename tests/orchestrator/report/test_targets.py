@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -193,6 +194,33 @@ def test_the_report_says_who_reached_it() -> None:
     assert "over the 2 of 8 blocks in which both reach it" in few
     assert "at least 6 are needed" in few
     assert "2 of 8 never" in few
+
+
+def told(record: SweepRecord) -> str:
+    return " ".join(render(summarise(record), "text").split())
+
+
+@pytest.mark.parametrize(
+    ("noisy", "said"),
+    [
+        (0, "over 8 blocks, in each of which both reach it"),
+        (2, "over 8 blocks, in each of which both reach it, quiet rounds only"),
+        (3, "over 8 blocks, in each of which both reach it, 3 of them disturbed"),
+        (8, "over 8 blocks, in each of which both reach it, all of them disturbed"),
+    ],
+)
+def test_disturbance_is_told_where_all_blocks_reach_it(noisy: int, said: str) -> None:
+    record = learned()
+    trials = tuple(
+        replace(each, notes={"disturbed": "others took 90 % of the CPUs"})
+        if each.block < noisy
+        else each
+        for each in record.trials
+    )
+    shown = told(replace(record, trials=trials))
+    where = f"as fast as tensorflow/portable on {CPU}, {said}"
+    assert f"reaches val_accuracy 0.8 2.000 × (2.000–2.000) {where}" in shown
+    assert f"{where}, " not in shown
 
 
 def test_a_target_that_is_asked_for_and_not_known_is_said() -> None:
