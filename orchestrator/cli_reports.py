@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import click
 
@@ -24,14 +24,23 @@ if TYPE_CHECKING:
     from orchestrator.trial import Telemetry
 
 _ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
+_CompareFormat: TypeAlias = Literal["text", "markdown", "json"]
+_Format = TypeVar("_Format", bound=str)
 _REPORT_SUFFIXES: dict[str, _ReportFormat] = {
+    ".txt": "text",
     ".md": "markdown",
     ".json": "json",
     ".csv": "csv",
     ".html": "html",
     ".htm": "html",
 }
+_COMPARE_SUFFIXES: dict[str, _CompareFormat] = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".json": "json",
+}
 _QUERY_SUFFIXES: dict[str, SheetFormat] = {
+    ".txt": "table",
     ".csv": "csv",
     ".json": "json",
     ".parquet": "parquet",
@@ -87,7 +96,7 @@ def report(
     `html` is one page with everything in it, to be opened in a browser without a network.
     """
     if form is None:
-        form = _REPORT_SUFFIXES.get(output.suffix.lower(), "text") if output else "text"
+        form = _form_of(output, _REPORT_SUFFIXES, "text")
     if form == "html" and output is None and sys.stdout.isatty():
         raise Refusal(
             "--format html: expected a file to write the page to, received a terminal. "
@@ -142,7 +151,7 @@ def query(sweep: str, where: str, **choices: Any) -> None:
     form: SheetFormat | None = choices["form"]
     output: Path | None = choices["output"]
     if form is None:
-        form = _QUERY_SUFFIXES.get(output.suffix.lower(), "table") if output else "table"
+        form = _form_of(output, _QUERY_SUFFIXES, "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise Refusal(
             "--format parquet: expected a file to write to, received a terminal. "
@@ -194,7 +203,7 @@ def compare(
     after: str,
     fail_on: tuple[FailOn, ...],
     margin: float,
-    form: Literal["text", "markdown", "json"] | None,
+    form: _CompareFormat | None,
     output: Path | None,
 ) -> int:
     """What changed from A to B beyond noise: two sweeps, or one at two times.
@@ -210,8 +219,7 @@ def compare(
     from orchestrator.report.text import to_text
 
     if form is None:
-        found = _REPORT_SUFFIXES.get(output.suffix.lower()) if output else None
-        form = found if found in ("markdown", "json") else "text"
+        form = _form_of(output, _COMPARE_SUFFIXES, "text")
     changes = comparing.compare(_side(before), _side(after), margin)
     failed = comparing.failing(changes, fail_on)
     if form == "json":
@@ -232,6 +240,23 @@ def compare(
             err=True,
         )
     return WITH_FAILURES if failed or untold else COMPLETE
+
+
+def _form_of(output: Path | None, known: Mapping[str, _Format], usual: _Format) -> _Format:
+    """The format that the file's name says; the usual one where it says none.
+
+    Raises:
+        Refusal: its suffix is none of those known.
+    """
+    if output is None or not output.suffix:
+        return usual
+    try:
+        return known[output.suffix.lower()]
+    except KeyError:
+        raise Refusal(
+            f"{output}: expected a name that ends in {', '.join(known)}; received "
+            f"{output.suffix}. Name it so, or add --format"
+        ) from None
 
 
 def _side(name: str) -> Side:

@@ -64,6 +64,46 @@ def test_the_format_is_that_of_the_files_name(
     assert target.read_text().lower().startswith(begins.lower())
 
 
+def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
+    run: Run, tmp_path: Path
+) -> None:
+    target = tmp_path / "r.pdf"
+    code, out, err = run("-o", str(target))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"Error: {target}: expected a name that ends in .txt, .md, .json, .csv, .html, .htm; "
+        "received .pdf. Name it so, or add --format\n"
+    )
+    assert not target.exists()
+    assert run("-o", str(target), "--format", "text")[0] == 0
+    assert run("-o", str(tmp_path / "plain"))[0] == 0
+    for name in ("r.pdf", "plain"):
+        assert (tmp_path / name).read_text().startswith("Sweep quickstart")
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        (("query", "quickstart"), ".txt, .csv, .json, .parquet"),
+        (("compare", "quickstart#1", "quickstart"), ".txt, .md, .json"),
+    ],
+)
+def test_other_commands_refuse_it_as_well(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    known: str,
+) -> None:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(home))
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "-o", str(home / "r.html")])
+    said = f"expected a name that ends in {known}; received .html. Name it so, or add --format"
+    assert ended.value.code == 2
+    assert said in capfd.readouterr().err
+    assert not (home / "r.html").exists()
+
+
 def test_a_report_has_the_telemetry_of_a_trial_of_each_arm(run: Run) -> None:
     code, out, _ = run("--format", "json")
     assert code == 0
