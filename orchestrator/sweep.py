@@ -361,14 +361,20 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
 def _opening(
     spec: SweepSpec, plan: Plan, identity: SweepIdentity, found: FoundSweep | None, home: Path
 ) -> SweepOpening:
-    """What the store is told: the sweep's whole extent, of which this start may do a part."""
+    """What the store is told: the sweep's whole extent, of which this start may do a part.
+
+    Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
+    for the rest. Those that have begun are counted in reading.
+    """
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats
     blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
     if found is not None and found.identity.generation == identity.generation:
         before = found.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
-        blocks, repeats = max(blocks, before.blocks), max(repeats, before.repeats)
+        repeats = max(repeats, before.repeats)
+        if spec.auto_blocks is None and before.aims.auto_blocks is None:
+            blocks = max(blocks, before.blocks)
     return SweepOpening(
         identity=identity,
         spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),

@@ -111,6 +111,23 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
+def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
+    text = SPEC.replace("baseline: BASELINE", "")
+    counted = parse(text, source="spec")
+    suggested = text.replace("configs: 3, ", "").replace("[1, 2, 3]", "{low: 1, high: 99}")
+    auto = parse(suggested + "blocks: auto\n", source="spec")
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
+    before = manifest_of(_opening(counted, forty, identity, None, tmp_path))
+    ended = make_plan(auto, classify([node("a")])).closed_at(12)
+    found = FoundSweep(before, "", "complete", ())
+    now = _opening(auto, ended, identity, found, tmp_path)
+    assert (before.blocks, now.blocks) == (40, 12)
+    fewer = replace(forty, blocks=8)
+    back = FoundSweep(manifest_of(now), "", "complete", ())
+    assert _opening(counted, fewer, identity, back, tmp_path).blocks == 8
+
+
 def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     laid = replace(make_plan(spec, classify([node("a")])), listed=({"units": 1}, {"units": 2}))
