@@ -50,10 +50,17 @@ class BreakEven:
     reason: str = ""
 
 
-def break_evens(matched: Matched, baseline: Baseline | None) -> tuple[BreakEven, ...]:
+def break_evens(
+    matched: Matched, baseline: Baseline | None, confidence: float = CONFIDENCE
+) -> tuple[BreakEven, ...]:
     """On each hardware: every arm beside the baseline's implementation, and +xla beside without.
 
     Pairs that compute alike; of each, the arm that compiles longer comes first.
+
+    Args:
+        matched: the trials.
+        baseline: what they are compared with.
+        confidence: the level of the intervals, for one pair.
     """
     found: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...]]] = {}
     for arm in matched.trials:
@@ -61,8 +68,8 @@ def break_evens(matched: Matched, baseline: Baseline | None) -> tuple[BreakEven,
             pair = frozenset((arm, base))
             if pair not in found and (expenses := _expenses(matched, arm, base)):
                 found[pair] = (arm, base, expenses)
-    confidence = 1 - (1 - CONFIDENCE) / max(1, len(found))
-    return tuple(_break_even(*each, confidence) for each in found.values())
+    each_one = 1 - (1 - confidence) / max(1, len(found))
+    return tuple(_break_even(*each, each_one) for each in found.values())
 
 
 def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:

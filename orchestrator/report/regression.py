@@ -19,11 +19,15 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Coefficients, the covariance of their errors, and the residuals' degrees of freedom."""
+    """Coefficients, the covariance of their errors, and the residuals' degrees of freedom.
+
+    `confidence` is the level of the intervals.
+    """
 
     coefficients: Numbers
     covariance: Numbers
     freedom: int
+    confidence: float = CONFIDENCE
 
     def at(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """The fitted values of these rows and the half-widths of their confidence intervals."""
@@ -45,10 +49,10 @@ class Fit:
 
     @property
     def _quantile(self) -> float:
-        return float(stdtrit(self.freedom, (1 + CONFIDENCE) / 2))
+        return float(stdtrit(self.freedom, (1 + self.confidence) / 2))
 
 
-def fit(rows: Numbers, values: Numbers) -> Fit | None:
+def fit(rows: Numbers, values: Numbers, confidence: float = CONFIDENCE) -> Fit | None:
     """Least squares with the usual error of its coefficients: s² (X'X)⁻¹.
 
     None where the rows cannot tell the coefficients apart, or leave no residual to judge by.
@@ -61,4 +65,4 @@ def fit(rows: Numbers, values: Numbers) -> Fit | None:
     residuals = values - rows @ coefficients
     inverse = np.linalg.inv(rows.T @ rows)
     covariance = np.asarray(inverse * float(residuals @ residuals) / (n - k), dtype=np.float64)
-    return Fit(coefficients, covariance, n - k)
+    return Fit(coefficients, covariance, n - k, confidence)

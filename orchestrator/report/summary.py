@@ -149,7 +149,7 @@ def summarise(
         best_of_arm=best_of_arm(own, record.objectives),
         fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
         crossovers=crossovers(fair, configs, record.aims.margins.speed),
-        break_evens=break_evens(matched, over),
+        break_evens=break_evens(matched, over, confidence_for(record.aims.auto_blocks)),
         learning=learning(used, {each.arm: each.matched for each in arms}),
         phases=phases(own),
         curves=telling(trials, curves),

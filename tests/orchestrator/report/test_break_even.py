@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.aims import Aims, AutoBlocks
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.blocks import match
 from orchestrator.report.break_even import BreakEven, break_evens
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
+from orchestrator.report.sequential import LEVEL
 from orchestrator.report.statistics import t_interval
 from orchestrator.trial import Arm, Config
 from tests.orchestrator.report.known import UNITS, obeying
@@ -117,3 +119,10 @@ def test_arms_on_other_hardware_are_no_pair() -> None:
     trials = tuple(replace(t, arm=away) if t.arm == XLA else t for t in record.trials)
     moved = replace(record, trials=trials, arms=(PORTABLE, away))
     assert break_evens(match(moved), pick_baseline(moved, None)) == ()
+
+
+def test_a_sweep_that_ended_by_its_intervals_has_wider_ones_here_too() -> None:
+    record = replace(compiling(3.0, 2.0, noise=0.02), aims=Aims(auto_blocks=AutoBlocks()))
+    (pair,) = summarise(record).break_evens
+    saved = [each.saved_step_ms for each in pair.blocks]
+    assert pair.saved_step_ms == t_interval(saved, LEVEL)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from scipy.special import stdtrit
 
+from orchestrator.aims import Aims, AutoBlocks
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.blocks import match
 from orchestrator.report.comparison import compare
 from orchestrator.report.crossover import Crossover, crossovers
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
+from orchestrator.report.sequential import LEVEL
 from orchestrator.trial import Config
 from tests.orchestrator.report.known import UNITS, crossing_at, obeying
 from tests.orchestrator.report.records import PORTABLE, XLA, paired
@@ -145,3 +149,15 @@ def test_params_that_are_no_positive_numbers_have_no_curve() -> None:
 
 def test_ratios_without_noise_are_no_trouble() -> None:
     assert found(paired(8)).verdict == "faster throughout"
+
+
+def test_a_sweep_that_ended_by_its_intervals_has_wider_bands_too() -> None:
+    record = obeying(crossing_at(70), TWICE)
+    plain, wider = found(record), found(replace(record, aims=Aims(auto_blocks=AutoBlocks())))
+    assert plain.slope is not None
+    assert wider.slope is not None
+    freedom = len(TWICE) - 2
+    widening = stdtrit(freedom, (1 + LEVEL) / 2) / stdtrit(freedom, 0.975)
+    half = wider.slope.high - wider.slope.value
+    assert half == pytest.approx(widening * (plain.slope.high - plain.slope.value))
+    assert all(w.low < p.low for w, p in zip(wider.curve, plain.curve, strict=True))
