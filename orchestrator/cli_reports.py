@@ -146,7 +146,7 @@ def query(sweep: str, where: str, **choices: Any) -> None:
     whether they are missing (`is missing`, `is not missing`); joined by and, or, not and
     parentheses. A missing value matches nothing else. Times are in UTC.
     """
-    from orchestrator.query import as_bytes, ask, to_listing
+    from orchestrator.query import as_bytes, ask, select, to_listing, usual_columns
 
     form: SheetFormat | None = choices["form"]
     output: Path | None = choices["output"]
@@ -158,15 +158,13 @@ def query(sweep: str, where: str, **choices: Any) -> None:
             f"Add -o {_file_name(sweep)}.parquet"
         )
     record = _read(sweep, choices["generation"])
-    found = ask(record, where, sort=_names(choices["sort"]), limit=choices["limit"])
+    wanted = _names(choices["columns"])
+    columns = None if choices["lists"] or wanted in ([], ["all"]) else wanted
+    found = ask(record, where, columns, sort=_names(choices["sort"]), limit=choices["limit"])
     if choices["lists"]:
         show(to_listing(found))
         return
-    wanted = _names(choices["columns"])
-    if wanted == ["all"] or (not wanted and form != "table"):
-        shown = found
-    else:
-        shown = _columns(record, found, wanted)
+    shown = found if wanted or form != "table" else select(found, usual_columns(record, found))
     about = {"sweep": record.name, "generation": record.generation, "where": where}
     _put(as_bytes(shown, form, about), output)
     if form == "table" or not found.rows:
@@ -268,13 +266,6 @@ def _side(name: str) -> Side:
         return read_report(path)
     record = _read(name, None)
     return of_record(record, f"{record.name}#{record.generation}")
-
-
-def _columns(record: SweepRecord, found: Sheet, wanted: list[str]) -> Sheet:
-    """The columns asked for, or those that a person wants to see first."""
-    from orchestrator.query import select, usual_columns
-
-    return select(found, wanted or usual_columns(record, found))
 
 
 def _say_how_many(trials: int, found: Sheet) -> None:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.home import sweep_home
-from orchestrator.query.expression import QueryError, parse
+from orchestrator.query.expression import QueryError, columns_of, parse
+from orchestrator.query.known import with_known
 from orchestrator.query.matching import matching, unknown_column
 from orchestrator.query.sheet import Cell, Kind, Sheet, make_sheet
 from orchestrator.report.records import SweepRecord
@@ -88,7 +89,8 @@ def ask(
 ) -> Sheet:
     """The part of a sweep's sheet that is asked for; see `query`.
 
-    Of a sweep none of whose trials has ended nothing but the question's grammar is checked.
+    A metric that no trial has is a column where it is named, of which every value is missing. Of a
+    sweep none of whose trials has ended nothing but the question's grammar is checked.
 
     Raises:
         QueryError: `where` is no expression, or a column is not there.
@@ -99,11 +101,16 @@ def ask(
             parse(where)
         known = [column for column in sheet.columns if not columns or column.name in columns]
         return Sheet(tuple(known), ())
-    kept = list(matching(sheet, where))
+    named = [*(columns or ()), *(each.removeprefix("-") for each in sort)]
+    named += columns_of(parse(where)) if where.strip() else ()
+    wide = with_known(sheet, record, named)
+    kept = list(matching(wide, where))
     for each in reversed(sort):
-        _sort(kept, sheet, each)
-    found = replace(sheet, rows=tuple(kept[:limit]))
-    return found if columns is None else select(found, columns)
+        _sort(kept, wide, each)
+    found = replace(wide, rows=tuple(kept[:limit]))
+    if columns is None and wide is sheet:
+        return found
+    return select(found, sheet.names if columns is None else columns)
 
 
 def select(sheet: Sheet, names: Sequence[str]) -> Sheet:

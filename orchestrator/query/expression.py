@@ -133,6 +133,18 @@ def parse(text: str) -> Expression:
     return _Parser(text).parse()
 
 
+def columns_of(expression: Expression) -> Iterator[str]:
+    """The names of the columns that it asks for."""
+    match expression:
+        case Both(of=parts) | Either(of=parts):
+            for part in parts:
+                yield from columns_of(part)
+        case Not(of=part):
+            yield from columns_of(part)
+        case _:
+            yield expression.column.name
+
+
 class _Parser:
     """Recursive descent over the tokens of one text."""
 

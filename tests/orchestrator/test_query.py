@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from orchestrator.query import (
     query,
 )
 from orchestrator.query.expression import parse
+from orchestrator.query.known import known_metrics
 from orchestrator.query.matching import likeness, matching
 from orchestrator.report.records import SweepRecord
 from orchestrator.trial import Arm
@@ -443,3 +445,38 @@ def test_binary_rows_are_not_written_to_a_terminal(
 
 def test_xla_and_portable_are_told_apart() -> None:
     assert len(ask(paired(4), f"arm = '{XLA}'").rows) == 4
+
+
+def test_a_metric_that_no_trial_has_is_missing_everywhere() -> None:
+    record = paired(3)
+    every = len(record.trials)
+    assert len(ask(record, "energy_j is missing").rows) == every
+    assert ask(record, "not (energy_j > 5)").rows == ()
+    assert ask(record, "energy_j is missing").names == make_sheet(record).names
+    shown = ask(record, columns=["arm", "val_bits_per_char", "energy_j"], sort=["-cost_usd"])
+    assert shown.names == ("arm", "val_bits_per_char", "energy_j")
+    assert {row[1:] for row in shown.rows} == {(None, None)}
+    with pytest.raises(QueryError, match="no column 'energy_jj'; did you mean"):
+        ask(record, "energy_jj is missing")
+
+
+def test_every_metric_that_the_readme_names_can_be_asked_for() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    rows = re.findall(r"^\| metrics, (?:of the|seen)[^|]* \|(.*)\|$", readme, re.MULTILINE)
+    assert len(rows) == 3
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)} - {"synthetic"}
+    known = {
+        metric
+        for workload in ("image_rows", "char_rnn", "synthetic")
+        for metric in known_metrics(replace(paired(1), workload=workload))
+    }
+    assert named <= known
+
+
+def test_the_command_tells_a_metric_that_no_trial_has(run: Run) -> None:
+    asked = ("energy_j is missing", "--columns", "run_id,energy_j", "--format", "csv")
+    code, out, _ = run("query", "quickstart", *asked)
+    assert code == 0
+    first, *rows = out.splitlines()
+    assert first == "run_id,energy_j"
+    assert {row.rpartition(",")[2] for row in rows} == {""}
