@@ -10,6 +10,12 @@ planned beforehand, each time at a confidence that allows for all of them (Bonfe
 by the interval's width alone (Chow and Robbins, "On the asymptotic theory of fixed-width sequential
 confidence intervals for the mean", Annals of Mathematical Statistics 36(2), 1965) and never by
 where the ratio lies, so that ending pulls it nowhere.
+
+What that promises has a limit: turns that resemble each other for longer than a batch. Simulated,
+the interval covers the truth in 98.8 to 99.3 % of rounds of independent turns, 96 to 98 % of those
+with an autoregression of 0.3 to 0.6, 80 % with one of 0.9, and 66 % with a slow drift (0.98, beside
+independent noise); the ratio has no bias in any. Verdicts rest on blocks, whose spread holds what
+lasts for a whole round, and not on this interval: it says when to end one.
 """
 
 from __future__ import annotations
