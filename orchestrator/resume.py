@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 
 from orchestrator.aims import Quiet
 from orchestrator.home import SweepFolder
@@ -134,7 +135,7 @@ def settle(journal: Journal, records: list[Record]) -> SweepState:
     now = {key: each.outcome for key, each in state.finished.items()}
     for place, before in rounds.items():
         latest = max(rerun_of(now[each.trial.key]) for each in before)
-        of_round = [each for each in state.finished.values() if _round(each) == place]
+        of_round = [each for each in _placed(state) if _round(each) == place]
         if any(rerun_of(each.outcome) < latest for each in of_round):
             continue
         if standing := stand_again(before, now):
@@ -208,7 +209,7 @@ def again(state: SweepState, plan: Plan, quiet: Quiet, *, retry_failed: bool) ->
         for trial in _trials(state.identity, plan, block)
     )
     apart = torn(planned, state.finished, retry_failed=retry_failed)
-    return {**apart, **due_again(state.finished.values(), quiet)}
+    return {**apart, **due_again(_placed(state), quiet)}
 
 
 def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:
@@ -255,6 +256,19 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
 
 def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
     return other is None or edition(one.outcome) > edition(other.outcome)
+
+
+def _placed(state: SweepState) -> list[FinishedTrial]:
+    """What finished, each of its round: one that failed in a rerun is of the node it was on before.
+
+    The outcome of a lost worker knows no node, and the others of its round still are due.
+    """
+    return [
+        replace(each, outcome=replace(each.outcome, node=state.before[key].outcome.node))
+        if key in state.before and each.outcome.status != "complete"
+        else each
+        for key, each in state.finished.items()
+    ]
 
 
 def _round(finished: FinishedTrial) -> tuple[int, int, str]:

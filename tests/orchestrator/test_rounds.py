@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator import resume
 from orchestrator.aims import Quiet
 from orchestrator.blocks import Blocks, Issue, Settled, Trust
 from orchestrator.hardware import HardwareClass, classify
+from orchestrator.journal import BlockSuggested, SweepOpened, TrialFinished, replay
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.rounds import RERUN, due_again, rerun_of, torn
@@ -434,16 +436,18 @@ def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, 
             on(issue, disturbed=rng.random() < 0.3), metrics={"val_accuracy": rng.random()}
         )
         if rng.random() < 0.2:
-            outcome = failed()
+            outcome = replace(failed(), environment=outcome.environment)
         past.append(FinishedTrial(issue.trial, outcome))
         past += blocks.finish(issue, outcome).standing
-    last = {each.trial.key: each for each in past if isinstance(each, FinishedTrial)}
-    again = due_again(last.values(), AGAIN)
-    known = [
-        each
+    records = [
+        TrialFinished(each)
+        if isinstance(each, FinishedTrial)
+        else BlockSuggested(each.index, each.config, 0.0)
         for each in past
-        if isinstance(each, Block) or (last[each.trial.key] is each and each.trial.key not in again)
     ]
+    state = replay([SweepOpened(identity(), {}), *records])
+    assert state is not None
+    again = resume.again(state, laid, AGAIN, retry_failed=False)
     later, heard = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
-    later.restore(known, again)
+    later.restore(resume.past(state, retry_failed=False, again=again), again)
     assert heard.heard == source.heard

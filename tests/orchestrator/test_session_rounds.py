@@ -256,14 +256,15 @@ def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> Non
     assert [each.outcome for each in state.finished.values()] == kept
 
 
-def failing_rerun(held: Held) -> None:
-    """All that is left; the first round is disturbed, and an arm fails where it is done again."""
+def failing_rerun(held: Held, arm: str = "python/b") -> None:
+    """All that is left; the first round is disturbed in an arm, which is lost when done again."""
     while not held.blocks.done:
         issue = held.issue()
-        ends = on(issue) if issue.trial.block or issue.rerun else busy(issue)
-        is_known = issue.trial.key in held.state().finished
-        if is_known and issue.trial.arm.implementation == "python/b":
-            ends = replace(ends, status="failed", failure=FailureRecord("crash", "gone"))
+        is_it = issue.trial.arm.implementation == arm
+        ends = busy(issue) if is_it and not issue.trial.block and not issue.rerun else on(issue)
+        if is_it and issue.trial.key in held.state().finished:
+            failure = FailureRecord("lost", "gone")
+            ends = Outcome("failed", 30.0, 30.0, issue.attempt, failure=failure)
         held.session.finish(issue, ends)
 
 
@@ -274,11 +275,12 @@ def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
     return len(first) == 3 and is_one and all(each.status == "complete" for each in first)
 
 
+@pytest.mark.parametrize("arm", ["python/a", "python/b", "python/c"])
 def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
-    tmp_path: Path,
+    tmp_path: Path, arm: str
 ) -> None:
     held = Held(tmp_path / "whole", SPEC + TWICE)
-    failing_rerun(held)
+    failing_rerun(held, arm)
     assert is_one_round(held.state().finished)
     (record,) = lines(held, "round_finished")
     assert len(record["finished"]) == 3, "those that had ended well once more, too"
@@ -288,7 +290,7 @@ def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
         folder.mkdir()
         (folder / held.journal.path.name).write_bytes(b"".join(whole[:cut]))
         again = Held(folder, SPEC + TWICE)
-        failing_rerun(again)
+        failing_rerun(again, arm)
         assert is_one_round(again.state().finished), f"killed after record {cut}"
         assert len(again.state().finished) == 6
         assert len(lines(again, "round_finished")) <= 1
@@ -318,7 +320,7 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
     failing_rerun(held)
     state = held.state()
     rerun = [
-        FinishedTrial(each.trial, replace(each.outcome, ended_s=20.0, environment={"rerun": 1}))
+        FinishedTrial(each.trial, replace(each.outcome, ended_s=30.0, environment={"rerun": 1}))
         for each in state.finished.values()
         if each.trial.block == 0
     ]
