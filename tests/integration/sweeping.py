@@ -235,8 +235,8 @@ class Home:
                 continue
         return found
 
-    def expect_nothing_running(self, within_s: float = 60) -> None:
-        """Wait until no process of this home is left."""
+    def expect_nothing_running(self, within_s: float = 150) -> None:
+        """Wait until no process of this home is left; Ray's agents may take a minute to go."""
         found = lambda: f"left: {self.processes()}"  # noqa: E731
         wait_for(lambda: not self.processes(), within_s, found, every_s=0.3)
 

@@ -13,7 +13,7 @@ from workloads.protocol import Artifact, Event
 PROBES = "tests.workloads.layer_probes"
 BACKENDS = ["tensorflow", "jax", "torch"]
 CELLS = ["lstm", "gru", "rnn_tanh", "rnn_relu"]
-FLOAT32 = 1e-5  # of the largest value: rounding, summed over steps and layers
+FLOAT32 = 5e-5  # of the largest value: rounding, summed over steps, layers and directions
 
 
 def ask(trainer: Trainer, probe: str, implementation: str, **case: Any) -> list[Event]:
