@@ -61,11 +61,11 @@ class Quiet:
 
     action: DisturbedAction = "mark"
     reruns: int = 2
-    others_cpu_pct: float = 10.0
+    others_cpu_pct: float = 15.0
     steal_pct: float = 5.0
     throttled_pct: float = 5.0
     clock_drop_pct: float = 10.0
-    canary: float = 1.15
+    canary: float = 1.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
     blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
-    disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 10}
+    disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 15}
     margins: {speed: 0.02, accuracy: 0.005}
 
 Each is a plain value of `orchestrator.aims` as people write it; its defaults stand there. None is

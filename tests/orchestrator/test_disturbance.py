@@ -51,7 +51,7 @@ def test_every_reason_is_told_with_its_figure() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "limit_pct"),
-    [({"train_s": 9.0}, 10), ({"train_s": 0.25}, 40), ({"timed_s": 0.5, "train_s": 9.0}, 20)],
+    [({"train_s": 9.0}, 15), ({"train_s": 0.25}, 60), ({"timed_s": 0.5, "train_s": 9.0}, 30)],
 )
 def test_shares_of_less_than_a_second_are_judged_less_strictly(
     seconds: dict[str, float], limit_pct: float
