@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import quantiles
 
 from orchestrator.aims import Quiet
 from orchestrator.trial import FinishedTrial
@@ -114,16 +114,19 @@ class Canaries:
     """What the canary usually takes, by where it sings: learnt from a sweep's trials in turn.
 
     A place is a node, a hardware class and a backend: what a framework's idle threads do beside
-    the canary is the backend's own. A disturbed trial's time counts like any other: the median
-    bears it, and a node that has become slower for good is usual after a while.
+    the canary is the backend's own. Usual is what three trials of four stay below, not the middle:
+    virtual CPUs that share a core with a stranger's have two speeds by themselves, half as fast
+    and back again, and the slower one is no disturbance where it is there all day. A disturbed
+    trial's time counts like any other, and a node that has become slower for good is usual after
+    a while.
     """
 
     _seen: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def usual_ms(self, finished: FinishedTrial) -> float | None:
-        """The median at a trial's place so far; None before there are enough of them."""
+        """What three of four at a trial's place stayed below; None before there are enough."""
         seen = self._seen.get(_place(finished), ())
-        return median(seen) if len(seen) >= _LEAST_CANARIES else None
+        return quantiles(seen, n=4)[2] if len(seen) >= _LEAST_CANARIES else None
 
     def add(self, finished: FinishedTrial) -> None:
         """Learn from a trial that has ended, or that a journal tells of; without one, nothing."""

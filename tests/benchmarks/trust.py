@@ -5,7 +5,7 @@
 * synthetic: sweeps of equal arms with recorded noise, through the report's own code.
 * equal: one implementation declared as two arms, in trainers of their own, in thirty real sweeps.
 * slowdown: 20 % and 5 % that are built into one arm are found, with `blocks: auto`.
-* hog: a process that burns a core in the middle of a sweep is noticed and changes no verdict.
+* hog: processes that burn every core in the middle of a sweep are noticed and change no verdict.
 * adaptive: arms timed in slices get the verdicts of whole trainings, in a tenth of the time, and
   without a bias from when they stop.
 

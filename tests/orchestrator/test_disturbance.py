@@ -88,15 +88,21 @@ def test_other_trainers_have_cpus_of_their_own_but_a_gpu_is_one_trial_s_alone() 
     assert causes(note) == ("a shared GPU",)
 
 
-def test_the_usual_canary_is_the_median_at_the_same_place_once_there_are_enough() -> None:
-    canaries = Canaries().fed([finished(ms) for ms in (20.0, 21.0, 90.0, 22.0)])
-    assert canaries.usual_ms(finished(None)) is None
-    canaries.add(finished(19.0))
+def test_usual_is_what_three_canaries_of_four_at_a_place_stay_below_once_there_are_enough() -> None:
+    canaries = Canaries().fed([finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)])
+    canaries.add(finished(18.0))
     canaries.add(finished(None))
-    assert canaries.usual_ms(finished(None)) == 21.0
+    assert Canaries().fed([finished(20.0)] * 4).usual_ms(finished(None)) is None
+    assert canaries.usual_ms(finished(None)) == 22.0
     assert canaries.usual_ms(finished(None, node="two")) is None
     assert canaries.usual_ms(finished(None, implementation="tensorflow/portable")) is None
-    assert canaries.usual_ms(finished(None, implementation="torch/portable")) == 21.0
+    assert canaries.usual_ms(finished(None, implementation="torch/portable")) == 22.0
+
+
+def test_a_second_speed_that_is_there_all_day_is_no_disturbance() -> None:
+    canaries = Canaries().fed([finished(ms) for ms in (4.3, 6.5, 4.4, 6.2, 4.5, 4.3, 6.6, 4.4)])
+    assert judge({"canary_ms": 6.8}, {}, Quiet(), canaries.usual_ms(finished(None))) == ""
+    assert judge({"canary_ms": 9.8}, {}, Quiet(), canaries.usual_ms(finished(None))) != ""
 
 
 def test_a_node_that_became_slower_for_good_is_usual_after_a_while() -> None:

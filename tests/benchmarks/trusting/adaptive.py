@@ -25,6 +25,7 @@ from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chan
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, drawn, recorded
 from tests.benchmarks.trusting.sweeps import (
     FUSED,
+    ONE_THREAD,
     QUICK_SLICES,
     SMALL,
     Answer,
@@ -79,6 +80,7 @@ def _told(measure: str, home: Path, notebook: Notebook, epochs: int) -> Mapping[
             name,
             ARMS,
             blocks=_BLOCKS,
+            hardware=ONE_THREAD,
             settings={**SMALL, "epochs": epochs},
             more={"measure": dict(QUICK_SLICES) if measure == "timing" else "full"},
         )

@@ -1,8 +1,9 @@
-"""A process that burns a core in the middle of a sweep is noticed, and changes no verdict."""
+"""A hog that burns every core in the middle of a sweep is noticed, and changes no verdict."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +15,15 @@ from typing import Any
 from orchestrator.home import SweepFolder
 from orchestrator.journal import TrialFinished, read
 from tests.benchmarks.trusting.findings import Finding, Notebook
-from tests.benchmarks.trusting.sweeps import FUSED, SMALL, Answer, Question, ask, plain
+from tests.benchmarks.trusting.sweeps import (
+    FUSED,
+    ONE_THREAD,
+    SMALL,
+    Answer,
+    Question,
+    ask,
+    plain,
+)
 
 _BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
 _SETTINGS = {**SMALL, "epochs": 60}
@@ -28,7 +37,7 @@ _NOTICED = 0.8
 
 @dataclass(slots=True)
 class Hog:
-    """Burns one core from when so many trials of a sweep have ended, for so many trials more."""
+    """Burns all cores from when so many trials of a sweep have ended, for so many trials more."""
 
     folder: SweepFolder
     after: int
@@ -51,10 +60,13 @@ class Hog:
     def _watch(self) -> None:
         if not self._ended(self.after):
             return
-        with subprocess.Popen([sys.executable, "-c", _BURN.format(seconds=600)]) as process:
-            self.burned = True
-            self._ended(self.after + self.during)
-            process.kill()
+        burn = [sys.executable, "-c", _BURN.format(seconds=600)]
+        processes = [subprocess.Popen(burn) for _ in range(os.cpu_count() or 1)]
+        self.burned = True
+        self._ended(self.after + self.during)
+        for each in processes:
+            each.kill()
+            each.wait()
         self.over = True
 
     def _ended(self, wanted: int) -> bool:
@@ -96,7 +108,7 @@ def _part(
     verdicts = [each["verdict"] for each in found.values()]
     return Finding(
         "hog",
-        f"{what}: a core that somebody burns during a third of the sweep is noticed, and the"
+        f"{what}: a hog on every core during a third of the sweep is noticed, and the"
         f" verdict stays {' or '.join(right)}",
         f"disturbed: mark tells {verdicts[0]}, disturbed: rerun {verdicts[1]}",
         noticed and all(verdict in right for verdict in verdicts),
@@ -122,6 +134,7 @@ def _told(
         (FUSED, other),
         blocks=blocks,
         settings=_SETTINGS,
+        hardware=ONE_THREAD,
         more={"disturbed": action},
     )
     folder = SweepFolder(home, name)
