@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.trusting.findings import (
     Finding,
@@ -11,7 +13,15 @@ from tests.benchmarks.trusting.findings import (
     fewest_by_chance,
     most_by_chance,
 )
-from tests.benchmarks.trusting.sweeps import FUSED, QUICK_SLICES, Question, ask, covers, plain
+from tests.benchmarks.trusting.sweeps import (
+    FUSED,
+    ONE_THREAD,
+    QUICK_SLICES,
+    Question,
+    ask,
+    covers,
+    plain,
+)
 
 SWEEPS = 30
 PROMISED = 0.05
@@ -24,25 +34,17 @@ def questions(sweeps: int) -> Iterator[Question]:
             f"trust-equal-{number:02}",
             (FUSED, f"{FUSED}+again"),
             seed=number,
+            hardware=ONE_THREAD,
             more={"measure": dict(QUICK_SLICES)},
         )
 
 
 def run(home: Path, notebook: Notebook, sweeps: int = SWEEPS) -> list[Finding]:
     """Run them, and count."""
-    found = []
-    for question in questions(sweeps):
-        if question.name not in notebook.answers:
-            answer = ask(question, home)
-            told = {
-                **plain(answer.only),
-                "covers": covers(answer.only, 1.0),
-                "disturbed": answer.disturbed(),
-                "slices": answer.slices(),
-                "seconds": round(answer.seconds, 1),
-            }
-            notebook.answer(question.name, told)
-        found.append(notebook.answers[question.name])
+    found = [
+        notebook.once(each.name, each.spec(), partial(_told, each, home))
+        for each in questions(sweeps)
+    ]
     covering = sum(each["covers"] for each in found)
     wrong = [each["verdict"] for each in found if each["verdict"] in ("faster", "slower")]
     least, most = fewest_by_chance(sweeps, 1 - PROMISED), most_by_chance(sweeps, PROMISED)
@@ -64,3 +66,14 @@ def run(home: Path, notebook: Notebook, sweeps: int = SWEEPS) -> list[Finding]:
             ),
         )
     ]
+
+
+def _told(question: Question, home: Path) -> dict[str, Any]:
+    answer = ask(question, home)
+    return {
+        **plain(answer.only),
+        "covers": covers(answer.only, 1.0),
+        "disturbed": answer.disturbed(),
+        "slices": answer.slices(),
+        "seconds": round(answer.seconds, 1),
+    }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,24 @@ class Notebook:
             return cls(path, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
         return cls(path, **json.loads(path.read_text(encoding="utf-8")))
 
-    def answer(self, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Keep the answer of one sweep."""
-        self.answers[name] = dict(value)
-        self.write()
-        return value
+    def once(
+        self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """What was found of a sweep: by `find`, unless just that was asked before.
+
+        Args:
+            name: the sweep's.
+            asked: all that it was asked; kept as a digest, since another question needs an answer
+                of its own.
+            find: gets the answer.
+        """
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
+        if self.answers.get(name, {}).get("asked") != digest:
+            when = time.strftime("%Y-%m-%d %H:%M")
+            self.answers[name] = {**find(), "asked": digest, "ended": when}
+            self.write()
+        found: Mapping[str, Any] = self.answers[name]
+        return found
 
     def conclude(self, part: str, found: Sequence[Finding], seconds: float) -> None:
         """Keep what a part found."""

@@ -29,7 +29,9 @@ _BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic()
 _SETTINGS = {**SMALL, "epochs": 60}
 """Trials of some seconds: telemetry reads the node once a second."""
 
-_BLOCKS = 10
+ACTIONS = ("mark", "rerun")
+
+_BLOCKS = 12
 _POLL_S = 0.2
 _NOTICED = 0.8
 """The least share of the trials wholly beside it that is to be marked."""
@@ -103,53 +105,67 @@ def _part(
     notebook: Notebook,
     blocks: int,
 ) -> Finding:
-    found = {action: _told(other, action, home, notebook, blocks) for action in ("mark", "rerun")}
+    found = {action: _told(other, action, home, notebook, blocks) for action in ACTIONS}
+    quiet = _told(other, "", home, notebook, blocks)
     noticed = all(each["marked_beside"] >= _NOTICED * each["beside"] for each in found.values())
-    verdicts = [each["verdict"] for each in found.values()]
+    verdicts = [quiet["verdict"], *(each["verdict"] for each in found.values())]
     return Finding(
         "hog",
         f"{what}: a hog on every core during a third of the sweep is noticed, and the"
         f" verdict stays {' or '.join(right)}",
-        f"disturbed: mark tells {verdicts[0]}, disturbed: rerun {verdicts[1]}",
+        f"without it {verdicts[0]}; disturbed: mark tells {verdicts[1]}, disturbed: rerun"
+        f" {verdicts[2]}",
         noticed and all(verdict in right for verdict in verdicts),
-        tuple(
-            f"{action}: {each['marked_beside']} of {each['beside']} trials beside it marked, and"
-            f" {each['marked_else']} of {each['else']} others; {each['outcomes']} outcomes of"
-            f" {2 * blocks} trials; speed-up {each['speedup']['value']:.3f}"
-            f" ({each['speedup']['low']:.3f}–{each['speedup']['high']:.3f})"
-            f"{', of quiet rounds alone' if each['quiet_only'] else ''}"
-            for action, each in found.items()
+        (
+            f"without it: {quiet['marked_else']} of {quiet['else']} trials marked; speed-up"
+            f" {_range(quiet)}",
+            *(
+                f"{action}: {each['marked_beside']} of {each['beside']} trials beside it marked,"
+                f" and {each['marked_else']} of {each['else']} others; {each['outcomes']} outcomes"
+                f" of {2 * blocks} trials; speed-up {_range(each)}"
+                f"{', of quiet rounds alone' if each['quiet_only'] else ''}"
+                for action, each in found.items()
+            ),
         ),
     )
+
+
+def _range(told: Mapping[str, Any]) -> str:
+    speedup = told["speedup"]
+    return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
 
 
 def _told(
     other: str, action: str, home: Path, notebook: Notebook, blocks: int
 ) -> Mapping[str, Any]:
-    name = f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{action}"
-    if name in notebook.answers:
-        return notebook.answers[name]
+    """With the hog, and what `disturbed` is to do; without an action, without the hog."""
     question = Question(
-        name,
+        f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{action or 'quiet'}",
         (FUSED, other),
         blocks=blocks,
         settings=_SETTINGS,
         hardware=ONE_THREAD,
-        more={"disturbed": action},
+        more={"disturbed": action or "mark"},
     )
-    folder = SweepFolder(home, name)
-    hog = Hog(folder, after=2 * (blocks // 3), during=2 * (blocks // 3))
-    with hog.around():
-        answer = ask(question, home)
-    assert hog.burned, f"{name}: the sweep was over before the hog began"
-    return notebook.answer(name, {**plain(answer.only), **_marks(answer, folder, hog)})
+    hog = Hog(SweepFolder(home, question.name), 2 * (blocks // 3), 2 * (blocks // 3))
+
+    def find() -> Mapping[str, Any]:
+        if not action:
+            return _described(ask(question, home), hog, range(0))
+        with hog.around():
+            answer = ask(question, home)
+        assert hog.burned, f"{question.name}: the sweep was over before the hog began"
+        # wholly beside it: it came and went in others
+        return _described(answer, hog, range(hog.after + 1, hog.after + hog.during))
+
+    return notebook.once(question.name, question.spec(), find)
 
 
-def _marks(answer: Answer, folder: SweepFolder, hog: Hog) -> dict[str, Any]:
-    outcomes = [each.finished.outcome for each in ended(folder)]
+def _described(answer: Answer, hog: Hog, beside: range) -> dict[str, Any]:
+    outcomes = [each.finished.outcome for each in ended(hog.folder)]
     marks = [bool(each.telemetry and each.telemetry.notes.get("disturbed")) for each in outcomes]
-    beside = range(hog.after + 1, hog.after + hog.during)  # wholly: it came and went in others
     return {
+        **plain(answer.only),
         "outcomes": len(outcomes),
         "beside": len(beside),
         "marked_beside": sum(marks[at] for at in beside if at < len(marks)),
