@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from orchestrator.tracking import parents
 from orchestrator.tracking.errors import TrackingError
-from orchestrator.tracking.runs import PARENT_TAG, RECORD_FILE, RECORD_TAG, finished_trial
+from orchestrator.tracking.record import RECORD_FILE, RECORD_TAG, finished_trial
+from orchestrator.tracking.runs import PARENT_TAG
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.tracking.table import (
     TABLE_FILE,

@@ -1,9 +1,9 @@
-"""A finished trial as the content of an MLflow run, and back. Pure: nothing here speaks to MLflow.
+"""A finished trial as the content of an MLflow run. Pure: nothing here speaks to MLflow.
 
 Names are those of DESIGN §6. Everything is derived from the trial and its outcome, times too, so
 that writing a run again changes nothing. What people read (params, tags, metrics, curves) stands
-beside the one tag that a trial is read back from, `record`: MLflow's params are text, and its
-metrics cannot be deleted when a trial is done again.
+beside the one tag that a trial is read back from (`orchestrator.tracking.record`): MLflow's params
+are text, and its metrics cannot be deleted when a trial is done again.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from orchestrator.rounds import edition
 from orchestrator.selector import known_implementation, mathematics_of, usage_of
-from orchestrator.tracking.errors import TrackingError
+from orchestrator.tracking.record import RECORD_TAG, TAG_LIMIT, environment_digest, record_tag
 from orchestrator.trial import (
     NOTES,
     SLICE,
@@ -31,31 +30,24 @@ from orchestrator.trial import (
     Telemetry,
     Trial,
     canonical,
-    digest,
-    to_json,
 )
 from workloads import registry
 from workloads.implementations import ImplementationError, parse
 
 PARENT_TAG = "mlflow.parentRunId"
-RECORD_TAG = "record"
-RECORD_FILE = "outcome.json"
 OUTPUT_FILE = "trainer_output.txt"
 EVIDENCE_FILE = "kernel_evidence.txt"
 ARTIFACT_FOLDER = "texts"
 """Where the texts lie that a workload keeps, apart from ours whatever their names."""
 SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
-# MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH, MAX_PARAM_VAL_LENGTH,
-# MAX_ENTITY_KEY_LENGTH.
 _CURVES = "system/"
 """What MLflow's UI shows as system metrics."""
 
-_TAG_LIMIT = 8000
+# MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
 _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
-_RECORD_VERSION = 3
 
 OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *NOTES)
 """Tags that not every outcome has: a trial done again must not keep an earlier one's."""
@@ -86,25 +78,10 @@ class RunContent:
     texts: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    __pydantic_config__: ClassVar = ConfigDict(
-        strict=True, extra="forbid", ser_json_inf_nan="constants"
-    )
-
-    trial: Trial
-    outcome: Outcome  # without its environment (many trials share it), artifacts and curves
-    environment: str
-    version: int = _RECORD_VERSION
-
-
-_record: TypeAdapter[_Record] = TypeAdapter(_Record)
-
-
 def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
     """What MLflow is told of a trial."""
     trial, outcome = finished.trial, finished.outcome
-    record, texts = _record_tag(finished)
+    record, texts = record_tag(finished)
     if outcome.failure is not None:
         failure = outcome.failure
         output = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
@@ -124,48 +101,6 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
         dataset=outcome.dataset,
         texts=texts,
     )
-
-
-def finished_trial(
-    text: str, environments: Mapping[str, Mapping[str, str | int | float | bool | None]]
-) -> FinishedTrial:
-    """The trial in a `record` tag (or in the artifact that stands for it).
-
-    The curves of telemetry are absent, and so are the texts that the workload kept: the run has
-    them. So are epochs that did not fit into the tag of an earlier version.
-
-    Args:
-        text: the tag's value.
-        environments: the parent run's environments, by digest.
-
-    Raises:
-        TrackingError: it is no record, or one of a later version.
-    """
-    try:
-        record = _record.validate_json(text)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise TrackingError(
-            f"tag {RECORD_TAG} of a trial's run",
-            f"a record of version {_RECORD_VERSION} or older",
-            f"{place or 'text'}: {problem['msg']}",
-            "Read this sweep with the newer rnnsweep that wrote it, or delete the run",
-        ) from error
-    environment = environments.get(record.environment, {})
-    return FinishedTrial(record.trial, replace(record.outcome, environment=environment))
-
-
-def environment_digest(finished: FinishedTrial) -> str:
-    """The name of a trial's environment among the parent run's artifacts."""
-    return digest(finished.outcome.environment)
-
-
-def fingerprint(finished: FinishedTrial) -> str:
-    """What tells two outcomes of one trial apart."""
-    outcome = finished.outcome
-    ended_s, stood = edition(outcome)
-    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {ended_s} {stood}"
 
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:
@@ -196,30 +131,6 @@ def entity_name(name: str) -> str:
     if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
         clean = clean.replace("/", "_").replace(".", "_") or "_"
     return clean
-
-
-def record_text(finished: FinishedTrial) -> str:
-    """A trial as text, whole but for its environment (by digest), its curves and its artifacts."""
-    outcome = replace(
-        finished.outcome,
-        environment={},
-        artifacts={},
-        telemetry=_without_curves(finished.outcome.telemetry),
-    )
-    record = _Record(finished.trial, outcome, environment_digest(finished))
-    return to_json(_record, record).decode()
-
-
-def _record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
-    """The `record` tag, and the artifact that holds it where it is too long for a tag."""
-    text = record_text(finished)
-    if len(text.encode()) <= _TAG_LIMIT:  # bytes, as some databases count
-        return text, {}
-    return RECORD_FILE, {RECORD_FILE: text}
-
-
-def _without_curves(telemetry: Telemetry | None) -> Telemetry | None:
-    return telemetry and Telemetry(telemetry.notes)
 
 
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
@@ -278,7 +189,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "hardware": trial.arm.hardware,
         "node": _cut(outcome.node, _READABLE_LIMIT),
         "trial_key": trial.key,
-        "config": _cut(canonical(trial.config), _TAG_LIMIT),
+        "config": _cut(canonical(trial.config), TAG_LIMIT),
         "outcome": outcome.status,
         "attempt": str(outcome.attempt),
         "trainer_trials": str(outcome.trainer_trials),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator.tracking.errors import TrackingError
-from orchestrator.tracking.runs import environment_digest, finished_trial, record_text
+from orchestrator.tracking.record import environment_digest, finished_trial, record_text
 from orchestrator.trial import ConfigValue, FinishedTrial, canonical
 
 if TYPE_CHECKING:

@@ -20,14 +20,8 @@ from orchestrator.tracking.children import (
 )
 from orchestrator.tracking.errors import ContentRefused, LeaseHeld, TrackingError
 from orchestrator.tracking.opening import SweepOpening, manifest_adapter, manifest_of
-from orchestrator.tracking.runs import (
-    OPTIONAL_TAGS,
-    PARENT_TAG,
-    RunContent,
-    environment_digest,
-    fingerprint,
-    run_content,
-)
+from orchestrator.tracking.record import environment_digest, fingerprint
+from orchestrator.tracking.runs import OPTIONAL_TAGS, PARENT_TAG, RunContent, run_content
 from orchestrator.tracking.shelf import Shelf
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.tracking.views import view_tags
@@ -295,9 +289,8 @@ class Tracker:
     def _fill(self, run: StoredRun, content: RunContent, *, tags: bool) -> None:
         """Write all that a run says; ended last, so that a half-written one can be told."""
         if run.has_ended:
-            if late := content.tags.get(
-                LATE_TAG
-            ):  # before anything else: the table has it as it was
+            # Before anything else: the table has the trial as it was.
+            if late := content.tags.get(LATE_TAG):
                 self._store.log(run.run_id, tags={LATE_TAG: late})
             self._store.set_status(run.run_id, "RUNNING")
         for path, text in content.texts.items():

@@ -26,7 +26,7 @@ from orchestrator.rounds import disturbance_of, noted, race_of, rerun_of, stands
 from orchestrator.search import BlockSearch
 from orchestrator.session import Session
 from orchestrator.spec import parse
-from orchestrator.tracking.runs import fingerprint
+from orchestrator.tracking.record import fingerprint
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Telemetry, outcome_adapter
 from orchestrator.upkeep import Upkeep
 from orchestrator.watched import Job, job_adapter

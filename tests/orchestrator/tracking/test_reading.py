@@ -15,7 +15,7 @@ from orchestrator.tracking import SweepNotFound, TrackingError
 from orchestrator.tracking.curves import read_curves
 from orchestrator.tracking.opening import manifest_adapter, manifest_of
 from orchestrator.tracking.reading import find_sweep, list_sweeps, read_sweep
-from orchestrator.tracking.runs import finished_trial
+from orchestrator.tracking.record import finished_trial
 from orchestrator.tracking.store import Store
 from orchestrator.trial import Telemetry
 from tests.orchestrator.recorded import (

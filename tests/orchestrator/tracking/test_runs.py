@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
-from orchestrator.tracking.runs import entity_name, finished_trial, run_content, run_name
+from orchestrator.tracking.record import finished_trial
+from orchestrator.tracking.runs import entity_name, run_content, run_name
 from orchestrator.tracking.store import Store
 from orchestrator.trial import (
     Arm,
