@@ -13,6 +13,7 @@ from orchestrator.aims import AutoBlocks
 from orchestrator.report.enough import Enough, Gathering, half_widths
 from orchestrator.report.sequential import LEVEL, confidence_for, looks
 from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, SweepIdentity, make_trial
+from tests.orchestrator.report.draws import stopped
 
 BASE, FAST, RELU = (
     Arm(name, "CPU, 2 CPUs")
@@ -143,19 +144,9 @@ def test_intervals_cover_as_promised_where_the_sweep_stops_and_have_no_bias(
     most: int, deviation: float
 ) -> None:
     """The rule on draws with known truth: 4,000 sweeps for each deviation over wanted width."""
-    sweeps, truth = 4000, 0.2
+    sweeps = 4000
     rng = np.random.default_rng(int(10 * deviation) + most)
-    drawn = truth + deviation * rng.standard_normal((sweeps, most))
-    covered, means = np.zeros(sweeps, bool), np.zeros(sweeps)
-    open_ = np.ones(sweeps, bool)
-    for blocks in looks(AutoBlocks(most=most)):
-        seen = drawn[:, :blocks]
-        mean, error = seen.mean(1), seen.std(1, ddof=1) / math.sqrt(blocks)
-        half = stats.t.ppf(0.5 + LEVEL / 2, blocks - 1) * error
-        stops = open_ & ((half <= 1.0) | (blocks == most))
-        covered[stops] = np.abs(mean - truth)[stops] <= half[stops]
-        means[stops] = mean[stops]
-        open_ &= ~stops
-    assert not open_.any()
-    assert covered.sum() >= stats.binom.ppf(0.001, sweeps, 0.95), "below 95 % beyond chance"
-    assert abs(means.mean() - truth) < 4 * means.std() / math.sqrt(sweeps)
+    ended = stopped(deviation * rng.standard_normal((sweeps, most)), LEVEL)
+    at_least = stats.binom.ppf(0.001, sweeps, 0.95)
+    assert ended.covered.sum() >= at_least, "below 95 % beyond chance"
+    assert abs(ended.means.mean()) < 4 * ended.means.std() / math.sqrt(sweeps)

@@ -18,10 +18,10 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from orchestrator.report.judgement import Judgement, blocks_for, judge
+from tests.orchestrator.report.draws import Draws, heavy, one_sided
 
 MARGIN = math.log1p(0.02)
 REPORTS = 1500
-Draws = NDArray[np.float64]
 
 
 def blocks_of(rng: np.random.Generator, truth: float, shape: tuple[int, ...], sd: float) -> Draws:
@@ -173,25 +173,15 @@ def test_a_slowdown_of_a_fifth_is_found_as_often_as_the_noise_allows(
     assert not (found == "more").any()
 
 
-def _heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    return 0.05 * rng.standard_t(3, shape)
-
-
-def _one_sided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """One block in ten half as slow again, on one side only."""
-    slow = rng.random(shape) < 0.1
-    return rng.normal(0.0, 0.05, shape) + math.log(1.5) * (slow - 0.1)
-
-
 @pytest.mark.parametrize(
     ("draw", "blocks", "least", "most"),
     [
-        (_heavy, 6, 0.95, 0.98),
-        (_heavy, 12, 0.95, 0.975),
-        (_heavy, 40, 0.94, 0.97),
-        (_one_sided, 6, 0.78, 0.83),
-        (_one_sided, 12, 0.77, 0.82),
-        (_one_sided, 40, 0.88, 0.93),
+        (heavy, 6, 0.95, 0.98),
+        (heavy, 12, 0.95, 0.975),
+        (heavy, 40, 0.94, 0.97),
+        (one_sided, 6, 0.78, 0.83),
+        (one_sided, 12, 0.77, 0.82),
+        (one_sided, 40, 0.88, 0.93),
     ],
 )
 def test_what_heavy_tails_do_to_the_promise(

@@ -6,77 +6,20 @@ Each of the draws is seeded: the rates below are those of the code, not of luck.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from orchestrator.report.slices import Paired, paired, planned_looks
+from tests.orchestrator.report.draws import LOOKS, TRUTH, TURNS, TURNS_OF, rounds, smooth
 
-Draw = Callable[[np.random.Generator], NDArray[np.float64]]
-TURNS = 96
-LOOKS = planned_looks(12, TURNS)
 ROUNDS = 400
-TRUTH = math.log(1.05)
-
-
-def smooth(draw: np.random.Generator, count: int, like_the_last: float) -> NDArray[np.float64]:
-    """A first-order autoregression of variance 1."""
-    noise = draw.normal(size=count) * math.sqrt(1 - like_the_last**2)
-    noise[0] /= math.sqrt(1 - like_the_last**2)
-    return np.asarray(lfilter([1.0], [1.0, -like_the_last], noise))
-
-
-def steps(draw: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Logarithms of step times: autocorrelation 0.61 at lag 1 and 0.28 at lag 25, as measured."""
-    return 0.16 * (
-        math.sqrt(0.34) * draw.normal(size=count)
-        + math.sqrt(0.36) * smooth(draw, count, 0.87)
-        + math.sqrt(0.30) * smooth(draw, count, 0.997)
-    )
-
-
-def on_one_machine(draw: np.random.Generator) -> NDArray[np.float64]:
-    """Two arms of 50 steps in each turn, in a random order, on a machine that both share."""
-    slices = steps(draw, TURNS * 100).reshape(TURNS, 2, 50).mean(axis=2)
-    return (slices[:, 0] - slices[:, 1]) * draw.choice([-1, 1], TURNS)
-
-
-def each_for_itself(draw: np.random.Generator) -> NDArray[np.float64]:
-    """The same, with nothing in common: harder than any machine."""
-    both = [steps(draw, TURNS * 100).reshape(TURNS, 100)[:, :50].mean(axis=1) for _ in range(2)]
-    return both[0] - both[1]
-
-
-DRAWS: dict[str, Draw] = {
-    "independent": lambda draw: 0.02 * draw.normal(size=TURNS),
-    "heavy tails": lambda draw: 0.015 * draw.standard_t(3, size=TURNS),
-    "alike": lambda draw: 0.02 * smooth(draw, TURNS, 0.3),
-    "one machine": on_one_machine,
-    "each for itself": each_for_itself,
-}
-
-
-def rounds(draw_noise: Draw, interval: float) -> list[Paired]:
-    """Rounds that end as `orchestrator.racing` ends them."""
-    draw, ended = np.random.default_rng(7), []
-    for _ in range(ROUNDS):
-        turns = (TRUTH + draw_noise(draw)).tolist()
-        for look in LOOKS:
-            found = paired(turns[:look], len(LOOKS))
-            assert found.interval is not None
-            if found.interval <= interval:
-                break
-        ended.append(found)
-    return ended
 
 
 @pytest.mark.parametrize("interval", [0.01, 0.02, 0.05])
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("name", TURNS_OF)
 def test_the_interval_holds_the_truth_wherever_a_round_ends(name: str, interval: float) -> None:
-    ended = rounds(DRAWS[name], interval)
+    ended = rounds(TURNS_OF[name], interval, ROUNDS)
     held = sum(abs(each.log_ratio - TRUTH) <= (each.half_width or 0.0) for each in ended)
     assert held >= 0.95 * ROUNDS
     mean = math.fsum(each.log_ratio for each in ended) / ROUNDS
@@ -87,8 +30,10 @@ def test_the_interval_holds_the_truth_wherever_a_round_ends(name: str, interval:
 
 
 def test_rounds_end_early_where_turns_are_alike_and_late_where_not() -> None:
+    draw = TURNS_OF["independent"]
+
     def mean_turns(interval: float) -> float:
-        return math.fsum(each.turns for each in rounds(DRAWS["independent"], interval)) / ROUNDS
+        return math.fsum(each.turns for each in rounds(draw, interval, ROUNDS)) / ROUNDS
 
     assert 12 <= mean_turns(0.05) < mean_turns(0.02) < 24 < mean_turns(0.01) < 80
 
