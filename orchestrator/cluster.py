@@ -14,6 +14,7 @@ from typing import Any
 
 from orchestrator import hardware, shipment
 from orchestrator.hardware import Node, NodeProfile
+from orchestrator.refusal import last_line, one_line
 from orchestrator.stopping import Stopped
 
 _QUIET = {
@@ -182,7 +183,7 @@ def _no_answer(where: str, error: Exception) -> ClusterError:
 
 def _other_versions(address: str | None, error: Exception) -> ClusterError:
     """Ray's nodes exchange pickles, so that versions must agree to the patch level."""
-    found = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    found = one_line(error, between="; ")
     return ClusterError(
         f"the Ray cluster at {address} expects the same versions of Ray and Python everywhere, "
         f"received others here: {found}. rnnsweep submit runs the sweep with the head's own"
@@ -191,10 +192,9 @@ def _other_versions(address: str | None, error: Exception) -> ClusterError:
 
 def _cannot_run(error: Exception) -> ClusterError:
     """Our code came to a node and could not run there: what is missing is its dependencies."""
-    reason = [line for line in str(error).splitlines() if line.strip()][-1].strip()
     return ClusterError(
-        f"a node of the Ray cluster cannot run rnnsweep's code: {reason}. Its code travels; its "
-        "dependencies must be installed on every node, in the Python that Ray runs in "
+        f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. Its code "
+        "travels; its dependencies must be installed on every node, in the Python that Ray runs in "
         "(pip install -r requirements.lock)"
     )
 

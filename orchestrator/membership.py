@@ -15,6 +15,7 @@ from typing import Any
 
 from orchestrator.cluster import as_node, begin_probe, given_cpus, pinned
 from orchestrator.hardware import Node
+from orchestrator.refusal import last_line
 
 _EVERY_S = 1.0
 
@@ -109,8 +110,9 @@ class Membership:
                 del self._probes[id_]  # asked once more, or given up
                 self._failed[id_] += 1
                 if self._failed[id_] >= _PROBES:
+                    host = ray_node["NodeManagerHostname"]
                     with self._lock:
-                        self._unusable[id_] = f"{ray_node['NodeManagerHostname']}: {_why(profile)}"
+                        self._unusable[id_] = f"{host}: {last_line(profile)}"
             elif profile is not None:
                 del self._probes[id_]
                 with self._lock:
@@ -128,12 +130,6 @@ class Membership:
                 del self._pings[id_]
                 with self._lock:
                     self._answered[id_] = time.monotonic()
-
-
-def _why(error: Exception) -> str:
-    """What an error of a task ends with: the rest is the way to it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
 
 
 def _here() -> bool:

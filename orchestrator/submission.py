@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orchestrator import cluster
-from orchestrator.refusal import Refusal
+from orchestrator.refusal import Refusal, last_line
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
@@ -239,7 +239,7 @@ class Cluster:
         except (requests.RequestException, RuntimeError, ValueError, KeyError) as error:
             raise SubmissionError(
                 f"{self.address}: expected Ray's job server to do as asked, received: "
-                f"{_last_line(error)}"
+                f"{last_line(error, escaped=True)}"
             ) from error
 
 
@@ -313,9 +313,3 @@ def _no_answer(address: str, error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     """Its first sentence: Ray's errors go on with advice of their own."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]
-
-
-def _last_line(error: Exception) -> str:
-    """Where the server's answer is a traceback, what it ends with."""
-    lines = str(error).replace("\\n", "\n").strip().splitlines() or [type(error).__name__]
-    return next((line for line in reversed(lines) if len(line.strip()) > 2), lines[-1])

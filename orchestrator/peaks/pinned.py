@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.hardware import Node
+from orchestrator.refusal import last_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,4 @@ def _outcome(reference: Any) -> Any:
     try:
         return ray.get(reference)
     except ray.exceptions.RayError as error:
-        return RuntimeError(str(error).strip().splitlines()[-1])
+        return RuntimeError(last_line(error))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from orchestrator.refusal import one_line
 from orchestrator.tracking import place
 from orchestrator.tracking.errors import ContentRefused, TrackingError
 from orchestrator.tracking.runs import Point
@@ -46,6 +47,7 @@ _PARAMS_PER_BATCH = 100
 _DATASET_NAME_LIMIT = 500
 _DATASET_DIGEST_LIMIT = 36
 _RUNS_PER_PAGE = 500
+_SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
@@ -292,19 +294,14 @@ def _content_refused(where: str, error: Exception) -> ContentRefused:
     return ContentRefused(
         f"MLflow store {where}",
         "content that it takes",
-        _said(error),
+        one_line(error)[:_SHOWN],
         "Please report this: it is a defect of rnnsweep",
     )
 
 
-def _said(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines)[:600] or type(error).__name__
-
-
 def _refused(where: str, error: Exception) -> TrackingError:
     """Any of MLflow's, SQLAlchemy's and the operating system's errors, as one of ours."""
-    received = _said(error)
+    received = one_line(error)[:_SHOWN]
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
         next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"

@@ -151,3 +151,5 @@ def test_a_node_without_our_dependencies_is_told(join: Join) -> None:
     error = join(at_task=RayError(trace))["error"]
     assert "No module named 'pynvml'" in error and "Traceback" not in error
     assert "requirements.lock" in error
+    silent = join(at_task=RayError(""))["error"]
+    assert "cannot run rnnsweep's code: RayError. Its code travels" in silent

@@ -118,9 +118,9 @@ class Ray:
         class RayError(Exception):
             """Any error of Ray's."""
 
-    def __init__(self, fails: str = "") -> None:
+    def __init__(self, fails: str = "", says: str = "") -> None:
         self.options: list[dict[str, Any]] = []
-        self._fails = fails
+        self._fails, self._says = fails, says
 
     def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
         def options(**chosen: Any) -> SimpleNamespace:
@@ -132,7 +132,7 @@ class Ray:
     def get(self, reference: Any) -> Any:
         function, arguments = reference
         if arguments[0].device == self._fails:
-            raise Ray.exceptions.RayError("task failed\nthe worker died")
+            raise Ray.exceptions.RayError(self._says)
         return function(*arguments)
 
 
@@ -156,13 +156,20 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     ]
 
 
+@pytest.mark.parametrize(
+    ("says", "why"), [("task failed\nthe worker died", "the worker died"), ("", "RayError")]
+)
 def test_a_node_that_fails_costs_its_class_only(
-    tmp_path: Path, asked: list[Question], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    asked: list[Question],
+    monkeypatch: pytest.MonkeyPatch,
+    says: str,
+    why: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ray", Ray(fails="gpu"))
+    monkeypatch.setitem(sys.modules, "ray", Ray(fails="gpu", says=says))
     nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
     found, told = measure(tmp_path, classify(nodes))
-    reason = "NVIDIA H200 (CPU A, 8 CPUs) is not measured: the worker died"
+    reason = f"NVIDIA H200 (CPU A, 8 CPUs) is not measured: {why}"
     assert found.failures == (reason,)
     assert told[-1] == reason
     assert {peak.hardware for peak in found.peaks} == {"CPU A, 8 CPUs"}
