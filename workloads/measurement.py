@@ -92,7 +92,7 @@ def measure(
     def whole(framework: Framework) -> dict[str, float]:
         with trial.phase("load"):
             data = load()
-            _tell(trial, data)
+            tell_data(trial, data)
             plan = _plan(trial, settings, data, build(data), forward_flops)
         metrics = _measured(trial, settings, plan, after)
         if trial.measure == "timing":
@@ -137,14 +137,8 @@ def utilized(
     return utilization(metrics, trial.implementation.precision, framework.synchronise)
 
 
-def _imported(trial: Context) -> Framework:
-    if "keras" in sys.modules:
-        return current(trial.implementation.backend)
-    with trial.phase("import"):
-        return current(trial.implementation.backend)
-
-
-def _tell(trial: Context, data: Data) -> None:
+def tell_data(trial: Context, data: Data) -> None:
+    """Which data a trial trains on, and how many samples of it."""
     trial.dataset(
         data.name,
         digest=data.digest,
@@ -152,6 +146,13 @@ def _tell(trial: Context, data: Data) -> None:
         samples=len(data.train),
         validation_samples=len(data.validation),
     )
+
+
+def _imported(trial: Context) -> Framework:
+    if "keras" in sys.modules:
+        return current(trial.implementation.backend)
+    with trial.phase("import"):
+        return current(trial.implementation.backend)
 
 
 def _plan(

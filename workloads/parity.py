@@ -18,7 +18,7 @@ from workloads.data.images import Images
 from workloads.data.samples import Samples
 from workloads.failures import DataError
 from workloads.image_rows import build, load
-from workloads.measurement import prepared
+from workloads.measurement import prepared, tell_data
 from workloads.settings.image_rows import ImageRowsSettings
 from workloads.settings.parity import ANSWER, Compared, Files, LoadRequest, SaveRequest, answers
 
@@ -34,7 +34,8 @@ def save(trial: Context) -> dict[str, float]:
     """Train for the settings' epochs, prove the kernel; save the weights, and the outputs."""
     asked = SaveRequest.model_validate(trial.settings)
     with prepared(trial) as framework:
-        data = _loaded(trial, asked.settings)
+        data = load(asked.settings)
+        tell_data(trial, data)
         model = build(asked.settings, trial, data)
         run = _run(trial, asked.settings, model, data)
         model.fit(**run.feeds.train.with_targets(), epochs=run.epochs, shuffle=False, verbose=0)
@@ -50,7 +51,8 @@ def compare(trial: Context) -> dict[str, float]:
     """Prove the kernel; load what others saved into one model, in turn, and compare its outputs."""
     asked = LoadRequest.model_validate(trial.settings)
     with prepared(trial) as framework:
-        data = _loaded(trial, asked.settings)
+        data = load(asked.settings)
+        tell_data(trial, data)
         if data.digest != asked.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"
@@ -78,18 +80,6 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
     if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
         return None
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
-
-
-def _loaded(trial: Context, settings: ImageRowsSettings) -> Images:
-    data = load(settings)
-    trial.dataset(
-        data.name,
-        digest=data.digest,
-        source=data.source,
-        samples=len(data.train),
-        validation_samples=len(data.validation),
-    )
-    return data
 
 
 def _run(trial: Context, settings: ImageRowsSettings, model: WitnessedModel, data: Images) -> Run:

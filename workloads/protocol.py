@@ -257,12 +257,7 @@ def decode_request(line: str) -> TrialRequest:
 
 def decode_command(line: str) -> Command:
     """Read a command line; unknown commands, unknown fields and wrong types are refused."""
-    body = _object(line)
-    name = body.pop("command", None)
-    kind = _COMMANDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ProtocolError(f"'command': expected one of {', '.join(_COMMANDS)}; received {name!r}")
-    command: Command = _build(kind, body, name)
+    command: Command = _tagged(line, "command", _COMMANDS)
     if isinstance(command, Slice) and command.steps is not None and command.steps < 1:
         raise ProtocolError(f"slice.steps: expected at least 1; received {command.steps}")
     return command
@@ -278,12 +273,7 @@ def is_command(line: str) -> bool:
 
 def decode_event(line: str) -> Event:
     """Read an event line; unknown events, unknown and missing fields, wrong types are refused."""
-    body = _object(line)
-    name = body.pop("event", None)
-    kind = _EVENTS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ProtocolError(f"'event': expected one of {', '.join(_EVENTS)}; received {name!r}")
-    event: Event = _build(kind, body, name)
+    event: Event = _tagged(line, "event", _EVENTS)
     if isinstance(event, SliceDone) and (event.steps < 1 or event.seconds <= 0):
         raise ProtocolError(
             "slice_done: expected at least 1 step, and more than 0 seconds for them; received"
@@ -305,6 +295,16 @@ def _is_finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:  # an integer beyond any float
         return False
+
+
+def _tagged(line: str, tag: str, kinds: Mapping[str, type]) -> Any:
+    """A line whose field `tag` says of which of these kinds it is."""
+    body = _object(line)
+    name = body.pop(tag, None)
+    kind = kinds.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ProtocolError(f"'{tag}': expected one of {', '.join(kinds)}; received {name!r}")
+    return _build(kind, body, name)
 
 
 def _object(line: str) -> dict[str, Any]:
