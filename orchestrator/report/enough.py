@@ -87,7 +87,15 @@ class Gathering:
             asked = f"{100 * self.auto.interval:.3g} %"
             self.enough = Enough(blocks, widest, f"every speed-up is known to ± {asked}")
         elif blocks >= self.auto.most:
-            self.enough = Enough(blocks, widest, f"{self.auto.most} are the most (blocks.at_most)")
+            most = f"{self.auto.most} are the most (blocks.at_most)"
+            self.enough = Enough(blocks, widest, most + self._what_never_completes(trials))
+
+    def _what_never_completes(self, trials: Iterable[FinishedTrial]) -> str:
+        """For a person: the arms of fair pairs of which nothing is known; empty where all are."""
+        able = {each.trial.arm for each in trials if each.outcome.status == "complete"}
+        paired = {arm for pair in fair_pairs(self.arms, self.baseline) for arm in pair}
+        silent = [str(arm) for arm in self.arms if arm in paired - able]
+        return f"; no trial of {' or '.join(silent)} completes" if silent else ""
 
 
 def half_widths(
@@ -96,26 +104,34 @@ def half_widths(
     auto: AutoBlocks,
     baseline: str | None,
 ) -> Mapping[Arm, float | None]:
-    """The half-width of each fair comparison's interval, as a share; None for too few blocks.
+    """The half-width of each fair pair's interval, as a share, by its arm.
 
-    Compared is as in the report: each arm with its baseline, but for arms of other mathematics and
-    for those of which no trial completes at all.
+    None for too few blocks in which both completed, and where one of the two never did: that may
+    yet come.
     """
     record = _record(trials, arms)
     matched = match(record)
-    against = pick_baseline(record, baseline)
     numbers = measured(matched, time_metric(matched))
     widths: dict[Arm, float | None] = {}
-    for arm in arms:
-        base = against.of.get(arm) if against else None
-        if base is None or arm == base or difference_of(arm, base):
-            continue
-        if arm in matched.set_aside or base in matched.set_aside:
-            continue
+    for arm, base in fair_pairs(arms, baseline):
         ratios = pair_up(numbers, arm, base).log_ratios
         found = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
         widths[arm] = math.expm1((found.high - found.low) / 2) if found else None
     return widths
+
+
+def fair_pairs(arms: Sequence[Arm], baseline: str | None) -> tuple[tuple[Arm, Arm], ...]:
+    """Each arm with the one that it is compared with, as in the report.
+
+    But for arms without a baseline, and of other mathematics than it has.
+    """
+    against = pick_baseline(_record((), arms), baseline)
+    sides = [(arm, against.of.get(arm)) for arm in arms] if against else []
+    return tuple(
+        (arm, base)
+        for arm, base in sides
+        if base is not None and arm != base and not difference_of(arm, base)
+    )
 
 
 def _record(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> SweepRecord:

@@ -97,7 +97,50 @@ def test_every_fair_comparison_counts_and_no_other() -> None:
         held.take(trial(block, slow, float(rng.uniform(5, 50))))
     assert held.enough is None, "one fair comparison is not narrow"
     finished = list(held._outcomes.values())
-    assert set(half_widths(finished, held.arms, auto, None)) == {FAST, slow}
+    widths = half_widths(finished, held.arms, auto, None)
+    assert set(widths) == {FAST, slow, dead}
+    assert widths[dead] is None
+
+
+def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Gathering:
+    """All blocks of a sweep of quiet arms, of which one fails in the first so many blocks."""
+    held = gathering(AutoBlocks(0.05, 6, most), arms)
+    for block in range(most):
+        for number, arm in enumerate(arms, 1):
+            took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
+            held.take(trial(block, arm, took_ms))
+    return held
+
+
+@pytest.mark.parametrize("silent", [BASE, FAST])
+def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
+    """Six configs that are too large for one arm say nothing of the blocks to come."""
+    held = failing(14, (BASE, FAST), silent, until=6)
+    assert held.enough is not None
+    assert held.enough.blocks == 13, "six fail, and of eight more a look comes at the seventh"
+    assert held.enough.half_width is not None
+    assert "± 5 %" in held.enough.why
+
+
+@pytest.mark.parametrize("silent", [BASE, FAST])
+def test_of_an_arm_that_never_completes_the_reason_tells(silent: Arm) -> None:
+    held = failing(8, (BASE, FAST), silent, until=8)
+    why = f"8 are the most (blocks.at_most); no trial of {silent} completes"
+    assert held.enough == Enough(8, None, why)
+
+
+def test_two_arms_that_are_known_do_not_end_it_for_a_third_that_fails() -> None:
+    third = Arm("tensorflow/portable+unroll", BASE.hardware)
+    held = failing(8, (BASE, FAST, third, RELU), third, until=8)
+    why = f"8 are the most (blocks.at_most); no trial of {third} completes"
+    assert held.enough == Enough(8, None, why)
+
+
+def test_arms_of_other_mathematics_are_nothing_to_wait_for() -> None:
+    """Whether their trials complete or fail."""
+    for until in (0, 8):
+        held = failing(8, (BASE, RELU), RELU, until)
+        assert held.enough == Enough(6, None, "there is nothing to compare")
 
 
 def test_a_sweep_of_one_arm_has_nothing_to_wait_for() -> None:
