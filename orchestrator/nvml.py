@@ -68,11 +68,10 @@ class NvmlError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A GPU's memory in MiB. `reserved_mib` (by the driver) is in `used_mib` where it is None."""
+    """A GPU's memory in MiB. An old driver counts its own part as used: `NvmlDevice.memory`."""
 
     total_mib: float
     used_mib: float
-    reserved_mib: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class NvmlDevice:
 
     def memory(self) -> Memory | None:
         """Its memory, by the call that counts the driver's own part apart, where there is one."""
-        split = self._tell("nvmlDeviceGetMemoryInfo_v2", _memory_v2)
+        split = self._tell("nvmlDeviceGetMemoryInfo_v2", _memory)
         return split or self._tell("nvmlDeviceGetMemoryInfo", _memory)
 
     def compute_capability(self) -> tuple[int, int] | None:
@@ -292,10 +291,6 @@ def _said(error: Any) -> str:
 
 def _memory(told: Any) -> Memory:
     return Memory(told.total / _MIB, told.used / _MIB)
-
-
-def _memory_v2(told: Any) -> Memory:
-    return Memory(told.total / _MIB, told.used / _MIB, told.reserved / _MIB)
 
 
 def _thousandth(told: Any) -> float:

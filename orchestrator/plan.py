@@ -77,11 +77,6 @@ class Plan:
         """One more than the index of the last block: the blocks, and those passed over."""
         return self.blocks + len(self.passed_over)
 
-    @property
-    def indices(self) -> Iterator[int]:
-        """The indices of the blocks, rising."""
-        return (index for index in range(self.extent) if index not in self.passed_over)
-
     def holds(self, index: int) -> bool:
         """Whether the block of this index is one of the plan's."""
         return index < self.extent and index not in self.passed_over

@@ -26,7 +26,7 @@ _GROWTH = 1.25
 
 def confidence_for(auto: AutoBlocks | None) -> float:
     """The level at which a sweep's intervals are to be made, for 95 % of them to be right."""
-    return CONFIDENCE if auto is None else max(LEVEL, CONFIDENCE)
+    return CONFIDENCE if auto is None else LEVEL
 
 
 def looks(auto: AutoBlocks) -> tuple[int, ...]:

@@ -29,6 +29,8 @@ _BATCHES = 10
 """As few as are enough, so that each has as many turns as can be."""
 
 _CONFIDENCE = 0.95
+"""That an interval holds the truth at whichever look it is that ends the round."""
+
 _MOST_ALIKE = 0.9
 _GROWTH = math.sqrt(2)
 """From one look to the next: twice as many turns, in two looks, narrow an interval by 1.4."""
@@ -60,13 +62,12 @@ def planned_looks(least: int, most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*looks, most]))
 
 
-def paired(log_ratios: Sequence[float], looks: int = 1, confidence: float = _CONFIDENCE) -> Paired:
+def paired(log_ratios: Sequence[float], looks: int = 1) -> Paired:
     """Mean and interval of the log-ratios of some turns, in their order.
 
     Args:
         log_ratios: one of each turn.
         looks: how many are planned: each has its share of what may go wrong.
-        confidence: that the interval holds the truth at whichever look it is that ends the round.
     """
     from scipy.special import stdtrit  # noqa: PLC0415 - costs time where no round is run
 
@@ -79,7 +80,7 @@ def paired(log_ratios: Sequence[float], looks: int = 1, confidence: float = _CON
     away = [each - centre for each in means]
     squares = math.fsum(each**2 for each in away)
     variance = squares / (len(means) - 1) * _inflation(away, squares)
-    quantile = float(stdtrit(len(means) - 1, 1 - (1 - confidence) / looks / 2))
+    quantile = float(stdtrit(len(means) - 1, 1 - (1 - _CONFIDENCE) / looks / 2))
     return Paired(turns, mean, quantile * math.sqrt(variance / len(means)))
 
 

@@ -65,11 +65,10 @@ def view_tags(parent_id: str, opening: SweepOpening) -> dict[str, str]:
     return {f"{_TAG}{_key(parent_id)}": f"deflate;{packed}"}
 
 
-def view_link(address: str, experiment_id: str, parent_id: str, *, charts: bool = False) -> str:
-    """The page of the UI at `address` that shows a sweep's table, or its charts."""
+def view_link(address: str, experiment_id: str, parent_id: str) -> str:
+    """The page of the UI at `address` that shows a sweep's table."""
     page = f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs"
-    mode = "&compareRunsMode=CHART" if charts else ""
-    return f"{page}?viewStateShareKey={_key(parent_id)}{mode}"
+    return f"{page}?viewStateShareKey={_key(parent_id)}"
 
 
 def _key(parent_id: str) -> str:

@@ -74,7 +74,7 @@ def test_everything_that_a_gpu_tells_is_read(
         assert told(device) == {
             "name": "NVIDIA H200",
             "uuid": "GPU-a",
-            "memory": Memory(1000.0, 100.0, 10.0),
+            "memory": Memory(1000.0, 100.0),
             "compute_capability": (9, 0),
             "utilization_pct": 90.0,
             "power_w": 70.0,

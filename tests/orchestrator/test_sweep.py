@@ -133,7 +133,7 @@ def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> Non
     laid = replace(make_plan(spec, classify([node("a")])), listed=({"units": 1}, {"units": 2}))
     going_on = replace(laid, blocks=2).over([Block(0, {"units": 3}), Block(1, {"units": 2})])
     identity = replace(IDENTITY, name="sweep", generation=1)
-    assert list(going_on.indices) == [1, 2]
+    assert (going_on.passed_over, going_on.blocks) == (frozenset({0}), 2)
     assert _opening(spec, going_on, identity, None, tmp_path).blocks == 3
 
 
