@@ -27,7 +27,7 @@ from orchestrator.racer import Racer, Told
 from orchestrator.report.slices import Paired, paired, planned_looks
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureRecord, Outcome
-from orchestrator.warmth import TrainerKey, make_room, trainer_for
+from orchestrator.warmth import TrainerKey, Trainers, make_room, trainer_for
 from orchestrator.watched import Job, Rival, Watched
 from workloads import protocol
 
@@ -49,7 +49,7 @@ class Race:
         self,
         job: Job,
         timing: Timing,
-        trainers: dict[TrainerKey, Trainer],
+        trainers: Trainers,
         claims: CpuClaims,
         instruments: telemetry.Instruments,
     ) -> None:

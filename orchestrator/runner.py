@@ -16,9 +16,8 @@ from orchestrator import telemetry
 from orchestrator.cpu_sets import CpuClaims
 from orchestrator.guard import FAILURES, Guard, oom_kills, why
 from orchestrator.racing import Race
-from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureRecord, outcome_adapter, to_json
-from orchestrator.warmth import TrainerKey, key_of, make_room, trainer_for
+from orchestrator.warmth import Trainers, key_of, make_room, trainer_for
 from orchestrator.watched import Job, Watched, job_adapter
 from workloads import protocol
 
@@ -31,7 +30,7 @@ class TrialActor(tune.Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first job."""
         self._work: Watched | Race | None = None
-        self._trainers: dict[TrainerKey, Trainer] = {}
+        self._trainers: Trainers = {}
         self._claims = CpuClaims()
         self._instruments = telemetry.Instruments()
         self._begin(config)
@@ -83,7 +82,7 @@ class TrialActor(tune.Trainable):
 def run_trial(
     job: Job,
     watched: Watched,
-    trainers: dict[TrainerKey, Trainer],
+    trainers: Trainers,
     claims: CpuClaims | None = None,
 ) -> Generator[protocol.Epoch, None, None]:
     """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.

@@ -28,6 +28,9 @@ The backend of a trainer for `+again` says so: the same once more runs in a proc
 that takes turns with others is for one implementation only.
 """
 
+Trainers: TypeAlias = dict[TrainerKey, Trainer]
+"""The warm trainers of an actor."""
+
 
 def key_of(job: Job) -> TrainerKey:
     """The trainer of a job's own trial, by itself."""
@@ -37,7 +40,7 @@ def key_of(job: Job) -> TrainerKey:
 
 def trainer_for(
     job: Job,
-    trainers: dict[TrainerKey, Trainer],
+    trainers: Trainers,
     key: TrainerKey,
     claims: CpuClaims,
     rivals: Collection[TrainerKey] = (),
@@ -66,9 +69,7 @@ def trainer_for(
     return trainers[key]
 
 
-def make_room(
-    trainers: dict[TrainerKey, Trainer], wanted: Collection[TrainerKey], most: float = CROWDED
-) -> None:
+def make_room(trainers: Trainers, wanted: Collection[TrainerKey], most: float = CROWDED) -> None:
     """End trainers that have no part in what comes next, where memory is short.
 
     Otherwise those that idle could fill the node, and the one at work would be ended for it.

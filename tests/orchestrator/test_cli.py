@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.cli import main
 from orchestrator.hardware import classify
 from orchestrator.plan import Plan
 from orchestrator.progress import PlainLines
@@ -18,6 +17,7 @@ from orchestrator.refusal import Refusal
 from orchestrator.stopping import Stopped
 from orchestrator.sweep import Ended
 from orchestrator.tracking import LeaseHeld, NotRecorded, TrackingError
+from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.laid import node, plan
 from tests.orchestrator.report.records import paired
 
@@ -31,7 +31,6 @@ PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=
 CONFIRM, BEGIN = "confirm", "begin"
 
 Outcome = Ended | BaseException
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -57,11 +56,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             return outcome
 
         monkeypatch.setattr("orchestrator.sweep.run_sweep", sweep)
-        with pytest.raises(SystemExit) as ended:
-            main(["run", str(spec)])
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err.replace(str(spec), "SPEC")
+        code, out, err = typed(capfd, "run", str(spec))
+        return code, out, err.replace(str(spec), "SPEC")
 
     return run
 

@@ -6,17 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import main
 from orchestrator.trial import Telemetry
+from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.recorded import finished, fresh_home
 from tests.orchestrator.tracking.recording import record
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +33,7 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["report", "quickstart", *arguments])
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
+    return partial(typed, capfd, "report", "quickstart")
 
 
 @pytest.mark.parametrize(
@@ -96,11 +87,9 @@ def test_other_commands_refuse_it_as_well(
     known: str,
 ) -> None:
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "-o", str(home / "r.html")])
     said = f"expected a name that ends in {known}; received .html. Name it so, or add --format"
-    assert ended.value.code == 2
-    assert said in capfd.readouterr().err
+    code, _, err = typed(capfd, *command, "-o", str(home / "r.html"))
+    assert code == 2 and said in err
     assert not (home / "r.html").exists()
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator.cli import main
 from orchestrator.comparing import (
     Changes,
     NoSide,
@@ -27,6 +26,7 @@ from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.report.text import to_text
 from orchestrator.trial import Arm, DatasetRecord
+from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.recorded import XLA as RECORDED_XLA
 from tests.orchestrator.recorded import finished, fresh_home, opening
 from tests.orchestrator.report.records import CPU, PORTABLE, XLA, sweep, trial
@@ -355,9 +355,6 @@ def test_another_format_is_no_report(tmp_path: Path) -> None:
         read_report(path)
 
 
-Run = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with two generations of a sweep; the second is slower on XLA."""
@@ -386,14 +383,7 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
+    return partial(typed, capfd)
 
 
 def test_the_command_and_its_exit_codes(run: Run, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cli import main
 from orchestrator.query import (
     QueryError,
     Sheet,
@@ -34,12 +33,11 @@ from orchestrator.query.known import known_metrics
 from orchestrator.query.matching import likeness, matching
 from orchestrator.report.records import SweepRecord
 from orchestrator.trial import Arm
+from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.recorded import XLA as RECORDED_XLA
 from tests.orchestrator.recorded import failed, finished, fresh_home
 from tests.orchestrator.report.records import PORTABLE, XLA, paired, sweep, trial
 from tests.orchestrator.tracking.recording import record
-
-Run = Callable[..., tuple[int, str, str]]
 
 SHEET = Sheet(
     (
@@ -353,14 +351,7 @@ def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     """`rnnsweep …`: code, stdout, stderr."""
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(list(arguments))
-        out, err = capfd.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, out, err
-
-    return run
+    return partial(typed, capfd)
 
 
 @pytest.mark.usefixtures("home")

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +18,14 @@ from orchestrator.aims import Timing
 from orchestrator.cpu_sets import CpuClaims
 from orchestrator.racing import Race
 from orchestrator.runner import TrialActor
-from orchestrator.trainer import Trainer
 from orchestrator.trial import Outcome, outcome_adapter
-from orchestrator.warmth import TrainerKey
+from orchestrator.warmth import Trainers
 from orchestrator.watched import Job, Limits, Rival, job_adapter
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 SLICING = "tests.workloads.examples.slicing"
 QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
-Trainers = dict[TrainerKey, Trainer]
-
-
-@pytest.fixture
-def trainers() -> Iterator[Trainers]:
-    held: Trainers = {}
-    yield held
-    for trainer in held.values():
-        trainer.close()
 
 
 def job_of(

@@ -21,22 +21,13 @@ from orchestrator.guard import memory_share
 from orchestrator.runner import run_trial
 from orchestrator.trainer import Trainer
 from orchestrator.trial import FailureReason, Outcome, outcome_adapter, to_json
-from orchestrator.warmth import TrainerKey
+from orchestrator.warmth import Trainers
 from orchestrator.watched import Job, Limits, Watched
 from workloads.implementations import parse
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = "tests.workloads.examples.hostile"
-Trainers = dict[TrainerKey, Trainer]
-
-
-@pytest.fixture
-def trainers() -> Iterator[Trainers]:
-    held: Trainers = {}
-    yield held
-    for trainer in held.values():
-        trainer.close()
 
 
 @pytest.fixture

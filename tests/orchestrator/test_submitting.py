@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchestrator import submission
-from orchestrator.cli import main
 from orchestrator.refusal import Refusal
 from orchestrator.remote_store import store_for
 from orchestrator.spec import load, parse
+from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.job_server import TOKEN, JobServer, serving
 
 SPEC = """
@@ -25,8 +25,6 @@ arms: {implementations: [tensorflow/portable], hardware: [cpu]}
 """
 STORE = "http://mlflow.example:5000"
 FAILED = {"status": "FAILED", "end_time": 1_700_000_100_000}
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -51,10 +49,7 @@ def run(
     (tmp_path / "mine.yaml").write_text(SPEC)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([*arguments, "--address", server.address])
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, *capfd.readouterr()
+        return typed(capfd, *arguments, "--address", server.address)
 
     return run
 
@@ -261,17 +256,15 @@ def ask(address: str, home: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("address", ["10.0.0.5:6379", "auto", "http://", "http://a:b", "ray://a:1"])
 def test_an_address_that_is_none_is_told(address: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["status", "--address", address])
-    assert ended.value.code == 2
-    assert f"http://10.0.0.5:8265), received {address!r}" in capfd.readouterr().err
+    code, _, err = typed(capfd, "status", "--address", address)
+    assert code == 2
+    assert f"http://10.0.0.5:8265), received {address!r}" in err
 
 
 def test_nobody_at_an_address_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["stop", "mine", "--address", "http://127.0.0.1:9"])
-    assert ended.value.code == 2
-    assert "no Ray dashboard answers at http://127.0.0.1:9" in capfd.readouterr().err
+    code, _, err = typed(capfd, "stop", "mine", "--address", "http://127.0.0.1:9")
+    assert code == 2
+    assert "no Ray dashboard answers at http://127.0.0.1:9" in err
 
 
 @pytest.mark.parametrize(

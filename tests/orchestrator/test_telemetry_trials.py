@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from orchestrator.runner import run_trial
 from orchestrator.telemetry import Instruments
-from orchestrator.trainer import Trainer
 from orchestrator.trial import Outcome, outcome_adapter, to_json
-from orchestrator.warmth import TrainerKey
+from orchestrator.warmth import Trainers
 from orchestrator.watched import Job, Limits, Watched
 from tests.nvml.pretended import Course, Pretended, PretendedGpu
 from workloads.protocol import Device, TrialRequest
 
 ROOT = Path(__file__).resolve().parents[2]
-Trainers = dict[TrainerKey, Trainer]
-
-
-@pytest.fixture
-def trainers() -> Iterator[Trainers]:
-    held: Trainers = {}
-    yield held
-    for trainer in held.values():
-        trainer.close()
 
 
 @pytest.fixture(autouse=True)
