@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.blocks import Blocks, Issue
 from orchestrator.disturbance import Canaries, judge
@@ -28,6 +28,9 @@ from orchestrator.spec import SweepSpec
 from orchestrator.stopping import Stopped
 from orchestrator.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from workloads.protocol import Device, TrialRequest
+
+if TYPE_CHECKING:
+    from orchestrator.report.enough import Enough
 
 
 class Watcher(Protocol):
@@ -123,8 +126,7 @@ class Session:
             self.watcher.again(settled.again, issue.rerun + 1)
         enough = self.blocks.enough
         if enough is not None and had_enough is None:
-            now = time.time()
-            self._write(BlocksEnough(now, enough.blocks, enough.half_width, enough.why))
+            self._write(why_enough(enough))
             self.watcher.enough(enough.blocks, enough.why)
 
     def _told(
@@ -216,3 +218,8 @@ class Session:
             self.journal.append(record)
         except OSError as error:
             raise Stopped(f"its journal cannot be written: {error}") from error
+
+
+def why_enough(found: Enough) -> BlocksEnough:
+    """What the journal says of it, as of now."""
+    return BlocksEnough(time.time(), found.blocks, found.half_width, found.why)

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import yaml
-
-from orchestrator import __version__, autoscaler, cluster, resume
+from orchestrator import autoscaler, cluster, resume
 from orchestrator.blocks import Blocks, Trust
 from orchestrator.disturbance import Canaries
+from orchestrator.extent import Left, extent, first_records, gathering, left_to, opening
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import Journal, SessionEnded, SessionStarted, read, replay
+from orchestrator.journal import Journal, SessionEnded, read, replay
 from orchestrator.membership import Membership
 from orchestrator.objectives import arms_read
 from orchestrator.open_blocks import open_limit
@@ -39,14 +36,9 @@ from orchestrator.spec.decisions import TIMING_METRICS
 from orchestrator.stopping import Stopped, StopSignal
 from orchestrator.suggest import Suggester, missing_package
 from orchestrator.tracking.errors import LeaseHeld
-from orchestrator.tracking.lease import Owner
-from orchestrator.tracking.opening import FoundSweep, SweepOpening
-from orchestrator.trial import Block, FinishedTrial, SweepIdentity, Telemetry
+from orchestrator.trial import FinishedTrial, SweepIdentity, Telemetry
 from orchestrator.upkeep import Upkeep
 from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
-
-if TYPE_CHECKING:
-    from orchestrator.report.enough import Gathering
 
 _DRAIN_S = 300.0
 """How long a sweep that has ended waits for its tracking store."""
@@ -128,55 +120,48 @@ def run_sweep(
         journal = stack.enter_context(Journal.open(folder.generation(number)))
         records = resume.take_over(journal, found, identity, spec)
         going_on = plan.over(resume.suggested(records))
-        stored = recorder.open(_opening(spec, going_on, identity, found, options.home))
+        stored = recorder.open(opening(spec, going_on, identity, found, options.home))
         state = resume.agree(journal, records, stored)
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
 
-        again = resume.again(state, plan, spec.quiet, retry_failed=options.retry_failed)
-        past = list(resume.past(state, retry_failed=options.retry_failed, again=again))
-        plan = _closed(spec, plan.over(past), past)
-        missing = plan.trials - resume.count_done(identity, plan, past)
+        left = left_to(spec, plan, state, retry_failed=options.retry_failed)
         stopped = None
-        if awaited := worth_waiting_for(plan, past):
-            confirm(plan, missing)
+        if awaited := worth_waiting_for(left.plan, left.past):
+            confirm(left.plan, left.missing)
             nodes, plan = _wait(spec, nodes, awaited, stop)
-            again = resume.again(state, plan, spec.quiet, retry_failed=options.retry_failed)
-            past = list(resume.past(state, retry_failed=options.retry_failed, again=again))
-            plan = _closed(spec, plan.over(past), past)
-            expect_runnable(spec, plan)
-            recorder.open(_opening(spec, plan, identity, found, options.home))
-            missing = plan.trials - resume.count_done(identity, plan, past)
-        if missing:
-            confirm(plan, missing)
+            left = left_to(spec, plan, state, retry_failed=options.retry_failed)
+            expect_runnable(spec, left.plan)
+            recorder.open(opening(spec, left.plan, identity, found, options.home))
+        if left.missing:
+            confirm(left.plan, left.missing)
             if options.address is None:
                 stop.check()
                 nodes = _connect(stack, None, spec, stop)
-                plan = _closed(spec, make_plan(spec, classify(nodes)).over(past), past)
-            journal.append(_session_started(plan))
-            with view(plan) as watcher:
-                path = _python_path(options.address)
+                plan = make_plan(spec, classify(nodes))
+                left = left_to(spec, plan, state, retry_failed=options.retry_failed)
+        for record in first_records(left, state):
+            journal.append(record)
+        if left.missing:
+            with view(left.plan) as watcher:
                 start = _Start(
                     spec,
                     identity,
-                    plan,
+                    left,
                     nodes,
-                    past,
-                    again,
-                    resume.kept(state, again),
+                    resume.kept(state, left.again),
                     Canaries().fed(list(state.finished.values())),
                     journal,
                     recorder,
                     watcher,
-                    path,
                     on_cluster=on_cluster,
                 )
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
-            if stopped is None and plan.auto is not None:
+            if stopped is None and left.plan.auto is not None:
                 now = replay(read(journal.path.parent))
-                plan = plan.closed_at(_extent(now.blocks.values()) if now else 0)
-                recorder.open(_opening(spec, plan, identity, found, options.home))
+                plan = left.plan.closed_at(extent(now.blocks.values()) if now else 0)
+                recorder.open(opening(spec, plan, identity, found, options.home))
         return _conclude(recorder, spec, identity, stopped)
 
 
@@ -186,16 +171,13 @@ class _Start:
 
     spec: SweepSpec
     identity: SweepIdentity
-    plan: Plan
+    left: Left
     nodes: tuple[Node, ...]
-    past: Sequence[Block | FinishedTrial]
-    again: Mapping[str, int]
     kept: Mapping[str, FinishedTrial]
     canaries: Canaries
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
-    python_path: tuple[str, ...]
     on_cluster: bool
 
 
@@ -277,47 +259,23 @@ def expect_baseline(spec: SweepSpec, plan: Plan) -> None:
     pick_baseline(empty, spec.baseline)
 
 
-def gathering(spec: SweepSpec, plan: Plan) -> Gathering | None:
-    """What decides when there are blocks enough; None where the plan says how many there are."""
-    from orchestrator.report.enough import Gathering  # noqa: PLC0415  (SciPy)
-
-    if plan.auto is None:
-        return None
-    return Gathering(plan.auto, plan.arms, plan.repeats, spec.baseline)
-
-
-def _closed(spec: SweepSpec, plan: Plan, past: Sequence[Block | FinishedTrial]) -> Plan:
-    """The plan without the blocks that earlier starts found they would not need."""
-    held = gathering(spec, plan)
-    for each in past:
-        if held is not None and isinstance(each, FinishedTrial):
-            held.take(each)
-    if held is None or held.enough is None:
-        return plan
-    return plan.closed_at(_extent(past))
-
-
-def _extent(past: Iterable[Block | FinishedTrial]) -> int:
-    """One more than the index of the last block that was begun."""
-    return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
-
-
 def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     """Run what has no outcome yet; what stopped it."""
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
-    groups = make_lanes(start.plan)
+    plan = start.left.plan
+    groups = make_lanes(plan)
     blocks = Blocks(
         start.identity,
-        start.plan,
+        plan,
         groups,
         objectives=start.spec.search.objectives,
         source=Suggester(start.spec.search, start.spec.seed),
-        open_limit=open_limit(start.spec, start.plan, groups),
-        trust=Trust(gathering(start.spec, start.plan), start.spec.quiet, start.spec.baseline),
+        open_limit=open_limit(start.spec, plan, groups),
+        trust=Trust(gathering(start.spec, plan), start.spec.quiet, start.spec.baseline),
     )
-    blocks.restore(start.past, start.again, start.kept)
-    for each in start.past:
+    blocks.restore(start.left.past, start.left.again, start.kept)
+    for each in start.left.past:
         if isinstance(each, FinishedTrial):
             start.watcher.restored(each.trial, each.outcome)
     session = Session(
@@ -338,7 +296,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     membership = Membership(start.nodes)
     upkeep = Upkeep(
         session,
-        Fleet(start.spec, start.plan, start.nodes, start.watcher.warn),
+        Fleet(start.spec, plan, start.nodes, start.watcher.warn),
         membership,
         wait_s=start.spec.limits.node_wait_s if start.on_cluster else 0.0,
         ask_for=autoscaler.ask_for,
@@ -348,59 +306,14 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
             tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch,
             membership.watching(),
         ):
-            folder, python_path = Path(scratch), start.python_path
-            run_trials(session, upkeep, folder=folder, python_path=python_path, check=check)
+            folder, path = Path(scratch), _python_path(on_cluster=start.on_cluster)
+            run_trials(session, upkeep, folder=folder, python_path=path, check=check)
     except Stopped as stopped:
         return stopped
     finally:
         if upkeep.has_asked:
             autoscaler.ask_for_no_more()
     return None
-
-
-def _opening(
-    spec: SweepSpec, plan: Plan, identity: SweepIdentity, found: FoundSweep | None, home: Path
-) -> SweepOpening:
-    """What the store is told: the sweep's whole extent, of which this start may do a part.
-
-    Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
-    for the rest. Those that have begun are counted in reading.
-    """
-    body = spec.model_dump(mode="json", exclude_unset=True)
-    arms, repeats = plan.arms, plan.repeats
-    blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
-    if found is not None and found.identity.generation == identity.generation:
-        before = found.manifest
-        arms = tuple(dict.fromkeys((*arms, *before.arms)))
-        repeats = max(repeats, before.repeats)
-        if spec.auto_blocks is None and before.aims.auto_blocks is None:
-            blocks = max(blocks, before.blocks)
-    return SweepOpening(
-        identity=identity,
-        spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
-        plan=plan.as_json(),
-        objectives={name: each.direction for name, each in spec.search.objectives.items()},
-        arms=arms,
-        impossible=tuple(each for each in plan.impossible if each.arm not in arms),
-        blocks=blocks,
-        repeats=repeats,
-        owner=Owner.here(),
-        home=home,
-        aims=spec.aims(),
-    )
-
-
-def _session_started(plan: Plan) -> SessionStarted:
-    return SessionStarted(
-        at_s=time.time(),
-        pid=os.getpid(),
-        host=platform.node(),
-        version=__version__,
-        blocks=plan.extent,
-        repeats=plan.repeats,
-        arms=list(plan.arms),
-        least=plan.auto.least if plan.auto else None,
-    )
 
 
 def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> None:
@@ -445,9 +358,9 @@ def _conclude(
     return Ended(record, stopped, recorder.refused, curves)
 
 
-def _python_path(address: str | None) -> tuple[str, ...]:
+def _python_path(*, on_cluster: bool) -> tuple[str, ...]:
     """Where users' own workloads are found: as in `python -m`, the current folder.
 
     On a cluster, beside our own code, which has come with them (`orchestrator.shipment`).
     """
-    return (str(Path.cwd()),) if address is None else ()
+    return () if on_cluster else (str(Path.cwd()),)

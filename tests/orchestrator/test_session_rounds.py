@@ -386,15 +386,20 @@ def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> Non
     assert again.issue().trial.block == 1
 
 
+def paced(issue: Issue) -> Outcome:
+    """A complete outcome: the baseline takes as long in each block, the others do not."""
+    slow = 1.0 if issue.trial.arm.implementation == "python/b" else 2.0
+    wobble = 1 + 0.1 * ((issue.trial.block * 7919) % 13) / 13
+    return on(issue, step_ms=slow * wobble ** (slow - 1))
+
+
 def run_until_enough(held: Held, limit: int = 10_000) -> int:
     """Finish trials as they come; how many."""
     for number in range(limit):
         issue = held.session.issue()
         if issue is None:
             return number
-        slow = 1.0 if issue.trial.arm.implementation == "python/b" else 2.0
-        wobble = 1 + 0.1 * ((issue.trial.block * 7919) % 13) / 13
-        held.session.finish(issue, on(issue, step_ms=slow * wobble ** (slow - 1)))
+        held.session.finish(issue, paced(issue))
     return limit
 
 

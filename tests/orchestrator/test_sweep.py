@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from orchestrator.extent import opening
 from orchestrator.hardware import classify
 from orchestrator.plan import make_plan
 from orchestrator.recorder import Recorder
@@ -17,7 +18,7 @@ from orchestrator.report.baseline import BaselineError
 from orchestrator.report.records import SweepRecord
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.stopping import Stopped
-from orchestrator.sweep import NothingToRun, _conclude, _opening, expect_runnable
+from orchestrator.sweep import NothingToRun, _conclude, expect_runnable
 from orchestrator.tracking.opening import FoundSweep, manifest_of
 from orchestrator.trial import Block
 from tests.orchestrator.laid import node
@@ -102,12 +103,12 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     identity = replace(IDENTITY, name="sweep", generation=1)
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
-    first = _opening(spec, larger, identity, None, tmp_path)
+    first = opening(spec, larger, identity, None, tmp_path)
     found = FoundSweep(manifest_of(first), "", "complete", ())
-    again = _opening(spec, laid, identity, found, tmp_path)
+    again = opening(spec, laid, identity, found, tmp_path)
     assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(again.arms) == set(larger.arms)
-    fresh = _opening(spec, laid, replace(identity, generation=2), found, tmp_path)
+    fresh = opening(spec, laid, replace(identity, generation=2), found, tmp_path)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
@@ -118,14 +119,14 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     auto = parse(suggested + "blocks: auto\n", source="spec")
     identity = replace(IDENTITY, name="sweep", generation=1)
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
-    before = manifest_of(_opening(counted, forty, identity, None, tmp_path))
+    before = manifest_of(opening(counted, forty, identity, None, tmp_path))
     ended = make_plan(auto, classify([node("a")])).closed_at(12)
     found = FoundSweep(before, "", "complete", ())
-    now = _opening(auto, ended, identity, found, tmp_path)
+    now = opening(auto, ended, identity, found, tmp_path)
     assert (before.blocks, now.blocks) == (40, 12)
     fewer = replace(forty, blocks=8)
     back = FoundSweep(manifest_of(now), "", "complete", ())
-    assert _opening(counted, fewer, identity, back, tmp_path).blocks == 8
+    assert opening(counted, fewer, identity, back, tmp_path).blocks == 8
 
 
 def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> Non
     going_on = replace(laid, blocks=2).over([Block(0, {"units": 3}), Block(1, {"units": 2})])
     identity = replace(IDENTITY, name="sweep", generation=1)
     assert (going_on.passed_over, going_on.blocks) == (frozenset({0}), 2)
-    assert _opening(spec, going_on, identity, None, tmp_path).blocks == 3
+    assert opening(spec, going_on, identity, None, tmp_path).blocks == 3
 
 
 def parse_larger() -> SweepSpec:

@@ -1,0 +1,133 @@
+"""How large a sweep is: what earlier starts left of it, what is missing, what the store is told.
+
+Where blocks come until there are enough, that follows from the outcomes: a start finds it as the
+one before it did.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from orchestrator import __version__, resume
+from orchestrator.journal import Record, SessionStarted, SweepState
+from orchestrator.plan import Plan
+from orchestrator.session import why_enough
+from orchestrator.spec import SweepSpec
+from orchestrator.tracking.lease import Owner
+from orchestrator.tracking.opening import FoundSweep, SweepOpening
+from orchestrator.trial import Block, FinishedTrial, SweepIdentity
+
+if TYPE_CHECKING:
+    from orchestrator.report.enough import Enough, Gathering
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What earlier starts leave to a plan.
+
+    `plan` goes on from them, without the blocks that they found they would not need: then `enough`
+    says why. `past` is what stands of theirs, `again` (by key) what is to be done once more, and
+    `missing` how many trials of the plan have no outcome.
+    """
+
+    plan: Plan
+    past: Sequence[Block | FinishedTrial]
+    again: Mapping[str, int]
+    missing: int
+    enough: Enough | None
+
+
+def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool) -> Left:
+    """What earlier starts leave to a plan that was laid for the nodes that are there."""
+    again = resume.again(state, laid, spec.quiet, retry_failed=retry_failed)
+    past = list(resume.past(state, retry_failed=retry_failed, again=again))
+    plan = laid.over(past)
+    held = gathering(spec, plan)
+    for each in past:
+        if held is not None and isinstance(each, FinishedTrial):
+            held.take(each)
+    enough = held.enough if held else None
+    if enough is not None:
+        plan = plan.closed_at(extent(past))
+    missing = plan.trials - resume.count_done(state.identity, plan, past)
+    return Left(plan, past, again, missing, enough)
+
+
+def first_records(left: Left, state: SweepState) -> list[Record]:
+    """What a start adds to the journal before it runs anything: that it began, and what it found.
+
+    Why there are blocks enough is told anew with each session, and where the driver that found it
+    was killed before it could tell.
+    """
+    records: list[Record] = [_session_started(left.plan)] if left.missing else []
+    if left.enough is not None and (records or state.enough is None):
+        records.append(why_enough(left.enough))
+    return records
+
+
+def gathering(spec: SweepSpec, plan: Plan) -> Gathering | None:
+    """What decides when there are blocks enough; None where the plan says how many there are."""
+    from orchestrator.report.enough import Gathering  # noqa: PLC0415  (SciPy)
+
+    if plan.auto is None:
+        return None
+    return Gathering(plan.auto, plan.arms, plan.repeats, spec.baseline)
+
+
+def extent(past: Iterable[Block | FinishedTrial]) -> int:
+    """One more than the index of the last block that was begun."""
+    return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
+
+
+def opening(
+    spec: SweepSpec, plan: Plan, identity: SweepIdentity, found: FoundSweep | None, home: Path
+) -> SweepOpening:
+    """What the store is told: the sweep's whole extent, of which this start may do a part.
+
+    Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
+    for the rest. Those that have begun are counted in reading.
+    """
+    body = spec.model_dump(mode="json", exclude_unset=True)
+    arms, repeats = plan.arms, plan.repeats
+    blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
+    if found is not None and found.identity.generation == identity.generation:
+        before = found.manifest
+        arms = tuple(dict.fromkeys((*arms, *before.arms)))
+        repeats = max(repeats, before.repeats)
+        if spec.auto_blocks is None and before.aims.auto_blocks is None:
+            blocks = max(blocks, before.blocks)
+    return SweepOpening(
+        identity=identity,
+        spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
+        plan=plan.as_json(),
+        objectives={name: each.direction for name, each in spec.search.objectives.items()},
+        arms=arms,
+        impossible=tuple(each for each in plan.impossible if each.arm not in arms),
+        blocks=blocks,
+        repeats=repeats,
+        owner=Owner.here(),
+        home=home,
+        aims=spec.aims(),
+        current=plan.arms,
+    )
+
+
+def _session_started(plan: Plan) -> SessionStarted:
+    return SessionStarted(
+        at_s=time.time(),
+        pid=os.getpid(),
+        host=platform.node(),
+        version=__version__,
+        blocks=plan.extent,
+        repeats=plan.repeats,
+        arms=list(plan.arms),
+        least=plan.auto.least if plan.auto else None,
+    )
