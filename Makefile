@@ -2,12 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RESULTS := tests/benchmarks/results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock benchmark-overhead benchmark-fit benchmark-steps benchmark-unlike-nodes benchmark-report benchmark-trust benchmark-cost-model gpu clean
+.PHONY: help demo test test-cluster lint backends lock gpu clean \
+	benchmark-overhead benchmark-fit benchmark-telemetry benchmark-steps benchmark-unlike-nodes \
+	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
 	$(BIN)/rnnsweep run sweeps/quickstart.yaml
@@ -25,13 +28,13 @@ lint: $(VENV)/.dev ## formatting, lint, types, import contract
 	$(BIN)/lint-imports
 
 benchmark-overhead: $(VENV)/.dev ## milliseconds per trial of the whole path, beside plain Tune
-	$(BIN)/python -m tests.benchmarks.overhead
+	$(BIN)/python -m tests.benchmarks.overhead --output $(RESULTS)
 
 benchmark-fit: $(VENV)/.dev ## a trial's timed epochs beside a bare Keras script
-	$(BIN)/python -m tests.benchmarks.fit_overhead
+	$(BIN)/python -m tests.benchmarks.fit_overhead --output $(RESULTS)
 
 benchmark-telemetry: $(VENV)/.dev ## the share of a core that watching a trial takes
-	$(BIN)/python -m tests.benchmarks.telemetry_cost
+	$(BIN)/python -m tests.benchmarks.telemetry_cost --output $(RESULTS)
 
 backends: $(VENV)/.backends ## install JAX and PyTorch too, so that no test is skipped for want of them
 
@@ -39,19 +42,22 @@ gpu: $(VENV)/.dev ## every check of this machine's GPU, into rnnsweep-data/gpu-c
 	$(BIN)/python -m tests.gpu --output rnnsweep-data/gpu-checks.json
 
 benchmark-steps: $(VENV)/.dev ## milliseconds per step of each implementation, beside plain Keras and PyTorch
-	$(BIN)/python -m tests.benchmarks.steps
+	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)/steps-cpu
 
-benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster of unlike nodes, beside plain Tune
-	$(BIN)/python -m tests.benchmarks.unlike_nodes
+benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster of unlike nodes, beside plain Tune; NOTE=… is kept with it
+	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS) $(if $(NOTE),--note "$(NOTE)")
 
 benchmark-trust: $(VENV)/.backends ## proof that comparisons can be trusted: 40 minutes of real sweeps on a quiet machine
 	$(BIN)/python -m tests.benchmarks.trust
 
 benchmark-cost-model: $(VENV)/.dev ## how far predictions of time and memory are off on configs not shown
-	$(BIN)/python -m tests.benchmarks.cost_model
+	$(BIN)/python -m tests.benchmarks.cost_model --output $(RESULTS)
 
 benchmark-report: $(VENV)/.dev ## a report of 10,000 trials beside mlflow.search_runs; makes its store first (minutes)
-	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output tests/benchmarks/results
+	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
+
+benchmark-coverage: $(VENV)/.dev ## how often intervals hold a known truth: the figures of the docstrings (minutes)
+	$(BIN)/python -m tests.benchmarks.coverage --output $(RESULTS)
 
 lock: $(VENV)/.dev ## pin the dependencies anew
 	$(BIN)/python -m pip install --quiet uv

@@ -24,6 +24,7 @@ from contextlib import ExitStack, closing
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from tests.benchmarks import rig
 from tests.benchmarks.contenders import question as ordinary
 from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, ask, ask_quietly, opened
 from tests.benchmarks.contenders.processes import Question
@@ -38,6 +39,7 @@ def main() -> None:
     """Print the table; keep it with all its rounds if asked to."""
     options = _parser().parse_args()
     chosen = [name for name in IMPLEMENTATIONS[options.device] if _is_meant(name, options.only)]
+    environment = rig.told("keras")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         question = _question(Path(scratch) / "question.npz", options)
         pairs = [opened(name, question) for name in chosen]
@@ -45,10 +47,11 @@ def main() -> None:
             stack.enter_context(closing(pair.arm))
             stack.enter_context(closing(pair.reference))
         rounds = _rounds(pairs, options.rounds, random.Random(options.seed))
-        print(as_text(pairs, rounds))
+        text = as_text(environment, pairs, rounds)
+        print(text)
         if options.output is not None:
-            options.output.with_suffix(".json").write_text(as_json(question, pairs, rounds))
-            options.output.with_suffix(".txt").write_text(as_text(pairs, rounds) + "\n")
+            found = as_json(environment, question, pairs, rounds)
+            rig.keep(options.output.parent, options.output.stem, found, text)
 
 
 def _rounds(pairs: list[Pair], count: int, order: random.Random) -> list[dict[str, Asked]]:

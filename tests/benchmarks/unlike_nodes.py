@@ -1,6 +1,7 @@
 """Whether fast hardware ever waits for slow, on a cluster whose classes differ 20 × in speed.
 
     python -m tests.benchmarks.unlike_nodes [--output FOLDER] [--only random|tpe|simulated]
+                                            [--note TEXT]
 
 A Ray cluster on this machine, of nodes that may use one CPU (the fast class: one node) or two (the
 slow class: four nodes). Trials sleep, so that the machine's own CPUs are left to what is measured.
@@ -16,17 +17,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import platform
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from orchestrator import __version__
 from orchestrator.report.statistics import t_interval
+from tests.benchmarks import rig
 from tests.benchmarks.unlike.busy import Result
 from tests.benchmarks.unlike.nodes import unlike_nodes
 from tests.benchmarks.unlike.simulated import simulated
@@ -60,11 +57,13 @@ def main() -> None:
     parser.add_argument("--fast-s", type=float, default=1.5, help="a fast trial's mean seconds")
     parser.add_argument("--seeds", type=int, default=40, help="simulations of each setting")
     parser.add_argument("--only", choices=["random", "tpe", "simulated"])
+    parser.add_argument("--note", default="", help="what a reader has to know of this run: kept")
     parser.add_argument("--output", type=Path, help="a folder for the tables and their figures")
     asked = parser.parse_args()
     parts = [asked.only] if asked.only else ["random", "tpe", "simulated"]
-    found: dict[str, Any] = {"environment": _environment(), "asked": _plain(vars(asked))}
-    texts = [_heading(found["environment"])]
+    environment = rig.told("ray", "optuna", "mlflow")
+    found: dict[str, Any] = {"environment": environment, "asked": _plain(vars(asked))}
+    texts = [_heading(environment, asked.note)]
     base = Question("", asked.blocks, asked.fast_s, _RATIO * asked.fast_s, _DEVICES)
 
     def tell(part: str, rows: list[dict[str, Any]], table: str) -> None:
@@ -72,7 +71,7 @@ def main() -> None:
         texts.append(table)
         print(f"{texts[-1]}\n")
         if asked.output:
-            _write(asked.output, "\n\n".join(texts) + "\n", found)
+            rig.keep(asked.output, "unlike_nodes", found, "\n\n".join(texts))
 
     print(f"{texts[0]}\n")
     if {"random", "tpe"} & set(parts):
@@ -91,12 +90,6 @@ def main() -> None:
     if "simulated" in parts:
         rows = [_over_seeds(base, name, asked.seeds) for name in _SETTINGS]
         tell("simulated", rows, _simulated_table(rows, asked.seeds))
-
-
-def _write(folder: Path, text: str, found: Mapping[str, Any]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "unlike_nodes.txt").write_text(text)
-    (folder / "unlike_nodes.json").write_text(json.dumps(found, indent=2) + "\n")
 
 
 def _question(base: Question, name: str, seed: int = 0) -> Question:
@@ -159,21 +152,11 @@ def _simulated_table(rows: Iterable[Mapping[str, Any]], seeds: int) -> str:
     return "\n".join(lines)
 
 
-def _environment() -> dict[str, str]:
-    packages = ("ray", "optuna", "mlflow")
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "rnnsweep": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        **{package: version(package) for package in packages},
-    }
-
-
-def _heading(environment: Mapping[str, str]) -> str:
+def _heading(environment: Mapping[str, str], note: str) -> str:
     devices = ", ".join(f"{count} {name}" for name, count in _DEVICES.items())
-    told = ", ".join(f"{name} {value}" for name, value in environment.items())
-    return f"Unlike nodes: {devices}; a slow trial takes {_RATIO} × a fast one\n{told}"
+    title = f"Unlike nodes: {devices}; a slow trial takes {_RATIO} × a fast one"
+    about = f"{title}\n{rig.heading(environment)}"
+    return f"{about}\n\n{note}" if note else about
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any, TypeAlias
 
-from orchestrator.hardware import probe
 from orchestrator.report.statistics import Estimate, geometric_mean
+from tests.benchmarks import rig
 from tests.benchmarks.contenders.pairs import Asked, Pair
 from tests.benchmarks.contenders.processes import Question
 
 Rounds: TypeAlias = Sequence[dict[str, Asked]]
 
 
-def as_text(pairs: Sequence[Pair], rounds: Rounds) -> str:
-    """A row for each pair, and what holds for all of them; at most 100 columns."""
-    return "\n".join(_lines(pairs, rounds))
+def as_text(environment: Mapping[str, str], pairs: Sequence[Pair], rounds: Rounds) -> str:
+    """A row for each pair, and what holds for all of them."""
+    return "\n".join([rig.heading(environment), *_lines(pairs, rounds)])
 
 
-def as_json(question: Question, pairs: Sequence[Pair], rounds: Rounds) -> str:
+def as_json(
+    environment: Mapping[str, str], question: Question, pairs: Sequence[Pair], rounds: Rounds
+) -> dict[str, Any]:
     """Hardware, versions, date, settings, and every round."""
-    node = probe()
-    environments = [pair.arm.facts for pair in pairs]
-    found = {
+    return {
         "format": "rnnsweep-benchmark-steps",
-        "version": 1,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "hardware": {
-            "cpu_model": node.cpu_model,
-            "cpus": node.cpus,
-            "memory_mib": node.memory_mib,
-            "gpus": [gpu.name for gpu in node.gpus],
-            "driver": node.driver,
-        },
-        "environments": {facts["backend"]: facts for facts in environments},
+        "version": 2,
+        "environment": environment,
+        "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
         "device": question.device,
         "steps": question.steps,
         "settings": question.settings,
         "pairs": [_row(pair, rounds) for pair in pairs],
         "rounds": [{name: asdict(asked) for name, asked in each.items()} for each in rounds],
     }
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
 
 
 def _lines(pairs: Sequence[Pair], rounds: Rounds) -> Iterator[str]:
@@ -94,11 +84,12 @@ def _row(pair: Pair, rounds: Rounds) -> dict[str, Any]:
         "low": ratio.low if ratio else None,
         "high": ratio.high if ratio else None,
         "to_reach": pair.at_most,
-        "verdict": _verdict(ratio, pair.at_most),
+        "verdict": verdict(ratio, pair.at_most),
     }
 
 
-def _verdict(ratio: Estimate | None, at_most: float) -> str:
+def verdict(ratio: Estimate | None, at_most: float) -> str:
+    """Whether a limit is reached by the whole interval, missed by it, or neither."""
     if ratio is None or ratio.low <= at_most < ratio.high:
         return "cannot tell"
     return "reached" if ratio.high <= at_most else "missed"
