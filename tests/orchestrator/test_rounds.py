@@ -12,12 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator import resume
-from orchestrator.aims import Quiet
+from orchestrator.aims import AutoBlocks, Quiet
 from orchestrator.blocks import Blocks, Issue, Settled, Trust
 from orchestrator.hardware import HardwareClass, classify
-from orchestrator.journal import BlockSuggested, SweepOpened, TrialFinished, replay
+from orchestrator.journal import (
+    BlockSuggested,
+    SweepOpened,
+    SweepState,
+    TrialFinished,
+    replay,
+)
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
+from orchestrator.report.enough import Gathering
 from orchestrator.rounds import RERUN, due_again, rerun_of, torn
 from orchestrator.selector import Usage, class_of, device_of, measure_of, used
 from orchestrator.spec import Objective
@@ -415,14 +422,8 @@ def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
     assert not blocks.done
 
 
-@settings(deadline=None, max_examples=80)
-@given(seed=st.integers(0, 10_000), cut=st.integers(1, 60), gpus=st.sampled_from([0, 1, 2]))
-def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, gpus: int) -> None:
-    """Any disturbance and any failure, in a sweep whose objective reads one arm of a round."""
-    rng = random.Random(seed)
-    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
-    laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
-    blocks, source = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
+def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: float) -> SweepState:
+    """So many issues of a sweep, which end in any order: what a journal has of them."""
     past: list[Block | FinishedTrial] = []
     out: list[Issue] = []
     for _ in range(cut):
@@ -432,10 +433,9 @@ def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, 
         if blocks.done:
             break
         issue = out.pop(rng.randrange(len(out)))
-        outcome = replace(
-            on(issue, disturbed=rng.random() < 0.3), metrics={"val_accuracy": rng.random()}
-        )
-        if rng.random() < 0.2:
+        metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
+        outcome = replace(on(issue, disturbed=rng.random() < noise), metrics=metrics)
+        if rng.random() < failing:
             outcome = replace(failed(), environment=outcome.environment)
         past.append(FinishedTrial(issue.trial, outcome))
         past += blocks.finish(issue, outcome).standing
@@ -447,7 +447,43 @@ def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, 
     ]
     state = replay([SweepOpened(identity(), {}), *records])
     assert state is not None
+    return state
+
+
+@settings(deadline=None, max_examples=80)
+@given(seed=st.integers(0, 10_000), cut=st.integers(1, 60), gpus=st.sampled_from([0, 1, 2]))
+def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, gpus: int) -> None:
+    """Any disturbance and any failure, in a sweep whose objective reads one arm of a round."""
+    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
+    laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
+    blocks, source = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
+    state = work(blocks, random.Random(seed), cut, noise=0.3, failing=0.2)
     again = resume.again(state, laid, AGAIN, retry_failed=False)
     later, heard = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
     later.restore(resume.past(state, retry_failed=False, again=again), again)
     assert heard.heard == source.heard
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    cut=st.integers(1, 150),
+    gpus=st.sampled_from([0, 1, 2]),
+    failing=st.sampled_from([0.0, 0.02]),
+)
+def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
+    seed: int, cut: int, gpus: int, failing: float
+) -> None:
+    """Any disturbance and any failure, on any nodes, in a sweep that ends by itself."""
+    nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
+    laid = plan(classify(nodes), blocks=9)
+    first, later, left = (Gathering(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
+    held = blocks_with(laid, Trust(first, AGAIN))
+    state = work(held, random.Random(seed), cut, 0.1, failing)
+    again = resume.again(state, laid, AGAIN, retry_failed=False)
+    past = list(resume.past(state, retry_failed=False, again=again))
+    blocks_with(laid, Trust(later, AGAIN)).restore(past, again, resume.kept(state, again))
+    for each in past:
+        if isinstance(each, FinishedTrial):
+            left.take(each)
+    assert later.enough == left.enough == held.enough

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -432,6 +434,49 @@ def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -
     assert again.blocks.done
     assert len(again.state().finished) == expected
     assert again.blocks.enough == whole.blocks.enough
+
+
+NOISY = AUTO + TWICE + "blocks: {interval: 0.05, at_most: 40}\n"
+
+
+def run_disturbed(held: Held, seed: int) -> None:
+    """All that is left, with one trial more out than runs.
+
+    Whether a trial is disturbed, and what it takes then, follows from it and from the rerun.
+    """
+    out: deque[Issue] = deque(iter(held.session.issue, None))
+    while out:
+        issue = out.popleft()
+        rng = random.Random(f"{seed} {issue.trial.key} {issue.rerun}")
+        took_ms = paced(issue).metrics["step_ms"] * rng.uniform(1.0, 1.05)
+        if rng.random() < 0.15:
+            ended = on(issue, step_ms=2 * took_ms, others_cpu_pct=43.0)
+        else:
+            ended = on(issue, step_ms=took_ms)
+        held.session.finish(issue, ended)
+        out += iter(held.session.issue, None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path, seed: int) -> None:
+    whole = Held(tmp_path / "whole", NOISY)
+    run_disturbed(whole, seed)
+    assert whole.blocks.enough is not None
+    expected = whole.state().finished
+    assert {rerun_of(each.outcome) for each in expected.values()} > {0}
+    records = whole.journal.path.read_bytes().splitlines(keepends=True)
+    for cut in random.Random(seed).sample(range(2, len(records)), 6):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / whole.journal.path.name).write_bytes(b"".join(records[:cut]))
+        again = Held(folder, NOISY)
+        run_disturbed(again, seed)
+        assert again.blocks.enough == whole.blocks.enough, f"killed after record {cut}"
+        found = again.state().finished
+        assert all(
+            found[key].outcome.metrics == expected[key].outcome.metrics
+            for key in found.keys() & expected.keys()
+        )
 
 
 def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
