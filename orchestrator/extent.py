@@ -130,4 +130,5 @@ def _session_started(plan: Plan) -> SessionStarted:
         repeats=plan.repeats,
         arms=list(plan.arms),
         least=plan.auto.least if plan.auto else None,
+        passed_over=sorted(plan.passed_over),
     )

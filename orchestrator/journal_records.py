@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from orchestrator.trial import Arm, Config, FinishedTrial, SweepIdentity
+from orchestrator.trial import Arm, Config, FinishedTrial, SweepIdentity, Trial
 
-VERSION = 4
+VERSION = 5
 """The records' version. It is raised when an older rnnsweep could not read what is written."""
 
 
@@ -28,8 +28,9 @@ class SweepOpened:
 class SessionStarted:
     """A driver began to work on the sweep; `version` is rnnsweep's, the sizes are the plan's.
 
-    `blocks` is the plan's extent: earlier blocks that it passes over are among them. `least` is
-    given where blocks come until there are enough: so many at least, and `blocks` at most.
+    `blocks` is the plan's extent: earlier blocks that it passes over, `passed_over`, are among
+    them. `least` is given where blocks come until there are enough: so many at least, and `blocks`
+    at most.
     """
 
     record: Literal["session_started"] = field(default="session_started", kw_only=True)
@@ -42,6 +43,15 @@ class SessionStarted:
     arms: list[Arm]
     journal_version: int = VERSION
     least: int | None = None
+    passed_over: list[int] = field(default_factory=list)
+
+    def holds(self, index: int) -> bool:
+        """Whether the block of this index was one of the plan's."""
+        return index < self.blocks and index not in self.passed_over
+
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial was one of the plan's: arms, blocks and repeats can be fewer now."""
+        return self.holds(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from orchestrator.hardware import HardwareClass, counted
 from orchestrator.obstacles import meant, why_absent, why_ineligible, why_unusable
 from orchestrator.selector import Usage, mathematics_of, measure_of, used
 from orchestrator.spec import HardwareEntry, SweepSpec
-from orchestrator.trial import Arm, Block, Config, FinishedTrial, ImpossibleArm, canonical
+from orchestrator.trial import Arm, Block, Config, FinishedTrial, ImpossibleArm, Trial, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,14 @@ class Plan:
     def holds(self, index: int) -> bool:
         """Whether the block of this index is one of the plan's."""
         return index < self.extent and index not in self.passed_over
+
+    def has_place(self, trial: Trial) -> bool:
+        """Whether a trial's block and repeat are the plan's, whatever its arm."""
+        return self.holds(trial.block) and trial.repeat < self.repeats
+
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial is one of the plan's: arms, blocks and repeats can be fewer now."""
+        return trial.arm in self.arms and self.has_place(trial)
 
     def closed_at(self, blocks: int) -> Plan:
         """This plan with so many blocks, and no more to come."""

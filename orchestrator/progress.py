@@ -85,7 +85,7 @@ class Tally:
         One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
         """
         self.out.pop(trial.key, None)
-        if not self._is_planned(trial) or trial.key in self.seen:
+        if not self.plan.wants(trial) or trial.key in self.seen:
             return
         self.seen.add(trial.key)
         self.begun.add(trial.block)
@@ -95,13 +95,6 @@ class Tally:
             self.durations_s.append(outcome.ended_s - outcome.started_s)
         if outcome.failure is not None:
             self.failed[trial.arm] += 1
-
-    def _is_planned(self, trial: Trial) -> bool:
-        return (
-            self.plan.holds(trial.block)
-            and trial.repeat < self.plan.repeats
-            and trial.arm in self.plan.arms
-        )
 
     def remaining_s(self) -> float | None:
         """Estimated seconds left, from the pace of this start; None before two trials ended."""

@@ -7,11 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 from orchestrator.home import HomeUnusable, SweepFolder
-from orchestrator.journal import JournalError, SessionStarted, SweepState, read, replay
+from orchestrator.journal import JournalError, SweepState, read, replay
 from orchestrator.lock import holder
 from orchestrator.progress import duration
 from orchestrator.refusal import Refusal
-from orchestrator.trial import Trial
 
 
 class NoSuchSweep(Refusal):
@@ -58,9 +57,9 @@ def _describe(folder: SweepFolder) -> str:
     if not state.sessions:
         return f"{state.identity.label}: {_opening(folder)}\n"
     session = state.sessions[-1]
-    finished = [each for each in state.finished.values() if _is_planned(each.trial, session)]
-    blocks = sum(index < session.blocks for index in state.blocks)
-    total = blocks if state.enough else session.blocks
+    finished = [each for each in state.finished.values() if session.wants(each.trial)]
+    blocks = sum(session.holds(index) for index in state.blocks)
+    total = blocks if state.enough else session.blocks - len(session.passed_over)
     trials = total * session.repeats * len(session.arms)
     outcomes = Counter(each.outcome.status for each in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
@@ -80,15 +79,6 @@ def _describe(folder: SweepFolder) -> str:
                 f"{failure.message}"
             )
     return "\n".join(lines) + "\n"
-
-
-def _is_planned(trial: Trial, session: SessionStarted) -> bool:
-    """Whether the latest start still counts the trial: arms, blocks and repeats can be fewer."""
-    return (
-        trial.block < session.blocks
-        and trial.repeat < session.repeats
-        and trial.arm in session.arms
-    )
 
 
 _GOES_ON = "the same run command goes on"

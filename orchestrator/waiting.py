@@ -107,11 +107,9 @@ def worth_waiting_for(plan: Plan, past: Iterable[Block | FinishedTrial]) -> tupl
     earlier starts did all of its trials on hardware that it could mean and that no node has now.
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
-    for each in past:
-        if isinstance(each, FinishedTrial) and each.trial.arm not in plan.arms:
-            trial = each.trial
-            if plan.holds(trial.block) and trial.repeat < plan.repeats:
-                done.setdefault(trial.arm, set()).add((trial.block, trial.repeat))
+    for trial in (each.trial for each in past if isinstance(each, FinishedTrial)):
+        if trial.arm not in plan.arms and plan.has_place(trial):
+            done.setdefault(trial.arm, set()).add((trial.block, trial.repeat))
     whole = [arm for arm, trials in done.items() if len(trials) == plan.blocks * plan.repeats]
     return tuple(each for each in plan.awaited if not any(_could_be(each, arm) for arm in whole))
 

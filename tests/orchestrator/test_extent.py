@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from orchestrator.extent import Left, first_records, left_to
+from orchestrator.hardware import classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import Record
+from orchestrator.journal import Record, SessionStarted, SweepState
 from orchestrator.status import describe_sweeps
+from orchestrator.trial import Block, make_trial
+from tests.orchestrator.laid import identity, node, plan
 from tests.orchestrator.test_session_rounds import AUTO, Held, paced, run_until_enough
 
 ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
@@ -83,3 +87,21 @@ def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
     assert [each.record for each in added] == ["session_started"]
     assert (left.past, left.again, left.enough) == ([], {}, None)
     assert left.missing == held.plan.trials == 40 * 3
+
+
+def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
+    laid = replace(plan(classify([node("a")]), blocks=2), passed_over=frozenset({1}))
+    other = plan(classify([node("b", cpu_model="CPU B")]))
+    left = Left(laid, [], {}, missing=1, enough=None)
+    (begun,) = first_records(left, SweepState(identity(), {}))
+    assert isinstance(begun, SessionStarted)
+    assert (begun.blocks, begun.passed_over) == (3, [1])
+    trials = [
+        make_trial(identity(), Block(block, {}), arm, repeat)
+        for block in range(4)
+        for repeat in range(2)
+        for arm in (laid.arms[0], other.arms[0])
+    ]
+    for each in (laid, begun):
+        wanted = [(t.block, t.repeat, t.arm) for t in trials if each.wants(t)]
+        assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]

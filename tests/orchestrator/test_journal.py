@@ -63,7 +63,7 @@ def finished(block: int, **changes: object) -> FinishedTrial:
 
 RECORDS: tuple[Record, ...] = (
     SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
-    SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [CPU]),
+    SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [CPU], passed_over=[2]),
     BlockSuggested(0, finished(0).trial.config, 2.5),
     AttemptStarted(finished(0).trial.key, 1, 2.75, 0, CPU, 0),
     BlockSuggested(1, finished(1).trial.config, 3.0),
