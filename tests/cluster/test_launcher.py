@@ -19,6 +19,7 @@ import yaml
 from tests.cluster import hosts
 from tests.cluster.hosts import ROOT, Host, Switch
 from tests.cluster.lab import wait_for
+from tests.lacking import skip_here
 
 FILE = ROOT / "infra/machines/cluster.yaml"
 README = FILE.with_name("README.md")
@@ -43,8 +44,6 @@ print(json.dumps({
 
 def why_not() -> str | None:
     """Why it cannot be tried here; None where it can."""
-    if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
-        return "a cluster on one machine takes minutes: make test-cluster"
     if (reason := hosts.why_not()) is not None:
         return reason
     path = f"{os.environ['PATH']}:/usr/sbin"
@@ -57,9 +56,7 @@ def why_not() -> str | None:
 @pytest.fixture
 def switch() -> Iterator[Switch]:
     if (reason := why_not()) is not None:
-        if os.environ.get("RNNSWEEP_TEST_ALL") == os.environ.get("RNNSWEEP_TEST_CLUSTER") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_here(reason)
     switch = Switch()
     try:
         yield switch

@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.lab import postgresql, wait_for
+from tests.lacking import skip_here
 
 INFRA = Path(__file__).resolve().parents[2] / "infra"
 DOCKERFILE = (INFRA / "images/mlflow.Dockerfile").read_text()
@@ -142,12 +143,8 @@ def _database(folder: Path) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    if os.environ.get("RNNSWEEP_TEST_CLUSTER") != "1":
-        pytest.skip("a server of its own takes half a minute: make test-cluster")
     if postgresql() is None:
-        if os.environ.get("RNNSWEEP_TEST_ALL") == "1":
-            pytest.fail("PostgreSQL is not installed (Debian: postgresql)")
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+        skip_here("PostgreSQL is not installed (Debian: postgresql)")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = int(taken.getsockname()[1])
     (shown,) = re.findall(r"^CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)

@@ -12,6 +12,7 @@ import pytest
 from orchestrator import shipment
 from orchestrator.shipment import _git_commit
 from orchestrator.surroundings import surroundings
+from tests.lacking import skip_here
 
 REQUEST = '{{"workload": "{workload}", "implementation": "python/a"}}\n'
 WORKLOAD = """
@@ -109,8 +110,9 @@ def test_data_does_not_travel_by_accident(
         packed(tmp_path, "mine.deep.run:run")
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        skip_here("git is not installed here: apt-get install git")
     assert _git_commit(tmp_path / "file") is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.example"]
     (tmp_path / "file").write_text("one")
