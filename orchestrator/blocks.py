@@ -1,4 +1,4 @@
-"""Blocks of trials, handed out to lanes: what runs next, and when a block is known.
+"""Blocks of trials, handed out to lanes: what runs next, and where.
 
 Pure Python: it knows no Ray, no Optuna and no clock, so that every order of events can be
 tested. Each lane is kept supplied with one trial more than it can run, and no more: Tune starts
@@ -12,20 +12,20 @@ import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from orchestrator.aims import Quiet
+from orchestrator.issue import Issue, Settled
 from orchestrator.lane_queue import LaneQueue
-from orchestrator.objectives import arms_read, block_value
-from orchestrator.placement import Lane, LaneGroup, lanes_of, sharing
+from orchestrator.ledger import Ledger
+from orchestrator.placement import LaneGroup, lanes_of, sharing
 from orchestrator.plan import Plan
-from orchestrator.rounds import due_again, rerun_of, stand_again
 from orchestrator.selector import names_arm
 from orchestrator.spec import Objective
+from orchestrator.suggestions import Source, Suggestions
 from orchestrator.trial import (
     Arm,
     Block,
-    Config,
     FinishedTrial,
     Outcome,
     SweepIdentity,
@@ -33,56 +33,9 @@ from orchestrator.trial import (
     derive_seed,
     make_trial,
 )
-from workloads.protocol import Device
 
 if TYPE_CHECKING:
     from orchestrator.report.enough import Enough, Gathering
-
-
-class Source(Protocol):
-    """Where configs come from and what is told of their blocks (see `Suggester`)."""
-
-    def suggest(self, index: int) -> Config | None:
-        """The config of a new block, or None when there is none left."""
-
-    def replay(self, index: int, config: Config) -> None:
-        """A block that an earlier start suggested."""
-
-    def tell(self, index: int, values: Sequence[float] | None) -> None:
-        """A block's objective values, or None for a failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """A trial handed out: on which lane and device, and the how-manieth attempt it is.
-
-    `others` are the rest of its round, where that is timed in slices, turn by turn. `rerun` is how
-    often the round was done before.
-    """
-
-    trial: Trial
-    lane: Lane
-    device: Device
-    attempt: int = 1
-    others: tuple[Trial, ...] = ()
-    rerun: int = 0
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """All that run, the first one first."""
-        return (self.trial, *self.others)
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What the outcomes of an issue lead to.
-
-    `again` are the trials of a disturbed round that is done again: the next ones on its lane.
-    `standing` are the outcomes from before a rerun that stand, as it failed.
-    """
-
-    again: tuple[Trial, ...] = ()
-    standing: tuple[FinishedTrial, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +78,13 @@ class Blocks:
     ) -> None:
         self._identity = identity
         self._plan = plan
-        self._objectives = objectives
-        self._source = source
-        self._gathering = trust.gathering
-        self._quiet = trust.quiet
         self._baseline = trust.baseline
-        self._reruns: dict[str, int] = {}
-        self._devices = {planned.arm: planned.hardware.device for planned in plan.possible}
+        self._suggestions = Suggestions(plan, source, objectives, trust.gathering)
+        self._ledger = Ledger(plan, self._suggestions, trust.quiet)
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
         self._out: dict[str, Issue] = {}
-        self._blocks: dict[int, tuple[Trial, ...]] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
-        self._outcomes: dict[str, Outcome] = {}
-        self._before: dict[str, FinishedTrial] = {}
-        self._counted: set[str] = set()
-        self._attempts: dict[str, int] = {}
-        self._untold: set[int] = set()
-        self._used_up = False
-        self._unseen = 0
         self.move(groups, open_limit)
 
     def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
@@ -153,9 +94,9 @@ class Blocks:
         waited there goes to the other lanes of its hardware, or waits until there is one.
         """
         before = {queue.lane.node.id: queue for queue in self._queues}
-        self._open_limit = open_limit
+        self._suggestions.open_limit = open_limit
         self._groups = tuple(groups)
-        self._sharing = sharing(groups)
+        self._ledger.sharing = sharing(groups)
         self._queues = []
         for lane in lanes_of(groups):
             queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
@@ -164,9 +105,9 @@ class Blocks:
                 queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
-        for index, trials in self._blocks.items():
+        for index, trials in self._ledger.trials.items():
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
-            self._count(trials)
+            self._ledger.count(trials)
 
     def restore(
         self,
@@ -184,20 +125,14 @@ class Blocks:
             before: complete trials whose rounds are done again, as they were: what stands should
                 that fail.
         """
-        self._before |= before or {}
-        self._reruns |= again or {}
-        self._attempts |= again or {}
+        self._ledger.resume(again or {}, before or {})
         for each in past:
             if isinstance(each, FinishedTrial):
-                self._outcomes[each.trial.key] = each.outcome
-                if self._plan.holds(each.trial.block):
-                    self._count([each.trial])
-                elif self._gathering is not None:
-                    self._gathering.take(each)
+                self._ledger.recall(each)
             elif self._plan.holds(each.index):
-                self._source.replay(each.index, each.config)
+                self._suggestions.replay(each)
                 self._admit(each)
-        for index, trials in self._blocks.items():
+        for index, trials in self._ledger.trials.items():
             self._put(index, trials)
 
     def next(self) -> tuple[Issue, Block | None] | None:
@@ -215,27 +150,15 @@ class Blocks:
     def finish(self, issue: Issue, *outcomes: Outcome) -> Settled:
         """Take the outcomes of what ran; the sampler is told as soon as it can be."""
         queue = self._take_back(issue)
-        ended = [
-            FinishedTrial(trial, outcome)
-            for trial, outcome in zip(issue.trials, outcomes, strict=True)
-        ]
-        self._outcomes |= {each.trial.key: each.outcome for each in ended}
-        standing = self._stand_again(issue)
-        node = ended[0].outcome.node or issue.lane.node.profile.hostname  # of a lost one: none
-        again = self._due_again(issue, node, queue)
-        self._reruns |= again
-        members = tuple(t for t in self._blocks[issue.trial.block] if t.key in again)
-        for trial in members:
-            self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
-        replaced = [each.trial for each in standing]
-        self._counted.difference_update(each.key for each in (*members, *replaced))
-        self._count([*issue.trials, *replaced])
-        self._put_first(members, queue)
-        return Settled(members, standing)
+        at_work = {key for key, each in self._out.items() if each.lane.node == issue.lane.node}
+        to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
+        settled = self._ledger.settle(issue, outcomes, to_come)
+        self._put_first(settled.again, queue)
+        return settled
 
     def is_kept(self, trial: Trial) -> bool:
         """Whether a complete outcome of it is kept until its round, done again, has ended."""
-        return trial.key in self._before
+        return self._ledger.is_kept(trial)
 
     def give_back(self, issue: Issue, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
@@ -244,7 +167,7 @@ class Blocks:
         hardware, the next one of its hardware.
         """
         if not charged:
-            self._attempts |= dict.fromkeys((each.key for each in issue.trials), issue.attempt - 1)
+            self._ledger.uncharge(issue)
         self._put_first(issue.trials, self._take_back(issue))
 
     @property
@@ -254,21 +177,17 @@ class Blocks:
             not self._out
             and not any(queue.waiting for queue in self._queues)
             and not self._units
-            and self._next_index() is None
+            and not self._suggestions.to_come
         )
 
     @property
     def enough(self) -> Enough | None:
         """After how many blocks no more are asked for, and why; None where that is not so yet."""
-        return self._gathering.enough if self._gathering else None
+        return self._suggestions.enough
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
         """The metrics of the objectives that read an arm's trials."""
-        return tuple(
-            metric
-            for metric, objective in self._objectives.items()
-            if arm in arms_read(objective, self._plan.arms)
-        )
+        return self._suggestions.objectives_of(arm)
 
     @property
     def out(self) -> int:
@@ -290,110 +209,26 @@ class Blocks:
             for group, trials in units.items():
                 if not group.lanes:
                     waiting.update(trial.arm.hardware for trial in trials)
-        if not self._queues and self._next_index() is not None:
+        if not self._queues and self._suggestions.to_come:
             for arm in self._plan.arms:
-                unseen = self._plan.blocks - len(self._blocks)
-                waiting[arm.hardware] += unseen * self._plan.repeats
+                waiting[arm.hardware] += self._suggestions.to_come * self._plan.repeats
         return dict(waiting)
 
     def _issue(self, queue: LaneQueue, trial: Trial) -> Issue:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
         keys = {each.key for each in (trial, *queue.take_round(trial))}
-        members = [each for each in self._blocks[trial.block] if each.key in keys]
+        members = [each for each in self._ledger.trials[trial.block] if each.key in keys]
         members.sort(key=lambda each: not self._is_baseline(each.arm))
-        rerun = self._rerun(members, queue.lane.node.profile.hostname)
-        attempt = 1 + max(rerun, *(self._attempts.get(each.key, 0) for each in members))
-        issue = Issue(
-            members[0],
-            queue.lane,
-            self._devices[members[0].arm],
-            attempt,
-            tuple(members[1:]),
-            rerun,
-        )
+        attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
+        issue = Issue(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
         for each in members:
-            self._attempts[each.key] = attempt
             self._out[each.key] = issue
         return issue
-
-    def _rerun(self, members: Sequence[Trial], node: str) -> int:
-        """How often their round was done before: an arm that joins it is not behind the others."""
-        block, repeat = members[0].block, members[0].repeat
-        of_round = (each for each in self._blocks[block] if each.repeat == repeat)
-        known = (self._outcomes.get(each.key) for each in of_round)
-        there = (rerun_of(outcome) for outcome in known if outcome and outcome.node == node)
-        return max([*there, *(self._reruns.get(each.key, 0) for each in members)])
 
     def _is_baseline(self, arm: Arm) -> bool:
         if self._baseline is None:
             return arm == self._plan.arms[0]
         return names_arm(self._baseline, arm)
-
-    def _due_again(self, issue: Issue, node: str, queue: LaneQueue | None) -> dict[str, int]:
-        """The trials of an issue's round that are due once more; none while some of it is to run.
-
-        The round is what the lane has of it, which is what ran on its node.
-        """
-        trials = [
-            trial for trial in self._blocks[issue.trial.block] if trial.repeat == issue.trial.repeat
-        ]
-        at_work = {key for key, each in self._out.items() if each.lane.node == issue.lane.node}
-        to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
-        if any(trial.key in to_come for trial in trials):
-            return {}
-        ended = [(trial, self._outcomes.get(trial.key)) for trial in trials]
-        return due_again(
-            (FinishedTrial(t, found) for t, found in ended if found and found.node == node),
-            self._quiet,
-        )
-
-    def _keep(self, finished: FinishedTrial) -> None:
-        if finished.outcome.status == "complete":
-            self._before[finished.trial.key] = finished
-
-    def _stand_again(self, issue: Issue) -> tuple[FinishedTrial, ...]:
-        """What stands of an issue's round from before it was done again, where that failed."""
-        held = [self._before[each.key] for each in issue.trials if each.key in self._before]
-        nodes = {each.outcome.node for each in held}
-        trial = issue.trial
-        before = [
-            each
-            for each in self._before.values()
-            if (each.trial.block, each.trial.repeat) == (trial.block, trial.repeat)
-            and each.outcome.node in nodes
-        ]
-        if not all(each.trial.key in self._outcomes for each in before):
-            return ()
-        for each in before:
-            del self._before[each.trial.key]
-        standing = stand_again(before, self._outcomes) if before else ()
-        self._outcomes |= {each.trial.key: each.outcome for each in standing}
-        return standing
-
-    def _count(self, trials: Iterable[Trial]) -> None:
-        """Count the outcomes that are settled: the sampler is told, there may be blocks enough.
-
-        A disturbed round is done again with all that its node has of it. Where that may come,
-        nothing of a round counts before the rest of it: what would be told now, and what a later
-        start tells in going over the same trials, would not be the same.
-        """
-        for trial in trials:
-            bound = self._bound(trial)
-            if any(each.key not in self._outcomes for each in bound):
-                continue
-            for each in bound:
-                if each.key not in self._counted and self._gathering is not None:
-                    self._gathering.take(FinishedTrial(each, self._outcomes[each.key]))
-                self._counted.add(each.key)
-            self._tell_if_known(trial.block)
-
-    def _bound(self, trial: Trial) -> tuple[Trial, ...]:
-        """The trials that may be done again together with one of them, that one too."""
-        if self._quiet.action != "rerun":
-            return (trial,)
-        beside = next((each for each in self._sharing if trial.arm.hardware in each), frozenset())
-        of_round = (t for t in self._blocks.get(trial.block, ()) if t.repeat == trial.repeat)
-        return tuple(each for each in of_round if each.arm.hardware in beside)
 
     def _take_back(self, issue: Issue) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
@@ -426,9 +261,8 @@ class Blocks:
         if queue.waiting:
             return False
         rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
-        unseen = 0 if self._has_all else self._plan.blocks - len(self._blocks)
         begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
-        return unseen + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
+        return self._suggestions.to_come + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
 
     def _supply(self, queue: LaneQueue) -> Block | None:
         """See to it that a lane has a next trial; the block that is new for that."""
@@ -445,7 +279,7 @@ class Blocks:
             if not units.keys().isdisjoint(queue.groups):
                 self._take(queue, index)
                 return None
-        block = self._suggest()
+        block = self._suggestions.suggest()
         if block is not None:
             self._admit(block)
             self._take(queue, block.index)
@@ -457,43 +291,19 @@ class Blocks:
         taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
         if not units:
             del self._units[index]
-        queue.waiting.extend(trial for trial in self._blocks[index] if trial.key in taken)
-
-    def _suggest(self) -> Block | None:
-        index = self._next_index()
-        if index is None:
-            return None
-        if self._open_limit is not None and len(self._untold) >= self._open_limit:
-            return None
-        config = self._source.suggest(index)
-        if config is None:
-            self._used_up = True
-            return None
-        return Block(index, config)
-
-    @property
-    def _has_all(self) -> bool:
-        """Whether no more blocks are asked for, whatever the plan allows."""
-        return self._used_up or self.enough is not None
-
-    def _next_index(self) -> int | None:
-        if self._has_all or len(self._blocks) >= self._plan.blocks:
-            return None
-        while self._unseen in self._blocks or not self._plan.holds(self._unseen):
-            self._unseen += 1
-        return self._unseen
+        queue.waiting.extend(trial for trial in self._ledger.trials[index] if trial.key in taken)
 
     def _admit(self, block: Block) -> None:
-        self._blocks[block.index] = self._trials(block)
-        self._untold.add(block.index)
-        self._put(block.index, self._blocks[block.index])
-        self._count(self._blocks[block.index])
+        trials = self._trials(block)
+        self._ledger.trials[block.index] = trials
+        self._put(block.index, trials)
+        self._ledger.count(trials)
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep those of a block's trials that have no outcome, by the lanes that run them."""
         units: dict[LaneGroup, deque[Trial]] = {}
         for trial in trials:
-            if trial.key not in self._outcomes:
+            if not self._ledger.has(trial):
                 units.setdefault(self._group_of(trial), deque()).append(trial)
         self._units.pop(index, None)
         if units:
@@ -512,30 +322,3 @@ class Blocks:
             random.Random(seed).shuffle(arms)
             trials += [make_trial(self._identity, block, arm, repeat) for arm in arms]
         return tuple(trials)
-
-    def _tell_if_known(self, index: int) -> None:
-        if index not in self._untold:
-            return
-        outcomes: dict[Arm, list[Outcome]] = {}
-        for trial in self._blocks[index]:
-            if trial.key in self._counted:
-                outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
-        if not all(len(outcomes.get(arm, ())) == self._plan.repeats for arm in self._arms_read()):
-            return
-        self._untold.remove(index)
-        values = [
-            block_value(metric, objective, outcomes)
-            for metric, objective in self._objectives.items()
-        ]
-        known = [value for value in values if value is not None]
-        self._source.tell(index, known if len(known) == len(values) else None)
-
-    def _arms_read(self) -> set[Arm]:
-        """The arms that some objective reads; all of them where there is no objective."""
-        if not self._objectives:
-            return set(self._plan.arms)
-        return {
-            arm
-            for objective in self._objectives.values()
-            for arm in arms_read(objective, self._plan.arms)
-        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.selector import measure_of, names_arm, work_of
 from orchestrator.spec import Objective
@@ -30,6 +30,12 @@ def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     if not averaged:
         return tuple(whole)
     return tuple(arm for arm in whole if not work_of(arm)) or tuple(whole)
+
+
+def arms_that_speak(objectives: Iterable[Objective], arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """The arms whose trials a block waits for before it is told; where none is read, all."""
+    read = {arm for objective in objectives for arm in arms_read(objective, arms)}
+    return tuple(arm for arm in arms if arm in read) or tuple(arms)
 
 
 def block_value(

@@ -11,11 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.objectives import arms_read
+from orchestrator.objectives import arms_that_speak
 from orchestrator.placement import LaneGroup
 from orchestrator.plan import Plan
 from orchestrator.spec import SweepSpec
-from orchestrator.trial import Arm
 
 LEARNING = ("tpe", "nsga2", "gp")
 """Samplers that suggest better the more they have been told."""
@@ -33,7 +32,7 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
         return spec.search.open_blocks
     if spec.search.sampler not in LEARNING:
         return None
-    read = arms_that_speak(spec, plan.arms)
+    read = arms_that_speak(spec.search.objectives.values(), plan.arms)
     return max(
         (
             sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
@@ -42,13 +41,6 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
         ),
         default=2,
     )
-
-
-def arms_that_speak(spec: SweepSpec, arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """The arms whose trials a block waits for before it is told."""
-    objectives = spec.search.objectives.values()
-    read = {arm for objective in objectives for arm in arms_read(objective, arms)}
-    return tuple(arm for arm in arms if arm in read) or tuple(arms)
 
 
 def idle_shares(
@@ -68,7 +60,7 @@ def idle_shares(
     limit = open_limit(spec, plan, groups)
     held = plan.blocks if limit is None else min(limit, plan.blocks)
     groups = [group for group in groups if group.lanes]
-    spoken = {arm.hardware for arm in arms_that_speak(spec, plan.arms)}
+    spoken = {arm.hardware for arm in arms_that_speak(spec.search.objectives.values(), plan.arms)}
     paces_s = [
         _block_s(plan, group, trial_s, held)
         for group in groups
@@ -135,7 +127,7 @@ _WORTH_TELLING = 0.05
 def _ways_out(spec: SweepSpec, plan: Plan) -> str:
     """What to change in the spec so that fast hardware does not wait."""
     ways = ["more open blocks (the sampler learns less)"]
-    if set(arms_that_speak(spec, plan.arms)) == set(plan.arms):
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
         ways.insert(0, "objectives over the fast arms only (over: gpu)")
         ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
     return f"; the way out: {_either(ways)}"

@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.blocks import Issue
 from orchestrator.hardware import counted
+from orchestrator.issue import Issue
 from orchestrator.plan import Plan
 from orchestrator.trial import Arm, Config, Outcome, Trial
 

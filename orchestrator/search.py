@@ -10,7 +10,7 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from orchestrator.blocks import Issue
+from orchestrator.issue import Issue
 from orchestrator.selector import device_of, measure_of
 from orchestrator.session import Session
 from orchestrator.trial import Outcome, Trial, outcome_adapter

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.disturbance import Canaries, judge
+from orchestrator.issue import Issue
 from orchestrator.journal import (
     AttemptStarted,
     BlocksEnough,

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.autoscaler import Request
-from orchestrator.blocks import Issue
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node
+from orchestrator.issue import Issue
 from orchestrator.open_blocks import open_limit
 from orchestrator.session import Session
 from orchestrator.stopping import Stopped

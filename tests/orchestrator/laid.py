@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
+from orchestrator.issue import Issue
 from orchestrator.placement import make_lanes
 from orchestrator.plan import Plan, PlannedArm
 from orchestrator.spec import Objective

@@ -8,8 +8,8 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.blocks import Issue
 from orchestrator.hardware import classify
+from orchestrator.issue import Issue
 from orchestrator.spec import Objective
 from orchestrator.trial import (
     Block,

@@ -11,8 +11,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.hardware import Gpu, classify
+from orchestrator.issue import Issue
 from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import Plan
 from orchestrator.trial import (
@@ -120,7 +121,7 @@ def at_once(laid: Plan, blocks: Blocks) -> list[list[Issue]]:
         assert at_work, "nothing is at work, yet the sweep is not done"
         ended = at_work.pop(0)
         blocks.finish(ended, complete())
-    assert sum(len(trials) for trials in blocks._blocks.values()) == laid.trials
+    assert sum(len(trials) for trials in blocks._ledger.trials.values()) == laid.trials
     return seen
 
 
@@ -206,9 +207,9 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Issue]) -> list
     busy = {issue.lane.node.id for issue in at_work}
     held = {
         trial.key
-        for trials in blocks._blocks.values()
+        for trials in blocks._ledger.trials.values()
         for trial in trials
-        if trial.key in blocks._outcomes or trial.key in blocks._out
+        if blocks._ledger.has(trial) or trial.key in blocks._out
     } | {
         trial.key
         for queue in blocks._queues
@@ -216,9 +217,9 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Issue]) -> list
         for trial in queue.waiting
     }
     free = Counter(
-        trial.arm for ts in blocks._blocks.values() for trial in ts if trial.key not in held
+        trial.arm for ts in blocks._ledger.trials.values() for trial in ts if trial.key not in held
     )
-    unseen = laid.blocks - len(blocks._blocks)
+    unseen = laid.blocks - len(blocks._ledger.trials)
     return [
         found.id
         for planned in laid.possible

@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.hardware import classify
+from orchestrator.issue import Issue
 from orchestrator.placement import make_lanes
 from orchestrator.progress import LiveView, PlainLines, duration, make_view
 from orchestrator.trial import FailureRecord, Outcome

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from orchestrator import resume
 from orchestrator.aims import AutoBlocks, Quiet
-from orchestrator.blocks import Blocks, Issue, Settled, Trust
+from orchestrator.blocks import Blocks, Trust
 from orchestrator.hardware import HardwareClass, classify
+from orchestrator.issue import Issue, Settled
 from orchestrator.journal import (
     BlockSuggested,
     SweepOpened,

@@ -15,10 +15,11 @@ from rich.console import Console
 
 from orchestrator import resume
 from orchestrator.aims import AutoBlocks, Timing
-from orchestrator.blocks import Blocks, Issue, Trust
+from orchestrator.blocks import Blocks, Trust
 from orchestrator.disturbance import Canaries
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import classify
+from orchestrator.issue import Issue
 from orchestrator.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
 from orchestrator.placement import make_lanes
 from orchestrator.plan import make_plan

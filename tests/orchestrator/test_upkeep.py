@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from orchestrator.autoscaler import Request
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
+from orchestrator.issue import Issue
 from orchestrator.journal import Journal, SweepOpened
 from orchestrator.open_blocks import open_limit
 from orchestrator.placement import make_lanes

@@ -12,8 +12,9 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
-from orchestrator.blocks import Blocks, Issue
+from orchestrator.blocks import Blocks
 from orchestrator.hardware import Node, NodeProfile, classify
+from orchestrator.issue import Issue
 from orchestrator.open_blocks import open_limit
 from orchestrator.placement import make_lanes
 from orchestrator.plan import make_plan
