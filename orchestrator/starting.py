@@ -27,11 +27,11 @@ from orchestrator.refusal import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from orchestrator.conclusion import Ended
     from orchestrator.plan import Plan
     from orchestrator.progress import PlainLines
     from orchestrator.report.records import SweepRecord
     from orchestrator.spec import SweepSpec
-    from orchestrator.sweep import Ended
 
 _LARGE = 500
 """Trials beyond which a person at a terminal is asked before a sweep starts."""

@@ -5,49 +5,36 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from orchestrator import autoscaler, cluster, resume
 from orchestrator.blocks import Blocks, Trust
+from orchestrator.conclusion import Ended, conclude
 from orchestrator.disturbance import Canaries
 from orchestrator.extent import Left, extent, first_records, gathering, left_to, opening
 from orchestrator.fleet import Fleet
 from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import Journal, SessionEnded, read, replay
+from orchestrator.journal import Journal, SessionEnded, SweepState, read, replay
 from orchestrator.membership import Membership
-from orchestrator.objectives import arms_read
 from orchestrator.open_blocks import open_limit
 from orchestrator.placement import make_lanes
 from orchestrator.plan import AwaitedArm, Plan, make_plan
 from orchestrator.progress import PlainLines
 from orchestrator.recorder import Recorder
-from orchestrator.refusal import Refusal
-from orchestrator.report.baseline import pick_baseline
-from orchestrator.report.records import SweepRecord
-from orchestrator.selector import measure_of
+from orchestrator.runnable import expect_runnable
 from orchestrator.session import Session
 from orchestrator.spec import SweepSpec
-from orchestrator.spec.decisions import TIMING_METRICS
 from orchestrator.stopping import Stopped, StopSignal
-from orchestrator.suggest import Suggester, missing_package
+from orchestrator.suggest import Suggester
 from orchestrator.tracking.errors import LeaseHeld
-from orchestrator.trial import FinishedTrial, SweepIdentity, Telemetry
+from orchestrator.trial import FinishedTrial, SweepIdentity
 from orchestrator.upkeep import Upkeep
 from orchestrator.waiting import requests, wait_for_nodes, worth_waiting_for
-
-_DRAIN_S = 300.0
-"""How long a sweep that has ended waits for its tracking store."""
-
-_CLOSE_S = 60.0
-"""How long it waits for its report to be there."""
-
-_STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
-"""How long one that was stopped does: the next start records what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +46,6 @@ class RunOptions:
     address: str | None = None
     fresh: bool = False
     retry_failed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a start of a sweep ended.
-
-    `record` is what the tracking store now has; `refused` says, by trial key, why it will never
-    take some finished trials; `curves` are what a report shows of telemetry, by run.
-    """
-
-    record: SweepRecord
-    stopped: Stopped | None
-    refused: Mapping[str, str] = field(default_factory=dict)
-    curves: Mapping[str, Telemetry] = field(default_factory=dict)
-
-
-class NothingToRun(Refusal):
-    """No arm of the spec can run here, or an objective reads one that cannot."""
 
 
 def run_sweep(
@@ -145,16 +114,7 @@ def run_sweep(
         if left.missing:
             with view(left.plan) as watcher:
                 start = _Start(
-                    spec,
-                    identity,
-                    left,
-                    nodes,
-                    resume.kept(state, left.again),
-                    Canaries().fed(list(state.finished.values())),
-                    journal,
-                    recorder,
-                    watcher,
-                    on_cluster=on_cluster,
+                    spec, identity, state, left, nodes, journal, recorder, watcher, on_cluster
                 )
                 stopped = _run_missing(start, stop)
             _end_session(journal, "stopped" if stopped else "complete")
@@ -162,7 +122,7 @@ def run_sweep(
                 now = replay(read(journal.path.parent))
                 plan = left.plan.closed_at(extent(now.blocks.values()) if now else 0)
                 recorder.open(opening(spec, plan, identity, found, options.home))
-        return _conclude(recorder, spec, identity, stopped)
+        return conclude(recorder, spec, identity, stopped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +131,9 @@ class _Start:
 
     spec: SweepSpec
     identity: SweepIdentity
+    state: SweepState
     left: Left
     nodes: tuple[Node, ...]
-    kept: Mapping[str, FinishedTrial]
-    canaries: Canaries
     journal: Journal
     recorder: Recorder
     watcher: PlainLines
@@ -184,8 +143,8 @@ class _Start:
 def _connect(
     stack: ExitStack, address: str | None, spec: SweepSpec, stop: StopSignal
 ) -> tuple[Node, ...]:
-    waits = any(entry.wait_s is not None for entry in spec.arms.hardware)
-    nodes = stack.enter_context(cluster.connect(address, spec.workload, may_be_empty=waits))
+    found = cluster.connect(address, spec.workload, may_be_empty=spec.may_wait)
+    nodes = stack.enter_context(found)
     stop.listen()
     return nodes
 
@@ -200,70 +159,11 @@ def _wait(
         return membership.nodes, plan
 
 
-def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse what could not run to its end: no arm, no sampler, no arm for an objective.
-
-    What arms there will be is not known while some are waited for.
-
-    Raises:
-        NothingToRun: with every reason.
-        BaselineError: with the arms to choose from.
-    """
-    package = missing_package(spec.search.sampler)
-    if package is not None:
-        raise NothingToRun(
-            f"search.sampler: {spec.search.sampler} needs {package}, which is not installed here: "
-            f"pip install 'rnnsweep[{spec.search.sampler}]', or choose another sampler"
-        )
-    if plan.awaited:
-        return
-    reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
-    if not plan.possible:
-        raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
-    for metric, objective in spec.search.objectives.items():
-        read_arms = arms_read(objective, plan.arms)
-        timed = all(measure_of(arm) == "timing" for arm in read_arms)
-        if read_arms and timed and metric not in TIMING_METRICS:
-            raise NothingToRun(
-                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
-                "arm that is trained whole, received only arms that are timed in slices: say "
-                "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
-            )
-        if not read_arms:
-            raise NothingToRun(
-                f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected "
-                f"an arm that can run here; these cannot\n{reasons}"
-            )
-    expect_baseline(spec, plan)
-
-
-def expect_baseline(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse a baseline that the report could not use, before anything runs for it.
-
-    Raises:
-        BaselineError: with the arms to choose from.
-    """
-    empty = SweepRecord(
-        name=spec.name,
-        generation=1,
-        run_id="",
-        workload=spec.workload,
-        objectives={},
-        arms=plan.arms,
-        impossible=plan.impossible,
-        blocks=plan.blocks,
-        repeats=plan.repeats,
-        expected_trials=plan.trials,
-        trials=(),
-    )
-    pick_baseline(empty, spec.baseline)
-
-
 def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
     """Run what has no outcome yet; what stopped it."""
     from orchestrator.tuning import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
-    plan = start.left.plan
+    plan, state = start.left.plan, start.state
     groups = make_lanes(plan)
     blocks = Blocks(
         start.identity,
@@ -274,7 +174,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         open_limit=open_limit(start.spec, plan, groups),
         trust=Trust(gathering(start.spec, plan), start.spec.quiet, start.spec.baseline),
     )
-    blocks.restore(start.left.past, start.left.again, start.kept)
+    blocks.restore(start.left.past, start.left.again, resume.kept(state, start.left.again))
     for each in start.left.past:
         if isinstance(each, FinishedTrial):
             start.watcher.restored(each.trial, each.outcome)
@@ -285,7 +185,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         start.recorder.put,
         start.watcher,
         start.identity.data_digest,
-        start.canaries,
+        Canaries().fed(list(state.finished.values())),
     )
 
     def check() -> None:
@@ -320,42 +220,6 @@ def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> Non
     """Note the end; where the disk is full, that is why the sweep stopped, and has been told."""
     with contextlib.suppress(OSError) if state == "stopped" else contextlib.nullcontext():
         journal.append(SessionEnded(time.time(), state))
-
-
-def _conclude(
-    recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
-) -> Ended:
-    """Wait until everything is recorded, read it back, and leave the report with it.
-
-    Raises:
-        NotRecorded: the store was too slow, or away; nothing is lost.
-        LeaseHeld: another driver has taken the sweep over.
-        TrackingError: the store cannot be reached or used.
-    """
-    from orchestrator.report.brief import to_short_markdown  # noqa: PLC0415  (SciPy)
-    from orchestrator.report.page import to_html  # noqa: PLC0415
-    from orchestrator.report.rendering import render, summarise  # noqa: PLC0415
-    from orchestrator.report.telling_runs import representatives  # noqa: PLC0415
-
-    recorder.drain(_STOPPED_DRAIN_S if stopped else _DRAIN_S)
-    state: Literal["stopped", "complete"] = "stopped" if stopped else "complete"
-    limit_s = _STOPPED_READ_S if stopped else None
-    record = recorder.read(spec.name, identity.generation, timeout_s=limit_s)
-    record = replace(record, state=state)
-    curves = recorder.curves(representatives(record), timeout_s=limit_s)
-    summary = summarise(record, spec.baseline, curves)
-    recorder.close(
-        state,
-        {
-            "report.md": render(summary, "markdown"),
-            "report.txt": render(summary, "text"),
-            "report.json": render(summary, "json"),
-            "report.html": to_html(summary),
-        },
-        description=to_short_markdown(summary, whole="the artifacts report.html and report.md"),
-        timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
-    )
-    return Ended(record, stopped, recorder.refused, curves)
 
 
 def _python_path(*, on_cluster: bool) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from orchestrator.conclusion import Ended
 from orchestrator.hardware import classify
 from orchestrator.plan import Plan
 from orchestrator.progress import PlainLines
 from orchestrator.refusal import Refusal
 from orchestrator.stopping import Stopped
-from orchestrator.sweep import Ended
 from orchestrator.tracking import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.laid import node, plan

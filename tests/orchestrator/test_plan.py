@@ -10,8 +10,8 @@ import pytest
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from orchestrator.placement import lanes_of, make_lanes
 from orchestrator.plan import describe_plan, make_plan
+from orchestrator.runnable import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec, parse
-from orchestrator.sweep import NothingToRun, expect_runnable
 from orchestrator.trial import Arm
 from workloads.eligibility import LayerTraits
 

@@ -10,17 +10,18 @@ from typing import Any, cast
 
 import pytest
 
+from orchestrator.conclusion import conclude
 from orchestrator.extent import opening
 from orchestrator.hardware import classify
-from orchestrator.plan import make_plan
+from orchestrator.plan import AwaitedArm, make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.report.baseline import BaselineError
 from orchestrator.report.records import SweepRecord
+from orchestrator.runnable import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.stopping import Stopped
-from orchestrator.sweep import NothingToRun, _conclude, expect_runnable
 from orchestrator.tracking.opening import FoundSweep, manifest_of
-from orchestrator.trial import Block
+from orchestrator.trial import Arm, Block
 from tests.orchestrator.laid import node
 from tests.orchestrator.recorded import IDENTITY
 from tests.orchestrator.report.records import paired
@@ -63,7 +64,7 @@ def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped |
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     recorder = Recording()
     identity = replace(IDENTITY, name="sweep", generation=2)
-    ended = _conclude(cast(Recorder, recorder), spec, identity, stopped)
+    ended = conclude(cast(Recorder, recorder), spec, identity, stopped)
     assert (ended.stopped, ended.refused) == (stopped, {"key": "too long"})
     assert ended.record.state == ("stopped" if stopped else "complete")
     assert recorder.asked.drain_s == (10 if stopped else 300)
@@ -108,8 +109,20 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     again = opening(spec, laid, identity, found, tmp_path)
     assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(again.arms) == set(larger.arms)
+    assert (first.current, again.current) == (larger.arms, laid.arms)
+    assert set(again.arms) - set(again.current) == {Arm("python/c", larger.arms[0].hardware)}
     fresh = opening(spec, laid, replace(identity, generation=2), found, tmp_path)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
+
+
+def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
+    """The store names an arm by its class, which the node will tell."""
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    awaited = AwaitedArm(Arm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    waiting = opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
+    assert (waiting.arms, waiting.current) == (laid.arms, ())
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
