@@ -95,6 +95,11 @@ class SweepSpec(Strict):
         return tuple(entry.measured(self.measure.mode) for entry in self.arms.hardware)
 
     @property
+    def may_wait(self) -> bool:
+        """Whether some hardware is waited for (`wait_s`): a cluster may have no node yet."""
+        return any(entry.wait_s is not None for entry in self.arms.hardware)
+
+    @property
     def most_blocks(self) -> int:
         """How many blocks the sweep has, or may come to have."""
         if self.auto_blocks is None:

@@ -170,3 +170,8 @@ def test_what_was_asked_for_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> No
     ask_for([({"CPU": 1.0}, {"zone": "eu"})])
     ask_for_no_more()
     assert [bundles for _, bundles, *_ in made] == [[{"CPU": 1.0}], []]
+
+
+def test_a_spec_knows_whether_it_may_wait_for_nodes() -> None:
+    assert spec().may_wait
+    assert not spec("gpu").may_wait
