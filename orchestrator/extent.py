@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from orchestrator import __version__, resume
-from orchestrator.journal import Record, SessionStarted, SweepState
+from orchestrator.journal import Record, SessionEnded, SessionStarted, SweepState
 from orchestrator.plan import Plan
 from orchestrator.session import why_enough
 from orchestrator.spec import SweepSpec
@@ -64,12 +64,18 @@ def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: boo
 def first_records(left: Left, state: SweepState) -> list[Record]:
     """What a start adds to the journal before it runs anything: that it began, and what it found.
 
-    Why there are blocks enough is told anew with each session, and where the driver that found it
-    was killed before it could tell.
+    Where nothing is missing it has nothing to add, or else to end what was killed before it could:
+    before it told why there are blocks enough, or that all was done.
     """
-    records: list[Record] = [_session_started(left.plan)] if left.missing else []
-    if left.enough is not None and (records or state.enough is None):
+    is_told = left.enough is None or state.enough is not None
+    is_over = state.ended is not None and state.ended.state == "complete"
+    if not left.missing and is_told and is_over:
+        return []
+    records: list[Record] = [_session_started(left.plan)]
+    if left.enough is not None:
         records.append(why_enough(left.enough))
+    if not left.missing:
+        records.append(SessionEnded(time.time(), "complete"))
     return records
 
 
@@ -116,7 +122,7 @@ def opening(
         owner=Owner.here(),
         home=home,
         aims=spec.aims(),
-        current=plan.arms,
+        current=() if plan.awaited else plan.arms,  # what those will be the nodes will tell
     )
 
 

@@ -67,18 +67,21 @@ def test_why_there_are_blocks_enough_is_told_by_each_session(
     assert f"enough after {enough.blocks} blocks: every speed-up is known" in told(tmp_path)
 
 
-def test_a_driver_that_was_killed_before_it_could_tell_why_is_told_for(tmp_path: Path) -> None:
-    """No trial is missing, so that no session begins."""
+def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_path: Path) -> None:
+    """No trial is missing."""
     held, _, _ = start(tmp_path)
     ran = run_until_enough(held)
     kill(held, "blocks_enough")
     assert "enough after" not in told(tmp_path)
+    assert "stopped abruptly" in told(tmp_path)
     again, left, added = start(tmp_path)
-    assert [each.record for each in added] == ["blocks_enough"]
+    kinds = ["session_started", "blocks_enough", "session_ended"]
+    assert [each.record for each in added] == kinds
     assert left.missing == 0
+    kill(again)
     assert f"{ran} of {ran} trials ended" in told(tmp_path)
     assert "enough after" in told(tmp_path)
-    kill(again)
+    assert told(tmp_path).startswith("sweep: complete\n")
     assert start(tmp_path)[2] == []
 
 
