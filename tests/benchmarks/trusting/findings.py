@@ -68,7 +68,7 @@ class Notebook:
         digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
         if self.answers.get(name, {}).get("asked") != digest:
             when = time.strftime("%Y-%m-%d %H:%M")
-            self.answers[name] = {**find(), "asked": digest, "ended": when}
+            self.answers[name] = {**find(), "asked": digest, "asked_at": when}
             self.write()
         found: Mapping[str, Any] = self.answers[name]
         return found
