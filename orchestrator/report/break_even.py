@@ -18,6 +18,7 @@ from orchestrator.selector import known_implementation, mathematics_of
 from orchestrator.trial import Arm
 
 BreakEvenVerdict = Literal["pays", "never", "cannot tell"]
+Trainers = Literal["warm", "fresh"]
 
 _STEP, _COMPILE = "step_ms", "compile_s"
 
@@ -36,7 +37,8 @@ class BreakEven:
     """An arm that compiles longer than another, and after how many steps it has caught up.
 
     `steps` is the ratio of the means over blocks with Fieller's interval; None where it is never,
-    or cannot be told, for `reason`. Only warm trainers' trials count: the first pays for its start.
+    or cannot be told, for `reason`. Only warm trainers' trials count, since the first pays for its
+    start; where all are fresh (`trainers`) all pay for it alike, and count.
     All intervals are wide enough for all pairs of the report to be right together (Bonferroni).
     """
 
@@ -47,6 +49,7 @@ class BreakEven:
     extra_compile_s: Estimate | None
     saved_step_ms: Estimate | None
     blocks: tuple[BlockExpense, ...]
+    trainers: Trainers = "warm"
     reason: str = ""
 
 
@@ -62,14 +65,15 @@ def break_evens(
         baseline: what they are compared with.
         confidence: the level of the intervals, for one pair.
     """
+    trainers = _trainers(matched)
     found: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...]]] = {}
     for arm in matched.trials:
         for base in _beside(arm, matched.trials, baseline):
             pair = frozenset((arm, base))
-            if pair not in found and (expenses := _expenses(matched, arm, base)):
+            if pair not in found and (expenses := _expenses(matched, arm, base, trainers)):
                 found[pair] = (arm, base, expenses)
     each_one = 1 - (1 - confidence) / max(1, len(found))
-    return tuple(_break_even(*each, each_one) for each in found.values())
+    return tuple(_break_even(*each, each_one, trainers) for each in found.values())
 
 
 def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
@@ -89,9 +93,19 @@ def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Ar
     ]
 
 
-def _expenses(matched: Matched, arm: Arm, base: Arm) -> tuple[BlockExpense, ...]:
-    """The blocks in which both had a warm trainer, over the rounds in which both had one."""
-    ours, theirs = _warm(matched, arm), _warm(matched, base)
+def _trainers(matched: Matched) -> Trainers:
+    """Which trials count, by the rule that the report's other measures go by (`measures_of`)."""
+    trials = (
+        trial for rounds in matched.trials.values() for own in rounds.values() for trial in own
+    )
+    return "fresh" if all(trial.trainer_trials == 0 for trial in trials) else "warm"
+
+
+def _expenses(
+    matched: Matched, arm: Arm, base: Arm, trainers: Trainers
+) -> tuple[BlockExpense, ...]:
+    """The blocks in which both had such a trainer, over the rounds in which both had one."""
+    ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for each in sorted((ours.keys() & theirs.keys()) - matched.torn((arm, base))):
         (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[each], theirs[each]
@@ -102,29 +116,30 @@ def _expenses(matched: Matched, arm: Arm, base: Arm) -> tuple[BlockExpense, ...]
     )
 
 
-def _warm(matched: Matched, arm: Arm) -> dict[Round, tuple[float, float]]:
-    """Compile seconds and step milliseconds of the rounds that a warm trainer ran."""
+def _paid(matched: Matched, arm: Arm, trainers: Trainers) -> dict[Round, tuple[float, float]]:
+    """Compile seconds and step milliseconds of the rounds that such a trainer ran."""
     found = {}
     for each, trials in matched.trials.get(arm, {}).items():
         for trial in trials:
             told = tuple(trial.metrics.get(metric, math.nan) for metric in (_COMPILE, _STEP))
-            if trial.trainer_trials > 0 and all(map(math.isfinite, told)):
+            fresh = trial.trainer_trials == 0
+            if fresh == (trainers == "fresh") and all(map(math.isfinite, told)):
                 found[each] = (told[0], told[1])
     return found
 
 
 def _break_even(
-    arm: Arm, base: Arm, expenses: Sequence[BlockExpense], confidence: float
+    arm: Arm, base: Arm, expenses: Sequence[BlockExpense], confidence: float, trainers: Trainers
 ) -> BreakEven:
     if math.fsum(each.extra_compile_s for each in expenses) < 0:
         arm, base = base, arm
         expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
     extra = t_interval([each.extra_compile_s for each in expenses], confidence)
     saved = t_interval([each.saved_step_ms for each in expenses], confidence)
-    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses))
+    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses), trainers)
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
-        reason = f"{blocks} with warm trainers on both; at least {MIN_BLOCKS} are needed"
+        reason = f"{blocks} with {trainers} trainers on both; at least {MIN_BLOCKS} are needed"
         return replace(told, reason=reason)
     if extra.low <= 0:
         return replace(told, reason="they compile equally long, as far as can be told")
