@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from orchestrator.report.answers import break_even_sentence, crossover_sentence
+from orchestrator.report.answers import break_even_sentence
 from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Section
 from orchestrator.report.numbers import number
+from orchestrator.report.overtaking import crossover_sentence, not_allowed_for, plural
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 
 _METHOD = (
     "A regression of the log of the blocks' speed-ups on the log of the param, the other params "
-    "that varied beside it, with its 95 % band; a crossing's interval are the values at which the "
-    "band holds 1 (Fieller). Only between the sizes tried; what holds at sizes in between is the "
-    "curve's word, not a block's."
+    "that varied beside it (but for those that a sentence names), with its 95 % band; a crossing's "
+    "interval are the values at which the band holds 1 (Fieller). Only between the sizes tried; "
+    "what holds at sizes in between is the curve's word, not a block's."
 )
 _SENTENCES = 24
 """More are in the JSON format."""
@@ -27,13 +28,15 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     found = summary.crossovers
     told = [each for kind in ("crosses", "partly") for each in found if each.verdict == kind]
+    told += [each for each in found if each.growth is not None]
     bullets = tuple(("crosses", crossover_sentence(each, name)) for each in told[:_SENTENCES])
     notes = _throughout(found, name)
     if bullets or notes:
         notes.append(_METHOD)
     if len(told) > _SENTENCES:
         notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
-    if rest := [each for each in found if each.verdict == "cannot tell"]:
+    rest = [each for each in found if each.verdict == "cannot tell" and each.growth is None]
+    if rest:
         notes.append(f"Cannot tell: {_untold(rest, name)}.")
     return Section("Along the sizes", bullets, paragraphs=tuple(notes))
 
@@ -42,16 +45,17 @@ _ALL = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}
 
 
 def _throughout(found: Sequence[Crossover], name: ArmNames) -> list[str]:
-    """`Faster at all layers (1–3) tried: …`, for each verdict and param."""
-    arms: dict[tuple[str, str], list[str]] = {}
+    """`Faster at all layers (1–3) tried: …`, for each verdict, param and what is left out."""
+    arms: dict[tuple[str, str, str], list[str]] = {}
     for each in found:
         which, _, rest = each.verdict.partition(" ")
         if rest == "throughout":
-            tried = f"{each.param} ({number(each.low)}–{number(each.high)})"
-            arms.setdefault((which, tried), []).append(name(each.arm))
+            tried = f"{plural(each.param)} ({number(each.low)}–{number(each.high)})"
+            aside = f" ({told})" if (told := not_allowed_for(each)) else ""
+            arms.setdefault((which, tried, aside), []).append(name(each.arm))
     return [
-        f"{_ALL[which]} the baseline at all {tried} tried: {', '.join(own)}."
-        for (which, tried), own in arms.items()
+        f"{_ALL[which]} the baseline at all {tried} tried{aside}: {', '.join(own)}."
+        for (which, tried, aside), own in arms.items()
     ]
 
 
@@ -69,8 +73,10 @@ def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not summary.break_evens:
         return None
     bullets = tuple((each.verdict, break_even_sentence(each, name)) for each in summary.break_evens)
+    fresh = summary.break_evens[0].trainers == "fresh"
+    trainer = "fresh trainer, its start included" if fresh else "warm trainer"
     notes = (
-        "Seconds of compiling in a warm trainer, against milliseconds that a step is shorter: the "
+        f"Seconds of compiling in a {trainer}, against milliseconds that a step is shorter: the "
         "ratio of their means over the matched blocks, with Fieller's 95 % interval"
         + (", all of them together (Bonferroni)." if len(bullets) > 1 else "."),
     )

@@ -8,18 +8,17 @@ from typing import TypeAlias
 
 from orchestrator.report.break_even import BreakEven
 from orchestrator.report.comparison import Comparison
-from orchestrator.report.crossover import Crossover, Region
 from orchestrator.report.numbers import (
     count,
     difference,
     joined,
-    number,
     ratio,
     ratio_interval,
     share,
 )
+from orchestrator.report.overtaking import crossover_sentence
 from orchestrator.report.ranking import Behind, Ranking
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate
+from orchestrator.report.statistics import Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 from orchestrator.trial import Arm
@@ -128,11 +127,8 @@ def ranking_sentence(
     place, leader = _place(ranking), _choice(ranking, ranking.leader, name)
     noise = f", {ranking.disturbed} of them disturbed" if ranking.disturbed else ""
     over = f"over {count(ranking.blocks, 'block')}{noise}"
-    if ranking.blocks < MIN_BLOCKS:
-        return (
-            f"{place}: cannot tell which {superlative}: {leader} leads {over}; at least "
-            f"{MIN_BLOCKS} are needed"
-        )
+    if ranking.reason:
+        return f"{place}: cannot tell which {superlative}: {leader} leads {over}; {ranking.reason}"
     nearest, rest = ranking.behind[0], len(ranking.behind) - 1
     if ranking.sole:
         further = f"; {count(rest, 'other')} further behind" if rest else ""
@@ -206,56 +202,6 @@ def crossings(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
         for each in summary.crossovers
         if each.verdict == "crosses"
     ]
-
-
-def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
-    """`from 96 units on (70–130), A is faster than B`, or what else is known along the param."""
-    arm, base = name(crossover.arm), name(crossover.baseline)
-    param, held = _words(crossover.param), _held(crossover)
-    tried = f"{param} tried ({number(crossover.low)}–{number(crossover.high)})"
-    crossing = crossover.crossing
-    if crossing is not None:
-        at = f"{_rough(crossing.value)} {param}"
-        interval = f"({_rough(crossing.low)}–{_rough(crossing.high)})"
-        side = (
-            f"from {at} on {interval}" if crossover.faster == "above" else f"up to {at} {interval}"
-        )
-        return f"{side}, {arm} is faster than {base}, elsewhere slower{held}"
-    if crossover.verdict in ("faster throughout", "slower throughout"):
-        which = crossover.verdict.partition(" ")[0]
-        return f"{arm} is {which} than {base} at all {tried}{held}"
-    if crossover.verdict == "same throughout":
-        return f"{arm} is as fast as {base} at all {tried}{held}"
-    if crossover.verdict == "partly":
-        told = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
-        return f"{arm} beside {base}, by {param}: {told}{held}"
-    return f"cannot tell where {arm} overtakes {base} by {param}: {crossover.reason}{held}"
-
-
-def _region(region: Region, crossover: Crossover) -> str:
-    """What is known of a stretch, by the sizes in it that were tried; nothing where none was."""
-    sizes = sorted({p.at for p in crossover.points if region.low <= p.at <= region.high})
-    if not sizes:
-        return ""
-    ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
-    return f"{'as fast' if region.told == 'same' else region.told} at {ends}"
-
-
-def _rough(value: float) -> str:
-    """A size as a reader says it: three figures, whole where it is large."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _words(param: str) -> str:
-    return param.replace("_", " ") if param.endswith("s") else f"{param.replace('_', ' ')} values"
-
-
-def _held(crossover: Crossover) -> str:
-    held = [
-        f"{name} {_rough(value) if isinstance(value, float) else value}"
-        for name, value in crossover.held.items()
-    ]
-    return f" (at {', '.join(held)})" if held else ""
 
 
 def compiling(summary: ReportSummary, name: ArmNames) -> list[Bullet]:

@@ -1,10 +1,11 @@
 """Where one arm overtakes another along a size: a regression of the blocks' speed-ups on it.
 
 The log of a block's speed-up is fitted as a straight line in the log of the param (a parabola
-where the line is shown to be wrong), the other params that varied beside it. Where the 95 % band
-of the curve lies above 1 the arm is faster, where it lies below, slower; between the two is the
-interval of the crossing: the values at which the band holds 1, which is Fieller's interval
-("Some problems in interval estimation", Journal of the Royal Statistical Society B 16(2), 1954).
+where the line is shown to be wrong), the other params that varied beside it as far as the blocks go
+(`design`). Where the 95 % band of the curve lies above 1 the arm is faster, where it lies below,
+slower; between the two is the interval of the crossing: the values at which the band holds 1, which
+is Fieller's interval ("Some problems in interval estimation", Journal of the Royal Statistical
+Society B 16(2), 1954). Of two values there is no curve, and only what lies between them is told.
 Nothing is said of values that were not tried. That an arm crosses takes proof at both ends, so that
 looking along several params makes false crossings no more likely than 0.05 each at the very most.
 In a sweep that may have ended by the width of its intervals all of these have the level that its
@@ -15,14 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median_low
 from typing import Literal
 
 import numpy as np
 
 from orchestrator.report.comparison import Comparison
+from orchestrator.report.design import MIN_FREEDOM, Design, designs
+from orchestrator.report.numbers import joined
 from orchestrator.report.regression import Fit, Numbers, fit
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate
+from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential
 from orchestrator.trial import Arm, Config
 
 CrossoverVerdict = Literal[
@@ -31,9 +33,7 @@ CrossoverVerdict = Literal[
 Told = Literal["faster", "slower", "same", "cannot tell"]
 
 _MIN_VALUES = 3
-"""Distinct values of a param: two ends would fit any line."""
-_MIN_FREEDOM = 3
-"""Residual degrees of freedom: with fewer, the other params are not adjusted for."""
+"""Distinct values of a param that a curve needs: two ends would fit any line."""
 _GRID = 121
 _CURVE = 41
 """Points of the curve that are kept."""
@@ -91,8 +91,10 @@ class Crossover:
 
     `slope` is the exponent of a straight line: the speed-up grows as param^slope; None where the
     curve is none. `held` are the other params that varied, and where they are held for the curve;
-    `regions` are what it tells, by rising values. Where it crosses, the arm is the faster one
-    `above` or `below` the crossing. `reason` is why nothing can be told.
+    `unadjusted` those that it does not allow for, since the blocks are too few. `regions` are what
+    it tells, by rising values. Where it crosses, the arm is the faster one `above` or `below` the
+    crossing. Where only `low` and `high` were tried there is no curve, but `growth`: how many times
+    as large the speed-up is at `high` as at `low`. `reason` is why a verdict is `cannot tell`.
     """
 
     arm: Arm
@@ -109,6 +111,8 @@ class Crossover:
     curve: tuple[CurvePoint, ...]
     regions: tuple[Region, ...]
     held: Mapping[str, float | str]
+    unadjusted: tuple[str, ...] = ()
+    growth: Estimate | None = None
     reason: str = ""
 
 
@@ -122,56 +126,24 @@ def crossovers(
         configs: each block's config.
         margin: the share by which a speed-up may differ from 1 and be the same.
     """
-    designs: dict[tuple[int, ...], dict[str, _Design]] = {}
+    known: dict[tuple[int, ...], tuple[Design, ...]] = {}
     found = []
     for each in comparisons:
         blocks = tuple(pair.block for pair in each.pairs)
         if each.baseline is None or not blocks:
             continue
-        if blocks not in designs:  # most arms have the same blocks
-            designs[blocks] = _designs([configs[block] for block in blocks])
-        found += [_crossover(each, design, margin) for design in designs[blocks].values()]
+        if blocks not in known:  # most arms have the same blocks
+            known[blocks] = designs([configs[block] for block in blocks])
+        found += [_crossover(each, design, margin) for design in known[blocks]]
     return tuple(found)
 
 
-def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
-    """The params that are a positive number in every config, and not always the same one."""
-    return tuple(
-        name
-        for name in sorted(set.intersection(*(set(config) for config in configs)))
-        if all(_positive(config[name]) for config in configs)
-        and len({config[name] for config in configs}) > 1
-    )
-
-
-def _positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < np.inf
-
-
-@dataclass(frozen=True, slots=True)
-class _Design:
-    """The blocks' values of one param, and columns for the others that varied, with their names."""
-
-    param: str
-    at: Numbers
-    beside: Numbers
-    held: Mapping[str, float | str]
-
-
-def _designs(configs: Sequence[Config]) -> dict[str, _Design]:
-    found = {}
-    for param in numeric_params(configs):
-        at = np.array([float(config[param]) for config in configs])
-        found[param] = _Design(param, at, *_beside(param, configs))
-    return found
-
-
-def _crossover(comparison: Comparison, design: _Design, margin: float) -> Crossover:
+def _crossover(comparison: Comparison, design: Design, margin: float) -> Crossover:
     base, metric = comparison.baseline, comparison.metric
     assert base is not None
     assert metric is not None  # or there would be no pair
     pairs = comparison.pairs
-    at, beside, held = design.at, design.beside, design.held
+    at, beside = design.at, design.beside
     logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
     found = Crossover(
         arm=comparison.arm, baseline=base, param=design.param, metric=metric,
@@ -179,18 +151,34 @@ def _crossover(comparison: Comparison, design: _Design, margin: float) -> Crosso
         crossing=None, slope=None, points=(), curve=(), regions=(), held={},
     )  # fmt: skip
     points = _points(comparison, at, logs)
-    distinct = len(np.unique(at))
     if len(pairs) < MIN_BLOCKS:
         return replace(found, points=points, reason=f"at least {MIN_BLOCKS} blocks are needed")
-    if distinct < _MIN_VALUES:
-        reason = f"only {distinct} values of it were tried, at least {_MIN_VALUES} are needed"
-        return replace(found, points=points, reason=reason)
-    if len(pairs) - beside.shape[1] - 2 < _MIN_FREEDOM:
-        beside, held = np.empty((len(pairs), 0)), {}
+    if comparison.corrected is None:  # they are enough, and too many of them were disturbed
+        return replace(found, points=points, reason=comparison.reason)
+    distinct = len(np.unique(at))
     model = _model(at, logs, beside, distinct, comparison.plain_confidence)
-    if model is None:
-        return replace(found, points=points, reason="it varied only together with other params")
-    return _told(replace(found, held=held), model, comparison, (at, logs, beside), margin)
+    if design.tied or model is None:
+        tied = joined(design.tied) or "other params"
+        return replace(found, points=points, reason=f"it varied only together with {tied}")
+    effect = beside @ model.found.coefficients[model.degree + 1 :]
+    found = replace(
+        found,
+        held=design.held,
+        unadjusted=design.unadjusted,
+        slope=model.found.coefficient(1) if model.degree == 1 else None,
+        points=_points(comparison, at, logs - effect),
+    )
+    return _grown(found) if distinct < _MIN_VALUES else _told(found, model, margin)
+
+
+def _grown(found: Crossover) -> Crossover:
+    """Of two values no line can be wrong, and so none be trusted: only its ends count."""
+    assert found.slope is not None  # a parabola takes more of them
+    apart = float(np.log(found.high / found.low))
+    slope = found.slope
+    logs = Estimate(slope.n, *(apart * each for each in (slope.value, slope.low, slope.high)))
+    reason = f"only 2 values of it were tried, at least {_MIN_VALUES} are needed"
+    return replace(found, growth=exponential(logs), reason=reason)
 
 
 def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[SizePoint, ...]:
@@ -198,35 +186,6 @@ def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[Siz
         SizePoint(pair.block, float(x), pair.baseline / pair.arm, float(np.exp(y)))
         for pair, x, y in zip(comparison.pairs, at, adjusted, strict=True)
     )
-
-
-def _beside(param: str, configs: Sequence[Config]) -> tuple[Numbers, dict[str, float | str]]:
-    """Columns for the other params that varied, each 0 where it is held, and where that is.
-
-    Positive numbers stand as their logs and are held at their median; everything else as
-    indicators, held at the value that was tried most.
-    """
-    columns: list[Numbers] = []
-    held: dict[str, float | str] = {}
-    numeric = set(numeric_params(configs))
-    for name in sorted(set().union(*configs) - {param}):
-        values = [config.get(name) for config in configs]
-        texts = [str(value) for value in values]
-        if len(set(texts)) == 1:
-            continue
-        if name in numeric:
-            numbers = np.array(values, dtype=float)
-            held[name] = median_low(numbers.tolist())
-            columns.append(np.log(numbers / held[name]))
-        else:
-            most = max(sorted(set(texts)), key=texts.count)
-            held[name] = most
-            columns += [
-                np.array([float(text == other) for text in texts])
-                for other in sorted(set(texts) - {most})
-            ]
-    shape = (len(configs), len(columns))
-    return (np.column_stack(columns) if columns else np.empty(shape)), held
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,22 +216,14 @@ def _model(
     line = fit(_rows(at, centre, 1, beside), logs, confidence)
     if line is None:
         return None
-    if distinct > _MIN_VALUES + 1 and line.freedom > 2 * _MIN_FREEDOM:
+    if distinct > _MIN_VALUES + 1 and line.freedom > 2 * MIN_FREEDOM:
         parabola = fit(_rows(at, centre, 2, beside), logs, confidence)
         if parabola is not None and parabola.p_value(2) < _CURVED:
             return _Model(parabola, 2, centre, others)
     return _Model(line, 1, centre, others)
 
 
-def _told(
-    found: Crossover,
-    model: _Model,
-    comparison: Comparison,
-    data: tuple[Numbers, Numbers, Numbers],
-    margin: float,
-) -> Crossover:
-    at, logs, beside = data
-    effect = beside @ model.found.coefficients[model.degree + 1 :]
+def _told(found: Crossover, model: _Model, margin: float) -> Crossover:
     grid = np.geomspace(found.low, found.high, _GRID)
     middle, half = model.at(grid)
     regions = _regions(grid, middle, half, margin)
@@ -285,8 +236,6 @@ def _told(
         verdict=verdict,
         faster=faster,
         crossing=crossing,
-        slope=model.found.coefficient(1) if model.degree == 1 else None,
-        points=_points(comparison, at, logs - effect),
         curve=tuple(
             CurvePoint(float(x), *(float(np.exp(log)) for log in (y, y - w, y + w)))
             for x, y, w in curve
@@ -331,9 +280,10 @@ def _verdict(
 
 
 def _crossing(regions: Sequence[Region], grid: Numbers, middle: Numbers) -> Crossing:
-    """The middle's root, and the stretch between the two sides as its interval."""
+    """The middle's root, and as its interval what lies between the last point of either side."""
     change = int(np.nonzero(np.diff(np.sign(middle)))[0][0])
     (x0, x1), (y0, y1) = np.log(grid[change : change + 2]), middle[change : change + 2]
     value = float(np.exp(x0 - y0 * (x1 - x0) / (y1 - y0)))
     sides = [region for region in regions if region.told in ("faster", "slower")]
-    return Crossing(value, sides[0].high, sides[1].low)
+    low, high = grid[grid < sides[0].high][-1], grid[grid > sides[1].low][0]
+    return Crossing(value, float(low), float(high))

@@ -9,6 +9,7 @@ from orchestrator.report.charts.naming import slug
 from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Table
 from orchestrator.report.numbers import number, ratio
+from orchestrator.report.overtaking import not_allowed_for, sides
 from orchestrator.report.statistics import Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
@@ -56,11 +57,12 @@ def _told(each: Crossover, name: ArmNames) -> str:
     told = (
         f"{pair}: from {' × to '.join(ends)} × between {number(each.low)} and {number(each.high)}"
     )
+    aside = f"; {missing}" if (missing := not_allowed_for(each)) else ""
     if each.crossing is None:
-        return f"{told}; {each.verdict}{f' ({each.reason})' if each.reason else ''}."
-    reach = [end for end in (each.crossing.low, each.crossing.high) if end is not None]
-    within = f" ({'–'.join(map(number, reach))})" if len(reach) == 2 else ""
-    return f"{told}; it crosses 1 at {number(each.crossing.value)}{within}."
+        reason = f" ({each.reason})" if each.reason else ""
+        return f"{told}; {each.verdict}{reason}{aside}."
+    where, beyond = sides(each, each.crossing)
+    return f"{told}; faster {where}, slower {beyond}{aside}."
 
 
 def _series(each: Crossover, name: ArmNames, styles: Mapping[Arm, int]) -> Iterable[Series]:

@@ -40,11 +40,9 @@ def obeying(
     return sweep(trials, tuple(laws))
 
 
-def crossing_at(size: float, slope: float = 0.3) -> dict[Arm, StepTime]:
-    """XLA is (units / size) ^ slope times as fast as PORTABLE."""
+def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[Arm, StepTime]:
+    """XLA is (param / size) ^ slope times as fast as PORTABLE."""
     return {
-        PORTABLE: lambda config: 0.5 * float(config["units"]),
-        XLA: lambda config: (
-            0.5 * float(config["units"]) * (float(config["units"]) / size) ** -slope
-        ),
+        PORTABLE: lambda config: 0.5 * float(config[param]),
+        XLA: lambda config: 0.5 * float(config[param]) * (float(config[param]) / size) ** -slope,
     }

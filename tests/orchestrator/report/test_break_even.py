@@ -99,7 +99,7 @@ def test_it_says_why_it_cannot_tell(record: SweepRecord, reason: str) -> None:
     assert reason in pair.reason
 
 
-def test_fresh_trainers_count_for_nothing() -> None:
+def test_fresh_trainers_count_for_nothing_beside_warm_ones() -> None:
     """They compile a hundred times as long, for their start."""
     record = compiling(3.0, 2.0)
     fresh = [
@@ -111,6 +111,27 @@ def test_fresh_trainers_count_for_nothing() -> None:
     pair = found(replace(record, trials=tuple(fresh)))
     assert [each.block for each in pair.blocks] == list(range(4, 16))
     assert pair.verdict == "pays"
+
+
+def test_where_all_trainers_are_fresh_they_count() -> None:
+    """Peak memory asks for that; all then pay for their start alike: 3 s longer, 2 ms a step."""
+    warm = compiling(3.0, 2.0)
+    fresh = [
+        replace(
+            each,
+            trainer_trials=0,
+            metrics={**each.metrics, "compile_s": each.metrics["compile_s"] + 20},
+        )
+        for each in warm.trials
+    ]
+    record = replace(warm, trials=tuple(fresh))
+    pair = found(record)
+    assert (pair.verdict, pair.trainers, found(warm).trainers) == ("pays", "fresh", "warm")
+    assert pair.steps is not None
+    assert pair.steps.low < 1500 < pair.steps.high
+    shown = " ".join(render(summarise(record), "text").split())
+    assert "has made up for it after" in shown
+    assert "Seconds of compiling in a fresh trainer, its start included" in shown
 
 
 def test_arms_on_other_hardware_are_no_pair() -> None:
