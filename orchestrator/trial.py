@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
 
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -35,6 +35,11 @@ FailureReason: TypeAlias = Literal[
     "protocol",  # the trainer wrote a line that is not of the protocol
     "lost",  # the worker was lost more often than limits.attempts allows
 ]
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number: a truth value, which is one to Python, is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True, order=True)

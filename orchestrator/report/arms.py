@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.blocks import Matched
+from orchestrator.report.derived import scopes_of
 from orchestrator.report.measures import Measure
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.statistics import Spread, spread
@@ -42,8 +43,10 @@ class ArmSummary:
 
     `matched` tells whether the measures are over the rounds that are complete on every arm, and
     so beside each other; else they are over all complete trials of this arm; `used` is their
-    number. Measures that only a fresh trainer has are over all complete trials in either case.
-    `planned` is false for an arm of an earlier start. `unproven` counts
+    number. Measures that only a fresh trainer has are over all complete trials in either case; an
+    energy whose trials have unlike scopes is none.
+    `planned` is false for an arm of an earlier start, which the last one was not to run; its rounds
+    may be fewer than the others'. `unproven` counts
     complete trials without evidence of their kernel. `mathematics` says how what the arm computes
     differs from what the settings say, and is empty as a rule.
     """
@@ -75,8 +78,10 @@ def summarise_arm(
         name, told = measure.metric, complete if measure.trainer == "fresh" else beside or complete
         if measure.trainer != "any":
             told = [trial for trial in told if measure.counts(trial)]
-        spreads[name] = spread([trial.metrics[name] for trial in told if name in trial.metrics])
-    planned = arm in record.arms
+        if len(scopes_of(told, (name,))) < 2:
+            values = [trial.metrics[name] for trial in told if name in trial.metrics]
+            spreads[name] = spread(values)
+    planned = arm in record.arms and arm not in record.former
     return ArmSummary(
         arm=arm,
         planned=planned,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.derived import value_of
-from orchestrator.report.pareto import grouped, values_of
+from orchestrator.report.derived import finite, scopes_of
+from orchestrator.report.pareto import grouped, scope_of, values_of
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.trial import Arm, Config
 
@@ -22,7 +22,7 @@ class Best:
     """The config by which an arm was best in one objective, out of `tried` configs.
 
     `value` is the mean over the config's repeats; `values` those of the report's other main
-    metrics at the same config.
+    metrics at the same config. `scope` is what the energy is that of, where the objective is one.
     """
 
     arm: Arm
@@ -34,12 +34,13 @@ class Best:
     values: Mapping[str, float]
     tried: int
     run_ids: tuple[str, ...]
+    scope: str = ""
 
 
 def best_of_arm(
     own: Mapping[Arm, Sequence[TrialRecord]], objectives: Mapping[str, Direction]
 ) -> tuple[Best, ...]:
-    """Every arm's best config by each objective that it measured, arm by arm.
+    """Every arm's best config by each objective that it measured, arm by arm and scope by scope.
 
     Of equal values that of the earliest block.
     """
@@ -47,15 +48,15 @@ def best_of_arm(
     for trials in own.values():
         configs = grouped(trials)
         for metric, direction in objectives.items():
-            told = [
-                (values[metric], repeats)
-                for repeats in configs
-                if (values := values_of(repeats, (metric,))) is not None
-            ]
-            if told:
-                sign = -1 if direction == "maximize" else 1
-                _, repeats = min(told, key=lambda each: (sign * each[0], each[1][0].block))
-                found.append(_best(metric, direction, repeats, len(told)))
+            told: dict[str, list[tuple[float, list[TrialRecord]]]] = {}
+            for repeats in configs:
+                if (values := values_of(repeats, (metric,))) is not None:
+                    scope = scope_of(repeats, (metric,))
+                    told.setdefault(scope, []).append((values[metric], repeats))
+            sign = -1 if direction == "maximize" else 1
+            for scope in sorted(told):
+                _, repeats = min(told[scope], key=lambda each: (sign * each[0], each[1][0].block))
+                found.append(_best(metric, direction, repeats, len(told[scope])))
     return tuple(found)
 
 
@@ -63,8 +64,8 @@ def _best(metric: str, direction: Direction, trials: Sequence[TrialRecord], trie
     repeats = [trial for trial in trials if trial.status == "complete"]
     values = {}
     for name in (metric, *MAIN):
-        told = [value for trial in repeats if (value := value_of(trial, name)) is not None]
-        if len(told) == len(repeats):
+        told = finite(repeats, name)
+        if len(told) == len(repeats) and len(scopes_of(repeats, (name,))) < 2:
             values[name] = sum(told) / len(told)
     first = repeats[0]
     return Best(
@@ -77,4 +78,5 @@ def _best(metric: str, direction: Direction, trials: Sequence[TrialRecord], trie
         values=values,
         tried=tried,
         run_ids=tuple(trial.run_id for trial in repeats),
+        scope=scope_of(repeats, (metric,)),
     )

@@ -1,23 +1,13 @@
-"""Figures that no trial recorded as such, and that follow from what it did record."""
+"""What follows from what trials recorded: figures of theirs, and what those are figures of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from orchestrator.report.measures import Measure
+from orchestrator.report.measures import SCOPED
 from orchestrator.report.records import TrialRecord
 from orchestrator.selector import measure_of
-
-EXPENSES = (
-    Measure("epoch_s", "epoch", "s"),
-    Measure("fit_s", "fit", "s"),
-    Measure("energy_j", "energy", "J"),
-    Measure("energy_per_sample_j", "energy a sample", "mJ", per=1e-3),
-    Measure("train_cost_usd", "cost of the timed epochs", "USD"),
-    Measure("cost_usd", "cost of a trial", "USD"),
-)
-"""What the matrix tells of an arm beside its measures."""
 
 
 def value_of(trial: TrialRecord, metric: str) -> float | None:
@@ -26,6 +16,24 @@ def value_of(trial: TrialRecord, metric: str) -> float | None:
     if found is None and metric in _DERIVED:
         found = _DERIVED[metric](trial)
     return found if found is not None and math.isfinite(found) else None
+
+
+def finite(trials: Iterable[TrialRecord], metric: str) -> list[float]:
+    """The values of the trials that have a finite one, in their order."""
+    return [value for trial in trials if (value := value_of(trial, metric)) is not None]
+
+
+def scopes_of(trials: Iterable[TrialRecord], metrics: Collection[str] = SCOPED) -> frozenset[str]:
+    """What the energies among these metrics are that of, over complete trials.
+
+    Empty where they have none of them. An energy that a workload told itself has no scope: "".
+    """
+    energies = [metric for metric in SCOPED if metric in metrics]
+    return frozenset(
+        trial.notes.get("energy_scope", "")
+        for trial in (trials if energies else ())
+        if trial.status == "complete" and any(metric in trial.metrics for metric in energies)
+    )
 
 
 def _epoch_s(trial: TrialRecord) -> float | None:

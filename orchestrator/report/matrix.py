@@ -9,8 +9,8 @@ from orchestrator.aims import MeasureMode
 from orchestrator.report.arms import ArmSummary
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.comparison import Comparison, Contrast
-from orchestrator.report.derived import EXPENSES, value_of
-from orchestrator.report.measures import Measure, Trainer
+from orchestrator.report.derived import finite, scopes_of
+from orchestrator.report.measures import EXPENSES, SCOPED, Measure, Trainer
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import Estimate, Spread, spread
 from orchestrator.selector import measure_of
@@ -66,10 +66,11 @@ def matrix(
         **{each.arm: (each.speedup, each.verdict) for each in fair},
         **{each.arm: (None, "different mathematics") for each in unlike},
     }
+    known = {measure.metric for measure in measures}  # an objective may be one of them
     expenses = [
         each
         for each in EXPENSES
-        if any(value_of(t, each.metric) is not None for own in used.values() for t in own)
+        if each.metric not in known and any(finite(own, each.metric) for own in used.values())
     ]
     for over in baseline.of.values() if baseline else ():
         verdicts.setdefault(over, (None, "baseline"))
@@ -90,12 +91,12 @@ def _cell(
     told: tuple[Estimate | None, str],
     expenses: Sequence[Measure],
 ) -> Cell:
-    scopes = {note for t in trials if (note := t.notes.get("energy_scope")) is not None}
-    found = {}
-    for each in expenses:
-        values = [value for t in trials if (value := value_of(t, each.metric)) is not None]
-        if values and not (each.metric.startswith("energy") and len(scopes) > 1):
-            found[each.metric] = spread(values)
+    scopes = scopes_of(trials)
+    found = {
+        each.metric: spread(finite(trials, each.metric))
+        for each in expenses
+        if len(scopes) < 2 or each.metric not in SCOPED
+    }
     fresh = [trial.run_id for trial in trials if trial.trainer_trials == 0]
     return Cell(
         arm=arm.arm,
@@ -109,5 +110,5 @@ def _cell(
             "warm": tuple(trial.run_id for trial in trials if trial.trainer_trials > 0),
             "fresh": tuple(fresh),
         },
-        energy_scope=scopes.pop() if len(scopes) == 1 else "",
+        energy_scope=min(scopes, default="") if len(scopes) < 2 else "",
     )

@@ -62,21 +62,39 @@ MEASURES = (
     Measure("peak_gpu_mib", "peak GPU memory", "MiB", "fresh"),
 )
 
+EXPENSES = (
+    Measure("epoch_s", "epoch", "s"),
+    Measure("fit_s", "fit", "s"),
+    Measure("energy_j", "energy", "J"),
+    Measure("energy_per_sample_j", "energy a sample", "mJ", per=1e-3),
+    Measure("train_cost_usd", "cost of the timed epochs", "USD"),
+    Measure("cost_usd", "cost of a trial", "USD"),
+)
+"""What the matrix tells of an arm beside its measures."""
+
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
+
+SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
+"""What is that of its trial's `energy_scope`: figures of unlike scopes are of unlike things."""
 
 TIMES = ("step_ms", "train_s")
 """What speed-ups are told by: the first of these that at least two arms measured."""
 
 
 def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
-    """The measures that a complete trial has, and the objectives that are none of ours.
+    """The measures that a complete trial has, and the objectives that are none of them.
 
     Where every trial had a fresh trainer all of them are alike, and none is left out.
     """
     complete = [trial for trial in record.trials if trial.status == "complete"]
     recorded = {metric for trial in complete for metric in trial.metrics}
     known = {measure.metric for measure in MEASURES}
-    own = tuple(Measure(name, name, "") for name in record.objectives if name in recorded - known)
+    expenses = {measure.metric: measure for measure in EXPENSES}
+    own = tuple(
+        expenses.get(name, Measure(name, name, ""))
+        for name in record.objectives
+        if name in recorded - known
+    )
     found = tuple(measure for measure in MEASURES if measure.metric in recorded) + own
     if all(trial.trainer_trials == 0 for trial in complete):
         return tuple(replace(measure, trainer="any") for measure in found)

@@ -35,7 +35,8 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
     rows = tuple(
         (
             name(best.arm),
-            f"{best.objective} {'max' if best.direction == 'maximize' else 'min'}",
+            f"{best.objective} {'max' if best.direction == 'maximize' else 'min'}"
+            + (f" of {best.scope}" if best.scope else ""),
             number(best.value),
             _step(best),
             str(best.block),

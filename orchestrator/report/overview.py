@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from orchestrator.report.document import Section, Table
 from orchestrator.report.matrix import Cell
-from orchestrator.report.measures import Measure
+from orchestrator.report.measures import FRESH_ONLY, SCOPED, Measure
 from orchestrator.report.numbers import ABSENT, quartiles, ratio
 from orchestrator.report.sizes import BySize, SizeCell
 from orchestrator.report.statistics import scaled
@@ -14,10 +15,11 @@ from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 
 _SHOWN = (
-    *("samples_per_s", "val_accuracy", "val_bits_per_char", "epoch_s"),
+    *("samples_per_s", "sample_us", "epoch_s", "val_accuracy", "val_bits_per_char"),
     *("peak_rss_mib", "peak_gpu_mib", "energy_per_sample_j", "train_cost_usd"),
+    *("load_s", "compile_s", "evaluate_s", "predict_s"),
 )
-"""What is laid out by hardware; all measures stand with each arm."""
+"""What is laid out by hardware, in this order; all measures stand with each arm."""
 
 _PARAMS = 2
 """How many params the text tells sizes by; the JSON format has all that varied."""
@@ -31,9 +33,9 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
     tables = []
     if any(cell.speedup for cell in found.cells):
         tables.append(_laid_out(summary, "speed-up (95 %)", _speedup))
-    for measure in found.measures:
-        if measure.metric in _SHOWN:
-            tables.append(_laid_out(summary, measure.title, _figure(measure)))
+    shown = [each for each in found.measures if each.metric in _SHOWN]
+    shown.sort(key=lambda each: _SHOWN.index(each.metric))
+    tables += [_laid_out(summary, each.title, partial(figure_text, measure=each)) for each in shown]
     notes = [
         "Medians (quartiles) over the rounds that are complete on every arm. An empty place is an "
         "arm that the sweep does not have, or could not run."
@@ -43,9 +45,7 @@ def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
             "What stands under hardware [timing] was timed in slices: it has times per step and "
             "sample, and learned nothing."
         )
-    scopes = {cell.energy_scope for cell in found.cells if cell.energy_scope}
-    if len(scopes) > 1:
-        notes.append("Energies are of unlike kinds, as they say: compare those of one kind only.")
+    notes += [*trainer_notes(shown), *scope_note(summary, shown)]
     return Section("Hardware × implementation", tables=tuple(tables), paragraphs=tuple(notes))
 
 
@@ -64,16 +64,37 @@ def _speedup(cell: Cell) -> str:
     return ratio(cell.speedup) if cell.speedup else (cell.verdict or ABSENT)
 
 
-def _figure(measure: Measure) -> Callable[[Cell], str]:
-    def tell(cell: Cell) -> str:
-        figure = cell.figures.get(measure.metric)
-        if figure is None:
-            return ABSENT
-        shown = quartiles(scaled(figure, measure.per))
-        scoped = measure.metric.startswith("energy") and cell.energy_scope
-        return f"{shown} {cell.energy_scope}" if scoped else shown
+def figure_text(cell: Cell, measure: Measure) -> str:
+    """Median and quartiles, and of an energy what it is that of."""
+    figure = cell.figures.get(measure.metric)
+    if figure is None:
+        return ABSENT
+    shown = quartiles(scaled(figure, measure.per))
+    scoped = measure.metric in SCOPED and cell.energy_scope
+    return f"{shown} {cell.energy_scope}" if scoped else shown
 
-    return tell
+
+def trainer_notes(measures: Sequence[Measure]) -> list[str]:
+    """Which trials count for what depends on how much their trainer had done before."""
+    if any(measure.trainer != "any" for measure in measures):
+        return [
+            "Load and compile times leave out each trainer process's first trial; peak memory "
+            "counts only that first one. – is: no comparable trial."
+        ]
+    if any(measure.metric in FRESH_ONLY for measure in measures):
+        return [
+            "Every trial had a fresh trainer process: peak memory can be compared, and load and "
+            "compile times hold what its start costs."
+        ]
+    return []
+
+
+def scope_note(summary: ReportSummary, measures: Iterable[Measure]) -> list[str]:
+    """That energies of unlike kinds stand beside each other, where they do."""
+    scopes = {cell.energy_scope for cell in summary.matrix.cells if cell.energy_scope}
+    if len(scopes) < 2 or not any(measure.metric in SCOPED for measure in measures):
+        return []
+    return ["Energies are of unlike kinds, as they say: compare those of one kind only."]
 
 
 def extras(summary: ReportSummary) -> tuple[Measure, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.report.derived import scopes_of
 from orchestrator.report.records import Direction, SweepRecord, TrialRecord
 from orchestrator.selector import mathematics_of, measure_of, work_of
 from orchestrator.trial import Arm, Config
@@ -13,7 +14,10 @@ from orchestrator.trial import Arm, Config
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One config on one arm: each objective's mean over its complete repeats."""
+    """One config on one arm: each objective's mean over its complete repeats.
+
+    `scope` is what its energy is that of, where an objective is one.
+    """
 
     block: int
     arm: Arm
@@ -21,6 +25,7 @@ class Point:
     values: Mapping[str, float]
     repeats: int
     run_ids: tuple[str, ...]
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,10 @@ class Front:
     """The non-dominated points, of how many points, and how many could not be one.
 
     A config on an arm is no point where a repeat failed or ran another kernel, where none is
-    complete, or where an objective is missing or not finite. No config is one on the arms `apart`,
-    which compute something else than the others, or do another amount of work: to beat them, or be
-    beaten, would mean nothing.
+    complete, or where an objective is missing, not finite, or an energy whose repeats have unlike
+    scopes. Where an objective is an energy, points are held against those of their own scope alone.
+    No config is one on the arms `apart`, which compute something else than the others, or do
+    another amount of work: to beat them, or be beaten, would mean nothing.
     """
 
     objectives: Mapping[str, Direction]
@@ -72,7 +78,7 @@ def front_of(
     objectives: Mapping[str, Direction],
     apart: tuple[Arm, ...] = (),
 ) -> Front:
-    """The Pareto-best of these configs × arms, in the first objective's order.
+    """The Pareto-best of these configs × arms, scope by scope, in the first objective's order.
 
     Args:
         configs: the repeats of each, as `grouped` has them.
@@ -80,19 +86,21 @@ def front_of(
         apart: arms that are not among them.
     """
     signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
-    found = [
-        (repeats, tuple(sign * values[name] for name, sign in signs))
-        for repeats in configs
-        if (values := values_of(repeats, objectives)) is not None
-    ]
-    best = non_dominated([costs for _, costs in found]) if objectives else []
-    points = [(found[i][1], point_of(found[i][0], objectives)) for i in best]
-    kept = sorted(
-        ((costs, point) for costs, point in points if point is not None),
-        key=lambda each: (each[0], each[1].block, each[1].arm),
-    )
-    left_out = len(configs) - len(found)
-    return Front(objectives, tuple(point for _, point in kept), len(found), left_out, apart)
+    found: dict[str, list[tuple[tuple[float, ...], Sequence[TrialRecord]]]] = {}
+    for repeats in configs:
+        if (values := values_of(repeats, objectives)) is not None:
+            costs = tuple(sign * values[name] for name, sign in signs)
+            found.setdefault(scope_of(repeats, objectives), []).append((costs, repeats))
+    kept: list[Point] = []
+    for scope in sorted(found) if objectives else ():
+        own = found[scope]
+        best = sorted(
+            (own[i] for i in non_dominated([costs for costs, _ in own])),
+            key=lambda each: (each[0], each[1][0].block, each[1][0].arm),
+        )
+        kept += filter(None, (point_of(repeats, objectives) for _, repeats in best))
+    tried = sum(map(len, found.values()))
+    return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
 
 
 def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
@@ -117,7 +125,7 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def point_of(trials: Sequence[TrialRecord], objectives: Iterable[str]) -> Point | None:
+def point_of(trials: Sequence[TrialRecord], objectives: Collection[str]) -> Point | None:
     """The repeats of one config on one arm as a point; None where they cannot be one."""
     values = values_of(trials, objectives)
     if values is None:
@@ -125,13 +133,15 @@ def point_of(trials: Sequence[TrialRecord], objectives: Iterable[str]) -> Point 
     complete = [trial for trial in trials if trial.status == "complete"]
     first = complete[0]
     run_ids = tuple(trial.run_id for trial in complete)
-    return Point(first.block, first.arm, first.config, values, len(complete), run_ids)
+    scope = scope_of(complete, objectives)
+    return Point(first.block, first.arm, first.config, values, len(complete), run_ids, scope)
 
 
-def values_of(trials: Sequence[TrialRecord], metrics: Iterable[str]) -> dict[str, float] | None:
+def values_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> dict[str, float] | None:
     """Each metric's mean over the complete repeats of one config on one arm.
 
-    None where a repeat failed or ran another kernel, or a metric is missing or not finite.
+    None where a repeat failed or ran another kernel, or a metric is missing, not finite, or an
+    energy whose repeats have unlike scopes.
     """
     told = []
     for trial in trials:
@@ -139,7 +149,7 @@ def values_of(trials: Sequence[TrialRecord], metrics: Iterable[str]) -> dict[str
             told.append(trial.metrics)
         elif trial.status in ("failed", "wrong_kernel"):
             return None
-    if not told:
+    if not told or len(scopes_of(trials, metrics)) > 1:
         return None
     values = {}
     for name in metrics:
@@ -148,3 +158,11 @@ def values_of(trials: Sequence[TrialRecord], metrics: Iterable[str]) -> dict[str
             return None
         values[name] = found[0] if len(found) == 1 else math.fsum(found) / len(found)
     return values
+
+
+def scope_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> str:
+    """What the energy of a config on an arm is that of, where one of the metrics is an energy.
+
+    One scope, if `values_of` has values.
+    """
+    return min(scopes_of(trials, metrics), default="")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.report.derived import finite
 from orchestrator.report.records import TrialRecord
 from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
@@ -48,13 +49,8 @@ def phases(own: Mapping[Arm, Sequence[TrialRecord]]) -> tuple[PhaseSplit, ...]:
             phase: math.fsum(told) / len(complete)
             for phase in PHASES
             if not (phase == "queue_s" and measure_of(arm) == "timing")
-            and (told := _finite(complete, phase))
+            and (told := finite(complete, phase))
         }
         if seconds:
             found.append(PhaseSplit(arm, len(complete), seconds))
     return tuple(found)
-
-
-def _finite(trials: Sequence[TrialRecord], phase: str) -> list[float]:
-    told = [trial.metrics.get(phase, math.nan) for trial in trials]
-    return [seconds for seconds in told if math.isfinite(seconds)]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.aims import PublishedRow
-from orchestrator.report.derived import value_of
+from orchestrator.report.derived import finite
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.trial import Arm, Config, ConfigValue
+from orchestrator.trial import Arm, Config, ConfigValue, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def _nearest(
     repeats = [trial for trial in complete if trial.block == first.block]
     values = {}
     for metric in row.metrics:
-        told = [value for trial in repeats if (value := value_of(trial, metric)) is not None]
+        told = finite(repeats, metric)
         if told:
             values[metric] = math.fsum(told) / len(told)
     differs = tuple(
@@ -78,9 +78,5 @@ def _distance(row: PublishedRow, config: Config) -> float:
 def _apart(wanted: ConfigValue, found: object) -> float:
     if wanted == found:
         return 0.0
-    sizes = [
-        each
-        for each in (wanted, found)
-        if isinstance(each, int | float) and not isinstance(each, bool) and each > 0
-    ]
+    sizes = [each for each in (wanted, found) if is_number(each) and each > 0]
     return abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0

@@ -11,19 +11,27 @@ from orchestrator.report.attainment import attainment
 from orchestrator.report.courses import learning, phases, telemetry
 from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.elsewhere import published
-from orchestrator.report.measures import FRESH_ONLY, Measure
-from orchestrator.report.numbers import ABSENT, number, quartiles
+from orchestrator.report.matrix import Cell
+from orchestrator.report.measures import Measure
+from orchestrator.report.numbers import ABSENT, number
 from orchestrator.report.optima import best_of_arm, config_text, fronts
-from orchestrator.report.overview import extras, matrix, sizes
+from orchestrator.report.overview import (
+    extras,
+    figure_text,
+    matrix,
+    scope_note,
+    sizes,
+    trainer_notes,
+)
 from orchestrator.report.speed import contrasts, speed
 from orchestrator.report.spending import spending, unlike_energies
-from orchestrator.report.statistics import Spread, scaled
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.validity import left_out, validity
 from orchestrator.report.verdict import verdicts
 from orchestrator.report.wording import (
     ArmNames,
     arm_names,
+    energy_kinds,
     mathematics_text,
     ranges_text,
 )
@@ -116,9 +124,9 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     measures = (*summary.measures, *extras(summary))
     headers: Row = ("arm", "trials", *(measure.title for measure in measures))
-    figures = {cell.arm: cell.figures for cell in summary.matrix.cells}
+    cells = {cell.arm: cell for cell in summary.matrix.cells}
     rows: list[Row] = [
-        (name(arm.arm), str(arm.used), *_measure_cells(arm, figures[arm.arm], measures))
+        (name(arm.arm), str(arm.used), *_measure_cells(arm, cells[arm.arm], measures))
         for arm in summary.arms
     ]
     if len(rows) <= SIDE_BY_SIDE:
@@ -137,24 +145,8 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
             "Measured with an amount of work of their own, as their names say, so that only times "
             f"per step and sample stand beside the others': {', '.join(less)}."
         )
-    notes += _trainer_notes(summary)
+    notes += [*trainer_notes(measures), *scope_note(summary, measures)]
     return Section("Arms", tables=(table,), paragraphs=tuple(notes))
-
-
-def _trainer_notes(summary: ReportSummary) -> list[str]:
-    """Which trials count for what depends on how much their trainer had done before."""
-    kinds = {measure.trainer for measure in summary.measures}
-    if kinds - {"any"}:
-        return [
-            "Load and compile times leave out each trainer process's first trial; peak memory "
-            "counts only that first one. – is: no comparable trial."
-        ]
-    if any(measure.metric in FRESH_ONLY for measure in summary.measures):
-        return [
-            "Every trial had a fresh trainer process: peak memory can be compared, and load and "
-            "compile times hold what its start costs."
-        ]
-    return []
 
 
 def front(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -163,12 +155,14 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not found.points:
         return None
     shown = found.points[:FRONT_ROWS]
-    headers = ("arm", "block", *found.objectives, "trials")
+    scoped = len(energy_kinds(summary)) > 1
+    headers = ("arm", "block", *found.objectives, *(["energy of"] if scoped else []), "trials")
     rows = tuple(
         (
             name(p.arm),
             str(p.block),
             *(number(p.values[m]) for m in found.objectives),
+            *([p.scope or ABSENT] if scoped else []),
             str(p.repeats),
         )
         for p in shown
@@ -198,13 +192,11 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
-def _measure_cells(
-    arm: ArmSummary, figures: Mapping[str, Spread], measures: Sequence[Measure]
-) -> list[str]:
+def _measure_cells(arm: ArmSummary, cell: Cell, measures: Sequence[Measure]) -> list[str]:
     cells = []
     for measure in measures:
-        found = figures.get(measure.metric)
+        found = cell.figures.get(measure.metric)
         partial = found is not None and found.n != arm.used
-        shown = quartiles(scaled(found, measure.per) if found else None)
-        cells.append(shown + (f" n={found.n}" if found and partial else ""))
+        told = figure_text(cell, measure)
+        cells.append(told + (f" n={found.n}" if found and partial else ""))
     return cells

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.document import Section, Table
+from orchestrator.report.measures import SCOPED
 from orchestrator.report.numbers import ABSENT, count, joined, quartiles
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import spread
 from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, energy_kinds
 from orchestrator.selector import measure_of
 from orchestrator.trial import Arm
 
@@ -87,16 +88,15 @@ def _told(columns: Sequence[_Column], trials: Sequence[TrialRecord]) -> list[_Co
 
 
 def unlike_energies(summary: ReportSummary) -> str:
-    """What is wrong with a choice by energy where it is of unlike kinds; empty where it is not."""
-    chosen = [each.metric for each in _ENERGY if each.metric in summary.front.objectives]
-    scopes = {
-        trial.notes.get("energy_scope", ABSENT)
-        for trial in summary.trials
-        if trial.status == "complete" and any(metric in trial.metrics for metric in chosen)
-    }
-    if len(scopes) < 2:
+    """How there is a choice by energy where it is of unlike kinds; empty where it is not."""
+    kinds = energy_kinds(summary)
+    if len(kinds) < 2:
         return ""
-    return f"{joined(chosen)} is of unlike kinds here ({joined(sorted(scopes))}): no fair choice."
+    chosen = joined([metric for metric in summary.front.objectives if metric in SCOPED])
+    return (
+        f"{chosen} is of unlike kinds here ({joined(kinds)}), which are not to be compared: each "
+        "config stands against those of its own kind alone."
+    )
 
 
 def _by_note(

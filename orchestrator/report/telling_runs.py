@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
+from orchestrator.report.derived import value_of
 from orchestrator.report.measures import TIMES
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.trial import Arm, Telemetry
@@ -57,7 +58,5 @@ def _middle(trials: Sequence[TrialRecord]) -> TrialRecord:
 
 def _time(trial: TrialRecord) -> float:
     """The trial's training time, the longer the later; trials without one come last."""
-    for metric in reversed(TIMES):
-        if math.isfinite(found := trial.metrics.get(metric, math.nan)):
-            return found
-    return math.inf
+    told = (value_of(trial, metric) for metric in reversed(TIMES))
+    return next((found for found in told if found is not None), math.inf)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.report.pareto import Front, front_of, grouped
+from orchestrator.report.pareto import Front, front_of, grouped, scope_of
 from orchestrator.report.records import Direction, TrialRecord
 from orchestrator.selector import class_of, measure_of
 
@@ -28,7 +28,8 @@ EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
 class TradeOff:
     """The front of one accuracy against one expense, on one hardware class or (None) over all.
 
-    Energies of unlike scopes are never on one front: `scope` is what the energy is that of.
+    Energies of unlike scopes are never on one front: `scope` is what the energy is that of. A
+    config whose own repeats have unlike ones is on none.
     """
 
     accuracy: str
@@ -76,7 +77,7 @@ def _fronts(
     configs: dict[tuple[str | None, str], _Configs] = {}
     for place, groups in places.items():
         for repeats in groups:
-            scope = repeats[0].notes.get("energy_scope", "") if expense == "energy_j" else ""
+            scope = scope_of(repeats, (expense,))  # of several one: it is on no front
             configs.setdefault((place, scope), []).append(repeats)
     if len(places) > 1:
         over_all: dict[tuple[str | None, str], _Configs] = {}

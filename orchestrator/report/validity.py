@@ -8,7 +8,7 @@ from orchestrator.report.noise import noise_notes
 from orchestrator.report.numbers import ABSENT, count, joined, quartiles
 from orchestrator.report.proof import ArmProof
 from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, kernel_text
 
 _NODES = 6
 """More are counted."""
@@ -105,5 +105,5 @@ def _kernels(arm: ArmSummary) -> str:
 
 
 def _kernel(kernel: KernelCount) -> str:
-    asked = "" if kernel.asked == kernel.ran else f", asked {kernel.asked}"
-    return f"{kernel.ran}{asked}: {kernel.trials} ({kernel.evidence or 'no evidence'})"
+    ran = kernel_text(kernel.asked, kernel.ran)
+    return f"{ran}: {kernel.trials} ({kernel.evidence or 'no evidence'})"

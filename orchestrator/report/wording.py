@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.report.blocks import ParamRange
 from orchestrator.report.comparison import Comparison, Contrast
 from orchestrator.report.numbers import (
+    ABSENT,
     count,
     difference,
     difference_interval,
@@ -18,7 +19,8 @@ from orchestrator.report.numbers import (
     ratio_interval,
     share,
 )
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate
+from orchestrator.report.pareto import Point
+from orchestrator.report.statistics import Estimate
 from orchestrator.report.summary import ReportSummary
 from orchestrator.trial import Arm
 
@@ -65,9 +67,10 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     told = f"cannot tell whether {arm} is faster or slower than {base}"
     if shown is None:
         return f"{told} ({comparison.reason})"
-    if len(comparison.pairs) < MIN_BLOCKS:
+    if comparison.corrected is None:
         noise = f"; disturbed: {comparison.disturbance}" if comparison.disturbance else ""
-        return f"{told}: {ratio(shown)} as fast ({comparison.reason}{noise})"
+        why = f"({comparison.reason}{noise})"
+        return f"{told}: {ratio(shown)} as fast {why}{_accuracy(comparison)}"
     more = _outlook(comparison)
     return f"{told}: {ratio(shown)} as fast{over}{_accuracy(comparison)}{more}"
 
@@ -98,7 +101,9 @@ def _accuracy(comparison: Comparison) -> str:
         gain = comparison.verdict == "faster"
         return f"{', and costs no accuracy' if gain else '; their accuracies are equal'} {within}"
     if found.verdict == "cannot tell":
-        return f"; cannot tell whether it costs accuracy ({shown}, margin {number(found.margin)})"
+        why = f"{found.reason}; " if found.diverged or found.baseline_diverged else ""
+        shown = f"{why}{shown}, margin {number(found.margin)}"
+        return f"; cannot tell whether it costs accuracy ({shown})"
     return f"{'; the former' if alike else ', and'} is {_MORE[found.verdict]} accurate ({shown})"
 
 
@@ -126,19 +131,39 @@ def contrast_sentence(contrast: Contrast, name: ArmNames) -> str:
 
 
 def best_sentence(summary: ReportSummary, name: ArmNames) -> str:
-    """The best config, or how many share the front; empty where there is none."""
+    """The best config, or how many share the front; empty where there is none.
+
+    Energies of unlike kinds have each their own best: it says so, and names no best of all.
+    """
     front = summary.front
     if not front.points:
         return ""
     aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
+    kinds = energy_kinds(summary)
+    apart = f", each kind of energy by itself ({joined(kinds)})" if len(kinds) > 1 else ""
     if len(front.objectives) > 1:
         arms = joined(sorted({name(point.arm) for point in front.points}))
         found = f"{len(front.points)} of {front.tried} configs × arms"
-        return f"Pareto-best in {aims}: {found}, on {arms}"
-    point = front.points[0]
+        return f"Pareto-best in {aims}{apart}: {found}, on {arms}"
+    first = {point.scope: point for point in reversed(front.points)}
+    told = [_best(first[scope], name, kinds) for scope in sorted(first)]
+    return f"best in {aims} of {front.tried} configs × arms{apart}: {'; '.join(told)}"
+
+
+def _best(point: Point, name: ArmNames, kinds: Sequence[str]) -> str:
     values = joined([f"{metric} {number(value)}" for metric, value in point.values.items()])
-    where = f"block {point.block}, {name(point.arm)}"
-    return f"best in {aims} of {front.tried} configs × arms: {values}, in {where}"
+    of = f" of {point.scope or ABSENT}" if len(kinds) > 1 else ""
+    return f"{values}{of}, in block {point.block}, {name(point.arm)}"
+
+
+def energy_kinds(summary: ReportSummary) -> list[str]:
+    """What the energies on the front are that of; unlike ones are not to be compared."""
+    return sorted({point.scope or ABSENT for point in summary.front.points})
+
+
+def kernel_text(asked: str, ran: str) -> str:
+    """`portable`, or `portable, asked cudnn`."""
+    return ran if ran == asked else f"{ran}, asked {asked}"
 
 
 def scope_notes(summary: ReportSummary) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.report.document import visible
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording import ArmNames, kernel_text
 
 MOST_SHOWN = 3
 """Measures that have a column of the table; the others stand with each trial's details."""
@@ -89,5 +89,5 @@ def _short(value: bool | float | str | None) -> bool | float | str | None:
 def _kernel(trial: TrialRecord) -> str:
     if trial.kernel is None:
         return ""
-    asked = "" if trial.kernel.asked == trial.kernel.ran else f", asked {trial.kernel.asked}"
-    return f"{trial.kernel.ran}{asked} ({trial.kernel.evidence or 'no evidence'})"
+    ran = kernel_text(trial.kernel.asked, trial.kernel.ran)
+    return f"{ran} ({trial.kernel.evidence or 'no evidence'})"

@@ -8,7 +8,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.report.best import best_of_arm
 from orchestrator.report.pareto import non_dominated, pareto_front
+from orchestrator.report.records import TrialRecord
+from orchestrator.report.trade_offs import trade_offs
+from orchestrator.trial import Arm
 from tests.orchestrator.report.records import PORTABLE, XLA, sweep, trial
 
 # Few values, so that ties and equal points come up
@@ -94,3 +98,63 @@ def test_survivors_and_incomplete_values_are_no_points() -> None:
 
 def test_no_objectives_no_front() -> None:
     assert pareto_front(replace(sweep([trial(XLA, 0)]), objectives={})).points == ()
+
+
+def drawn(arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0) -> TrialRecord:
+    notes = {"energy_scope": scope} if scope else {}
+    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, notes=notes)
+
+
+def test_energies_of_unlike_scopes_beat_none_of_each_other() -> None:
+    trials = [
+        drawn(PORTABLE, 0, "cpu_package", 500.0),
+        drawn(PORTABLE, 1, "cpu_package", 450.0),
+        drawn(XLA, 0, "gpu", 400.0),
+        drawn(XLA, 1, "gpu", 420.0),
+        drawn(XLA, 2, "", 1.0),  # the workload's own, of who knows what
+    ]
+    front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
+    assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
+        ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
+    ]  # fmt: skip
+    assert front.tried == 5
+    by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
+    assert {point.scope for point in by_time.points} == {""}
+
+
+def test_repeats_whose_energies_are_of_unlike_scopes_are_no_point() -> None:
+    trials = [
+        drawn(XLA, 0, "gpu", 10.0, 0),
+        drawn(XLA, 0, "gpu+cpu_package", 90.0, 1),
+        drawn(XLA, 1, "gpu", 70.0, 0),
+        drawn(XLA, 1, "gpu", 90.0, 1),
+    ]
+    record = sweep(trials, objectives={"energy_j": "minimize"})
+    front = pareto_front(record)
+    assert [(point.block, point.values["energy_j"]) for point in front.points] == [(1, 80.0)]
+    assert (front.tried, front.left_out) == (1, 1)
+    found = [each.front for each in trade_offs(record.trials) if each.expense == "energy_j"]
+    assert [point.block for each in found for point in each.points] == [1]
+
+
+def test_the_first_repeat_does_not_say_what_the_energy_of_the_others_is_that_of() -> None:
+    failed = trial(XLA, 0, 1, status="disturbed", energy_j=1.0, notes={"energy_scope": "gpu"})
+    trials = [failed, drawn(XLA, 0, "cpu_package", 50.0)]
+    (found,) = (each for each in trade_offs(trials) if each.expense == "energy_j")
+    assert (found.scope, [p.values["energy_j"] for p in found.front.points]) == (
+        "cpu_package",
+        [50.0],
+    )
+
+
+def test_an_arm_has_a_best_for_each_kind_of_energy() -> None:
+    trials = [
+        drawn(XLA, 0, "gpu", 40.0),
+        drawn(XLA, 1, "gpu", 50.0),
+        drawn(XLA, 2, "gpu+cpu_package", 90.0),
+    ]
+    found = best_of_arm({XLA: trials}, {"energy_j": "minimize"})
+    assert [(best.scope, best.block, best.tried) for best in found] == [
+        ("gpu", 0, 2),
+        ("gpu+cpu_package", 2, 1),
+    ]

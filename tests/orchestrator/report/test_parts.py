@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from orchestrator.aims import Aims, PublishedRow
+from orchestrator.report.page.rows import trial_columns
 from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.rendering import render, summarise
+from orchestrator.report.rendering import ReportFormat, render, summarise
+from orchestrator.report.summary import ReportSummary
 from orchestrator.report.telling_runs import representatives
-from orchestrator.trial import Arm, EpochRecord, Telemetry
+from orchestrator.report.wording import arm_names
+from orchestrator.trial import Arm, EpochRecord, Kernel, Telemetry
 from tests.orchestrator.report.large import large
 from tests.orchestrator.report.records import CPU, GPU, PORTABLE, RELU, XLA, paired, sweep, trial
 
@@ -57,6 +61,26 @@ def test_the_matrix_is_laid_out_where_there_are_several_hardware_classes() -> No
     assert "Hardware × implementation" not in text(paired(8))
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_the_matrix_has_what_hardware_is_chosen_by(form: ReportFormat) -> None:
+    shown = render(summarise(large(blocks=8, kernels=3)), form)
+    begin, end = {
+        "text": ("Hardware × implementation", "By size"),
+        "markdown": ("## Hardware × implementation", "## By size"),
+        "html": ('-hardware-implementation" aria', "</section>"),
+    }[form]
+    matrix = " ".join(shown[shown.index(begin) :].partition(end)[0].replace("\\", "").split())
+    titles = [
+        *("speed-up (95 %)", "rate (samples/s)", "sample (µs)", "epoch (s)", "val_accuracy"),
+        *("peak memory (MiB)", "energy a sample (mJ)", "cost of the timed epochs (USD)"),
+        *("load (s)", "compile (s)", "evaluate (s)", "predict (s)"),
+    ]
+    places = [matrix.find(title) for title in titles]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "leave out each trainer process's first trial" in html.unescape(matrix)
+
+
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize("kernels", [2, 8])
 def test_it_fits(width: int, kernels: int) -> None:
@@ -64,13 +88,52 @@ def test_it_fits(width: int, kernels: int) -> None:
     assert max(map(len, lines)) <= width
 
 
-def test_unlike_energies_of_one_arm_are_no_figure() -> None:
+@pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
+def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | None) -> None:
     trials = [
         trial(PORTABLE, block, energy_j=5.0, notes={"energy_scope": scope})
         for block, scope in enumerate(("gpu", "cpu_package"))
     ]
-    (cell,) = summarise(sweep(trials, (PORTABLE,))).matrix.cells
+    summary = summarise(sweep(trials, (PORTABLE,), objectives=objectives))
+    (cell,) = summary.matrix.cells
     assert ("energy_j" in cell.figures, cell.energy_scope) == (False, "")
+    assert "energy_j" not in summary.arms[0].measures
+
+
+@pytest.mark.parametrize(
+    ("objective", "title", "by_hardware"),
+    [
+        ("energy_j", "energy (J)", 0),
+        ("energy_per_sample_j", "energy a sample (mJ)", 1),
+        ("cost_usd", "cost of a trial (USD)", 0),
+        ("train_cost_usd", "cost of the timed epochs (USD)", 1),
+    ],
+)
+def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
+    objective: str, title: str, by_hardware: int
+) -> None:
+    expenses: dict[str, Any] = {"energy_j": 5.0, "energy_per_sample_j": 0.005, "cost_usd": 2.0}
+    trials = [
+        trial(arm, 0, **expenses, train_cost_usd=1.0, notes={"energy_scope": scope})
+        for arm, scope in ((PORTABLE, "cpu_package"), (ON_GPU, "gpu"))
+    ]
+    record = sweep(trials, (PORTABLE, ON_GPU), objectives={objective: "minimize"})
+    summary = summarise(record)
+    titles = [each.title for each in summary.matrix.measures if each.metric == objective]
+    assert titles == [title]
+    laid_out = section("Hardware × implementation", summary)
+    assert laid_out.count(f"| {title} |") == by_hardware
+    told = section("Arms", summary)
+    assert f"| {title} |" in told
+    if objective.startswith("energy"):
+        assert "5 cpu_package | 5 gpu |" in told
+        assert "Energies are of unlike kinds, as they say" in told
+
+
+def section(title: str, summary: ReportSummary) -> str:
+    """A section of the report in Markdown, as it reads."""
+    shown = render(summary, "markdown").replace("\\", "")
+    return shown.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 # timed in slices
@@ -268,6 +331,20 @@ def test_what_stands_behind_the_figures_is_counted() -> None:
     assert "1 trial took more than one attempt" in shown
     assert "by XLA, float32" in shown
     assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in shown
+
+
+def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
+    kernel = Kernel("cudnn", "portable", "no CudnnRNNV3")
+    trials = [trial(PORTABLE, 0, status="wrong_kernel", kernel=kernel), trial(PORTABLE, 1)]
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    shown = render(summary, "markdown")
+    assert "portable: 1 (While in the traced graph)" in shown
+    assert "portable, asked cudnn: 1 (no CudnnRNNV3)" in shown
+    texts = trial_columns(summary, arm_names(summary))["texts"]
+    assert {
+        "portable (While in the traced graph)",
+        "portable, asked cudnn (no CudnnRNNV3)",
+    } < set(texts)
 
 
 def test_the_specs_baseline_holds_until_another_is_asked_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.trial import Arm
@@ -69,13 +70,35 @@ def test_rows_tell_what_an_energy_is_that_of() -> None:
     assert ",gpu,2 USD/h from setup" in row.replace('"', "")
 
 
-def test_a_choice_by_energies_of_unlike_kinds_is_called_unfair() -> None:
+BY_ENERGY = {"energy_j": "minimize"}
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("\\", "").split())
+
+
+def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
     trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
-    by_energy = {"energy_j": "minimize"}
-    told = render(summarise(sweep(trials, (PORTABLE, GPU), objectives=by_energy)), "text")
-    said = " ".join(told.split())
-    assert "energy_j is of unlike kinds here (cpu_package and gpu): no fair choice." in said
+    summary = summarise(sweep(trials, (PORTABLE, GPU), objectives=BY_ENERGY))
+    best = (
+        "best in energy_j (minimize) of 2 configs × arms, each kind of energy by itself "
+        f"(cpu_package and gpu): energy_j 500 of cpu_package, in block 0, {PORTABLE}; "
+        f"energy_j 400 of gpu, in block 0, {GPU}"
+    )
+    assert best in flat(to_short_markdown(summary, 8000))
+    said = flat(render(summary, "text"))
+    assert best in said
+    assert "energy_j is of unlike kinds here (cpu_package and gpu), which are not to be" in said
     alike = [drawn(PORTABLE, 0, "gpu", 500.0), drawn(GPU, 0, "gpu", 400.0)]
-    told = render(summarise(sweep(alike, (PORTABLE, GPU), objectives=by_energy)), "text")
+    told = flat(render(summarise(sweep(alike, (PORTABLE, GPU), objectives=BY_ENERGY)), "text"))
+    assert f"configs × arms: energy_j 400, in block 0, {GPU}" in told
     assert "unlike kinds here" not in told
-    assert "unlike kinds here" not in render(summarise(sweep(trials, (PORTABLE, GPU))), "text")
+
+
+def test_a_front_of_unlike_energies_says_so_in_the_first_section() -> None:
+    trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    record = sweep(trials, (PORTABLE, GPU), objectives={**BY_ENERGY, "step_ms": "minimize"})
+    assert (
+        "Pareto-best in energy_j (minimize) and step_ms (minimize), each kind of energy by itself "
+        "(cpu_package and gpu): 2 of 2 configs × arms"
+    ) in flat(to_short_markdown(summarise(record), 8000))
