@@ -96,7 +96,7 @@ def _with_runs(
         key = run.tags.get("trial_key")
         if key is None:
             continue
-        child, other = Child(run.run_id, _finished(store, run, environments)), kept.get(key)
+        child, other = Child(run.run_id, finished_of(store, run, environments)), kept.get(key)
         if other is None or other.run_id == run.run_id:
             kept[key], first[key] = child, run
         elif other.finished is None and child.finished is not None:
@@ -159,9 +159,10 @@ class _Environments(Mapping[str, Environment]):
         return len(self._all())
 
 
-def _finished(
+def finished_of(
     store: Store, run: StoredRun, environments: Mapping[str, Environment]
 ) -> FinishedTrial | None:
+    """The trial of a run; None where its writer was stopped half-way, or it cannot be read."""
     text = run.tags.get(RECORD_TAG)
     if not run.has_ended or text is None:
         return None

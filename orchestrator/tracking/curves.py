@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from orchestrator.tracking.children import finished_of
 from orchestrator.tracking.runs import Point, is_curve
 from orchestrator.tracking.store import Store
 from orchestrator.trial import Telemetry
 
+_ROUNDED_MS = 10
+"""A trial's telemetry tells its times in hundredths of a second."""
+
 
 def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telemetry]:
     """The curves of trials, by the id of their run; those that have none are left out.
+
+    Of a trial that was done again, whose run has the points of every attempt and begins with the
+    first, they are those of the attempt that counts.
 
     Raises:
         TrackingError: the store cannot be reached or used.
@@ -25,20 +32,25 @@ def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telem
 
 def _curves(store: Store, run_id: str) -> Telemetry:
     run = store.run(run_id)
-    points = {name: store.history(run_id, name) for name in sorted(run.metrics) if is_curve(name)}
-    times = {
-        each.step: (each.at_ms - run.start_ms) / 1000 for name in points for each in points[name]
+    trial = finished_of(store, run, {})
+    if trial is None:
+        return Telemetry()
+    start_ms, end_ms = (round(s * 1000) for s in (trial.outcome.started_s, trial.outcome.ended_s))
+    own = range(start_ms - _ROUNDED_MS, end_ms + _ROUNDED_MS + 1)
+    points = {
+        name: [each for each in store.history(run_id, name) if each.at_ms in own]
+        for name in sorted(run.metrics)
+        if is_curve(name)
     }
+    times = {each.step: (each.at_ms - start_ms) / 1000 for kept in points.values() for each in kept}
     steps = sorted(times)
     return Telemetry(
         at_s=tuple(times[step] for step in steps),
-        curves={name: _at(steps, history) for name, history in points.items()},
+        curves={name: _at(steps, history) for name, history in points.items() if history},
     )
 
 
 def _at(steps: Iterable[int], history: Iterable[Point]) -> tuple[float | None, ...]:
-    """A value for each step, or None. Of two of one step the later written counts: a trial that
-    was done again has the points of both attempts.
-    """
-    values = {each.step: each.value for each in sorted(history, key=lambda each: each.at_ms)}
+    """A value for each step, or None."""
+    values = {each.step: each.value for each in history}
     return tuple(values.get(step) for step in steps)

@@ -10,14 +10,15 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.aims import Aims, AutoBlocks, Margins, PublishedRow
-from orchestrator.rounds import RERUN
+from orchestrator.report.blocks import match
+from orchestrator.rounds import RERUN, STANDS
 from orchestrator.tracking import SweepNotFound, TrackingError
 from orchestrator.tracking.curves import read_curves
 from orchestrator.tracking.opening import manifest_adapter, manifest_of
 from orchestrator.tracking.reading import find_sweep, list_sweeps, read_sweep
 from orchestrator.tracking.record import finished_trial
 from orchestrator.tracking.store import Store
-from orchestrator.trial import Telemetry
+from orchestrator.trial import Arm, Telemetry
 from tests.orchestrator.recorded import (
     IDENTITY,
     PORTABLE,
@@ -113,6 +114,34 @@ def test_more_blocks_than_a_sweep_was_opened_for_are_expected_once_they_are_ther
     assert (read.blocks, read.expected_trials) == (7, 14)
 
 
+def test_an_arm_that_leaves_a_sweep_holds_up_none_of_the_others(home: Path) -> None:
+    """A first start runs three arms over two blocks, the next one two of them over four."""
+    third = Arm("jax/portable", PORTABLE.hardware)
+    arms = (PORTABLE, XLA, third)
+    with tracker(home) as opened:
+        opened.open_sweep(opening(home, arms=arms, current=arms, blocks=2))
+        opened.record([finished(block, arm) for block in range(2) for arm in arms])
+        opened.close("complete", {})
+    before = read_sweep(address(home), "quickstart")
+    assert (before.former, before.expected_trials) == ((), 6)
+    with tracker(home) as opened:
+        opened.open_sweep(opening(home, arms=arms, current=arms[:2]))
+        opened.record([finished(block, arm) for block in (2, 3) for arm in arms[:2]])
+        opened.close("complete", {})
+    read = read_sweep(address(home), "quickstart")
+    assert (read.arms, read.current, read.former) == (arms, arms[:2], (third,))
+    assert (read.expected_trials, len(read.trials)) == (4 * 2 + 2, 10)
+    matched = match(read)
+    assert {arm: len(rounds) for arm, rounds in matched.trials.items()} == {
+        PORTABLE: 4,
+        XLA: 4,
+        third: 2,
+    }
+    manifest = json.loads(manifest_adapter.dump_json(manifest_of(opening(home))))
+    del manifest["current"]  # as earlier versions wrote it
+    assert manifest_adapter.validate_json(json.dumps(manifest)).current == ()
+
+
 def test_generations_stand_beside_each_other(home: Path) -> None:
     record(home, finished(0))
     second = replace(IDENTITY, generation=2)
@@ -185,3 +214,27 @@ def test_curves_of_a_few_trials_are_read_from_their_runs(home: Path) -> None:
     assert read_curves(address(home), read.values()) == {
         read[0]: Telemetry({}, telemetry.at_s, curves)
     }
+
+
+@pytest.mark.parametrize("epochs", [3, 300], ids=["in a tag", "beside the run"])
+def test_curves_of_a_trial_that_was_done_again_are_those_of_the_attempt_that_counts(
+    home: Path, epochs: int
+) -> None:
+    """Whatever the others had: the run keeps the points of all, and begins with the first."""
+    first, again, third = (
+        Telemetry({}, tuple(map(float, range(points))), {"system/x": (value,) * points})
+        for points, value in ((5, 1.0), (3, 2.0), (6, 3.0))
+    )
+    start_s = 1.7e9 + 7200
+    record(home, failed(0, telemetry=first))
+    counts = finished(
+        0, epochs=epochs, attempt=2, started_s=start_s, ended_s=start_s + 5.5, telemetry=again
+    )
+    record(home, counts)
+    (run,) = read_sweep(address(home), "quickstart").trials
+    assert read_curves(address(home), [run.run_id]) == {run.run_id: again}
+    later_s = start_s + 3600  # done again once more, in vain: what was complete stands
+    record(home, failed(0, started_s=later_s, ended_s=later_s + 6, telemetry=third))
+    stood = {**counts.outcome.environment, STANDS: later_s + 6}
+    record(home, replace(counts, outcome=replace(counts.outcome, environment=stood)))
+    assert read_curves(address(home), [run.run_id]) == {run.run_id: again}
