@@ -13,12 +13,9 @@ from orchestrator.report.summary import ReportSummary
 from orchestrator.report.verdict import verdicts
 from orchestrator.report.wording import ArmNames, arm_names
 
-LIMIT = 8000
-"""MLflow keeps so many characters of a description."""
-
 
 def to_short_markdown(
-    summary: ReportSummary, limit: int = LIMIT, whole: str = "the artifacts of this run"
+    summary: ReportSummary, limit: int, whole: str = "the artifacts of this run"
 ) -> str:
     """Verdict, what its figures rest on in short, and tables of speed as far as there is room.
 
@@ -26,7 +23,7 @@ def to_short_markdown(
 
     Args:
         summary: what `summarise` gave.
-        limit: the most characters.
+        limit: the most characters, which is as many as the store keeps.
         whole: where the whole report is, as a reader who sees this one would say it.
     """
     name = arm_names(summary)

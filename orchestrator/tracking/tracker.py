@@ -20,14 +20,13 @@ from orchestrator.tracking.children import (
 )
 from orchestrator.tracking.errors import ContentRefused, LeaseHeld, TrackingError
 from orchestrator.tracking.opening import SweepOpening, manifest_adapter, manifest_of
-from orchestrator.tracking.record import environment_digest, fingerprint
+from orchestrator.tracking.record import TAG_LIMIT, environment_digest, fingerprint
 from orchestrator.tracking.runs import OPTIONAL_TAGS, PARENT_TAG, RunContent, run_content
 from orchestrator.tracking.shelf import Shelf
 from orchestrator.tracking.store import Store, StoredRun
 from orchestrator.tracking.views import view_tags
 from orchestrator.trial import DatasetRecord, FinishedTrial, canonical
 
-_NOTE_LIMIT = 8000  # MLflow refuses longer texts, or cuts them
 _SETTLE_S = 0.5
 _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 
@@ -137,7 +136,8 @@ class Tracker:
         Args:
             state: how the sweep stands.
             texts: artifacts of the parent run by path.
-            description: what the parent run's page begins with, in Markdown; "" leaves it as it is.
+            description: what the parent run's page begins with, in Markdown, of at most `TAG_LIMIT`
+                characters; "" leaves it as it is.
         """
         self.keep_table()
         for path, text in texts.items():
@@ -146,10 +146,11 @@ class Tracker:
             self._store.log_dataset(self._parent, dataset)
         tags = {"state": state, **lease.released()}
         if description:
-            tags[parents.NOTE_TAG] = description[:_NOTE_LIMIT]
+            tags[parents.NOTE_TAG] = description[:TAG_LIMIT]
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
+        self._store.analyse()
 
     def __enter__(self) -> Tracker:
         return self

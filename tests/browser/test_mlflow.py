@@ -14,6 +14,7 @@ from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.page import to_html
 from orchestrator.report.rendering import summarise
 from orchestrator.tracking.reading import read_sweep
+from orchestrator.tracking.record import TAG_LIMIT
 from orchestrator.trial import Arm, FinishedTrial, Telemetry
 from tests.integration.sweeping import Command, Home, wait_for
 from tests.orchestrator.recorded import PORTABLE, XLA, address, finished, fresh_home, opening
@@ -32,7 +33,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
         opened.record([_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
         opened.keep_table()
         summary = summarise(read_sweep(address(path), "quickstart"))
-        opened.close("complete", {"report.html": to_html(summary)}, to_short_markdown(summary))
+        texts = {"report.html": to_html(summary)}
+        opened.close("complete", texts, to_short_markdown(summary, TAG_LIMIT))
     return Home(path)
 
 

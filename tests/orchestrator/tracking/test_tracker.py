@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from orchestrator.report.brief import to_short_markdown
+from orchestrator.report.rendering import summarise
 from orchestrator.tracking import TrackingError
 from orchestrator.tracking.reading import read_sweep
+from orchestrator.tracking.record import TAG_LIMIT
 from orchestrator.tracking.store import Store
 from orchestrator.trial import FailureRecord
 from tests.orchestrator.recorded import address, failed, finished, opening
+from tests.orchestrator.report.large import large
 from tests.orchestrator.tracking.recording import children, record, runs, table, tracker
 
 
@@ -148,6 +152,21 @@ def test_reports_and_documents_stand_on_the_parent(home: Path) -> None:
     assert json.loads(store.read_text(parent.info.run_id, "plan.json")) == opening(home).plan
     (environment,) = store.texts(parent.info.run_id, "environment")
     assert json.loads(store.read_text(parent.info.run_id, environment))["python"] == "3.11.7"
+
+
+def test_a_description_as_long_as_may_be_is_kept_whole(home: Path) -> None:
+    short = to_short_markdown(summarise(large(blocks=8, kernels=10)), TAG_LIMIT)
+    assert TAG_LIMIT // 2 < len(short) <= TAG_LIMIT
+    for description in (
+        short,
+        "×" * (TAG_LIMIT - 1),
+        "×" * (TAG_LIMIT + 1),
+    ):  # characters count, not bytes
+        with tracker(home) as opened:
+            opened.open_sweep(opening(home))
+            opened.close("complete", {}, description)
+        (parent,) = runs(home)
+        assert parent.data.tags["mlflow.note.content"] == description[:TAG_LIMIT]
 
 
 @pytest.mark.parametrize(
