@@ -4,13 +4,15 @@ A round is one repeat of one block: every arm once, close in time, from the same
 rounds that are complete on every arm enter comparisons, and a block is complete as soon as it has
 one such round; a round in which one arm failed is left out for all arms, so that no arm is judged
 on the configs, or the starts, that it alone survived. An arm none of whose trials completed can
-be compared with nothing: it is set aside and does not hold up the others.
+be compared with nothing: it is set aside and does not hold up the others. Neither does one that an
+earlier start ran and the last one does not: it will never have the blocks that came since, and is
+compared over those of its rounds that the other arms completed too.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.report.records import SweepRecord, TrialRecord
@@ -37,9 +39,10 @@ class Matched:
     """The complete rounds of a sweep.
 
     `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
-    without one complete trial; `gaps` the blocks left out; `disturbed` says by what an arm was
-    disturbed in a complete round, for those rounds in which it was; `races` on which node, and in
-    which race, an arm that is timed in slices took these, where that is known.
+    without one complete trial; `former` those of earlier starts, which may lack rounds; `gaps` the
+    blocks left out; `disturbed` says by what an arm was disturbed in a complete round, for those
+    rounds in which it was; `races` on which node, and in which race, an arm that is timed in slices
+    took these, where that is known.
     """
 
     blocks: tuple[int, ...]
@@ -49,6 +52,7 @@ class Matched:
     trials: dict[Arm, dict[Round, list[TrialRecord]]]
     disturbed: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
     races: Mapping[Arm, Mapping[Round, Race]] = field(default_factory=dict)
+    former: tuple[Arm, ...] = ()
 
     def torn(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """The rounds in which some of these arms should have taken turns, and did not.
@@ -75,35 +79,46 @@ class ParamRange:
     blocks: int
 
 
-def match(record: SweepRecord) -> Matched:
+def _is_complete(trial: TrialRecord) -> bool:
+    return trial.status == "complete"
+
+
+def match(record: SweepRecord, counts: Callable[[TrialRecord], bool] = _is_complete) -> Matched:
     """Find the rounds and blocks that are complete on every arm that completes at all.
 
-    A round whose trials differ in their config is none (drivers that did not know of each other
-    made it), and neither is a block whose rounds do: both are left out.
+    Where the last start was to run but some of these, those have to: the rounds of the others are
+    those of them that they completed. A round whose trials differ in their config is none (drivers
+    that did not know of each other made it), and neither is a block whose rounds do: both are left
+    out. `counts` says which trials are complete, where others than those of that status are to
+    count as such.
     """
     complete: dict[Arm, dict[Round, list[TrialRecord]]] = {arm: {} for arm in record.arms}
     configs: dict[Round, list[Config]] = defaultdict(list)
     for trial in record.trials:
-        rounds = complete.get(trial.arm) if trial.status == "complete" else None
+        rounds = complete.get(trial.arm) if counts(trial) else None
         if rounds is not None:
             each = trial.block, trial.repeat
             rounds.setdefault(each, []).append(trial)
             if trial.config not in configs[each]:
                 configs[each].append(trial.config)
     able = {arm: rounds for arm, rounds in complete.items() if rounds}
-    whole = set.intersection(*map(set, able.values())) if able else set()
+    former = [arm for arm in record.former if arm in able]
+    needed = [arm for arm in able if arm not in former] or former
+    whole = set.intersection(*(set(able[arm]) for arm in needed)) if needed else set()
     mixed = _mixed({each: configs[each] for each in whole})
     shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
-    matched = {arm: {r: rounds[r] for r in sorted(shared)} for arm, rounds in able.items()}
+    order = sorted(shared)
+    matched = {arm: {r: own[r] for r in order if r in own} for arm, own in able.items()}
     return Matched(
         blocks=blocks,
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
-        gaps=_gaps(record, tuple(able), set(blocks), {block for block, _ in mixed}),
+        gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
         trials=matched,
         disturbed={arm: _disturbed(rounds) for arm, rounds in matched.items()},
         races={arm: _races(rounds) for arm, rounds in matched.items() if _is_timed(arm)},
+        former=tuple(former),
     )
 
 

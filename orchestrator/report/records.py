@@ -53,9 +53,11 @@ class SweepRecord:
     """A sweep as the store has it: its plan, and the trials that have ended so far.
 
     `arms` are the arms that can run, in the order of the spec; the first is the default
-    baseline. `expected_trials` counts blocks x arms x repeats. `settings` are what all trials
-    share, defaults included; `datasets` what trainers loaded: one, if all is well; `aims` what the
-    spec asks of the report; `experiment_id` is MLflow's, "" where it is not known.
+    baseline. `current` are those that the last start was to run, all of them where it is empty.
+    `expected_trials` counts blocks x arms x repeats, and of the other arms what they have done.
+    `settings` are what all trials share, defaults included; `datasets` what trainers loaded: one,
+    if all is well; `aims` what the spec asks of the report; `experiment_id` is MLflow's, "" where
+    it is not known.
     """
 
     name: str
@@ -77,3 +79,9 @@ class SweepRecord:
     state: Literal["running", "complete", "stopped", "failed"] = "complete"
     aims: Aims = field(default_factory=Aims)
     experiment_id: str = ""
+    current: tuple[Arm, ...] = ()
+
+    @property
+    def former(self) -> tuple[Arm, ...]:
+        """The arms of earlier starts that the last one was not to run."""
+        return tuple(arm for arm in self.arms if self.current and arm not in self.current)

@@ -76,7 +76,8 @@ def by_size(
         if len({configs[block].get(name) for block in blocks}) > 1
     ]
     by_block = _by_block(matched)
-    times = {block: _log_time(by_block, block, metric) for block in blocks}
+    whole = {arm: own for arm, own in by_block.items() if arm not in matched.former}
+    times = {block: _log_time(whole or by_block, block, metric) for block in blocks}
     ratios = {
         c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
     }
@@ -130,7 +131,7 @@ def _spread(trials: Sequence[TrialRecord], metric: str) -> Spread | None:
 def _log_time(
     trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]], block: int, metric: str | None
 ) -> float | None:
-    """The mean log of all the block's times: every arm counts alike."""
+    """The mean log of all the block's times, of arms that have every block: each counts alike."""
     told = [
         math.log(value)
         for by_block in trials.values()

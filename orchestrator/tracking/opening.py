@@ -22,7 +22,8 @@ class SweepOpening:
     """All that the store is told of a sweep before its trials.
 
     `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
-    `home` is where the driver keeps the sweep; `aims` what its report is to decide.
+    `home` is where the driver keeps the sweep; `aims` what its report is to decide; `current` are
+    those of the arms that this start runs, all of them where it is empty.
     """
 
     identity: SweepIdentity
@@ -36,11 +37,16 @@ class SweepOpening:
     owner: Owner
     home: Path
     aims: Aims = field(default_factory=Aims)
+    current: tuple[Arm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The artifact `sweep.json`: what a report or a lost journal is rebuilt from."""
+    """The artifact `sweep.json`: what a report or a lost journal is rebuilt from.
+
+    `arms` are those of all starts; `current` those of the last one, or all where it is empty, as in
+    what earlier versions wrote.
+    """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, ser_json_inf_nan="constants")
 
@@ -52,6 +58,7 @@ class Manifest:
     repeats: int
     aims: Aims = field(default_factory=Aims)  # absent in what earlier versions wrote
     version: int = 1  # of what its writer knows to do: 2 marks runs written after a table
+    current: tuple[Arm, ...] = ()
 
 
 manifest_adapter: TypeAdapter[Manifest] = TypeAdapter(Manifest)
@@ -68,6 +75,7 @@ def manifest_of(opening: SweepOpening) -> Manifest:
         opening.repeats,
         opening.aims,
         version=2,
+        current=opening.current,
     )
 
 

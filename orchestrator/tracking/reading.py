@@ -54,7 +54,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         impossible=manifest.impossible,
         blocks=blocks,
         repeats=manifest.repeats,
-        expected_trials=blocks * len(manifest.arms) * manifest.repeats,
+        expected_trials=_expected(manifest, blocks, records),
         trials=tuple(records),
         environment=_merged(
             child.finished.outcome.environment for child in children.values() if child.finished
@@ -66,6 +66,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         state=_state(parent),
         aims=manifest.aims,
         experiment_id=parent.experiment_id,
+        current=manifest.current,
     )
 
 
@@ -145,6 +146,14 @@ def _parent(store: Store, name: str, generation: int | None) -> tuple[StoredRun,
     names = [each for each in store.experiments() if each != "Default"]
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     raise SweepNotFound(name, store.shown, near or sorted(names)[:5])
+
+
+def _expected(manifest: Manifest, blocks: int, trials: Iterable[TrialRecord]) -> int:
+    """All trials of the arms that the last start was to run, and what others have done."""
+    current = manifest.current or manifest.arms
+    former = set(manifest.arms) - set(current)
+    done = {(each.block, each.arm, each.repeat) for each in trials if each.arm in former}
+    return blocks * len(current) * manifest.repeats + len(done)
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[TrialRecord]) -> Mapping[str, object]:
