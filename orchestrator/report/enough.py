@@ -114,7 +114,7 @@ def half_widths(
     numbers = measured(matched, time_metric(matched))
     widths: dict[Arm, float | None] = {}
     for arm, base in fair_pairs(arms, baseline):
-        ratios = pair_up(numbers, arm, base).log_ratios
+        ratios = pair_up(numbers, arm, base).telling
         found = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
         widths[arm] = math.expm1((found.high - found.low) / 2) if found else None
     return widths

@@ -1,48 +1,30 @@
-"""Two arms side by side: their times and accuracies, paired block by block."""
+"""What was measured of every arm, and of two of them side by side: times and accuracies."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from orchestrator.report.blocks import Matched, Round
+from orchestrator.report.blocks import Matched
+from orchestrator.report.blockwise import (
+    ByRound,
+    Pair,
+    Timed,
+    arithmetic,
+    by_round,
+    geometric,
+    pairs,
+    timed_pairs,
+)
 from orchestrator.report.measures import TIMES
 from orchestrator.report.records import TrialRecord
-from orchestrator.report.statistics import (
-    CONFIDENCE,
-    MIN_BLOCKS,
-    Estimate,
-    exponential,
-    t_interval,
-)
+from orchestrator.report.statistics import CONFIDENCE, Estimate, exponential, t_interval
 from orchestrator.selector import measure_of, work_of
 from orchestrator.trial import Arm
 
-ByRound = Mapping[Round, float]
-"""One number for each of an arm's complete rounds that has it."""
-
 _WHATEVER_WORK = ("step_ms",)
 """Of the times that speed is told by, those that do not grow with the amount of work."""
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """One block's values of one metric on both sides, each the mean over its shared rounds.
-
-    Times have their geometric mean: the block's ratio is then that of its rounds, each of which is
-    a pair by itself, and a round that was slow on both sides weighs no more than the others.
-    Accuracies have their arithmetic mean.
-    """
-
-    block: int
-    arm: float
-    baseline: float
-    rounds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +33,8 @@ class Paired:
 
     `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
     side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`;
-    `torn` in how many rounds two arms that should have taken turns did not: these are left out.
+    `torn` in how many rounds two arms that should have taken turns did not: these are left out;
+    `doubt` why the times tell nothing although there are enough, and is empty as a rule.
     """
 
     times: tuple[Pair, ...]
@@ -59,11 +42,17 @@ class Paired:
     disturbed: Mapping[int, str]
     quiet_only: bool
     torn: int = 0
+    doubt: str = ""
 
     @property
     def log_ratios(self) -> list[float]:
         """The logarithm of the baseline's time over the arm's, a block each."""
         return [math.log(pair.baseline) - math.log(pair.arm) for pair in self.times]
+
+    @property
+    def telling(self) -> list[float]:
+        """The log-ratios that a verdict may be read from: none where there is doubt."""
+        return [] if self.doubt else self.log_ratios
 
     @property
     def differences(self) -> list[float]:
@@ -121,11 +110,14 @@ def measured(matched: Matched, metric: str | None) -> Measured:
         found = trial.metrics.get("val_accuracy")
         return found if found is not None and math.isfinite(found) else None
 
+    def run_of(trial: TrialRecord) -> str:
+        return trial.run_id
+
     arms = matched.trials.items()
     return Measured(
         metric,
-        {arm: by_round(rounds, time_of, geometric) for arm, rounds in arms},
-        {arm: by_round(rounds, accuracy_of, _arithmetic) for arm, rounds in arms},
+        {arm: by_round(rounds, time_of, run_of, geometric) for arm, rounds in arms},
+        {arm: by_round(rounds, accuracy_of, run_of, arithmetic) for arm, rounds in arms},
         matched,
     )
 
@@ -136,7 +128,8 @@ def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     Between arms that did unlike amounts of work, or one of which was timed in slices, only times
     per step are compared; accuracies only between whole trainings of equal work. Rounds in which
     neither side's timing was disturbed are enough where `MIN_BLOCKS` blocks have one, else all are
-    taken. What a disturbance slows is no less accurate for it.
+    taken; where more than a third of the blocks are disturbed then, there is doubt. What a
+    disturbance slows is no less accurate for it.
     """
     modes = {measure_of(arm), measure_of(base)}
     alike = work_of(arm) == work_of(base)
@@ -145,82 +138,10 @@ def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     noisy = found.matched.disturbed
     timed = timed_pairs(found.times, noisy, arm, base, torn.__contains__) if comparable else Timed()
     whole = alike and modes == {"full"}
-    accuracies = pairs(found.accuracies, arm, base, _arithmetic) if whole else ()
-    return Paired(timed.pairs, accuracies, timed.disturbed, timed.quiet_only, len(torn))
-
-
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """Pairs of what a disturbance changes; its fields are those of `Paired`."""
-
-    pairs: tuple[Pair, ...] = ()
-    disturbed: Mapping[int, str] = field(default_factory=dict)
-    quiet_only: bool = True
-
-
-def timed_pairs(
-    values: Mapping[Arm, ByRound],
-    reasons: Mapping[Arm, Mapping[Round, str]],
-    arm: Arm,
-    base: Arm,
-    left_out: Callable[[Round], bool] = lambda _: False,
-) -> Timed:
-    """Pairs over quiet rounds where there are blocks enough with one, else over all but some."""
-    noisy = {**reasons.get(base, {}), **reasons.get(arm, {})}
-    every = pairs(values, arm, base, geometric, left_out)
-    used = {pair.block for pair in every}
-    disturbed = {r[0]: noisy[r] for r in sorted(noisy, reverse=True) if r[0] in used}
-    if not disturbed:
-        return Timed(every)
-    quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or left_out(r))
-    if len(quiet) < MIN_BLOCKS:
-        return Timed(every, disturbed, quiet_only=False)
-    return Timed(quiet, disturbed)
-
-
-def pairs(
-    values: Mapping[Arm, ByRound],
-    arm: Arm,
-    base: Arm,
-    mean: Callable[[Sequence[float]], float],
-    left_out: Callable[[Round], bool] = lambda _: False,
-) -> tuple[Pair, ...]:
-    """The blocks in which both arms have a value, over the rounds in which both have it."""
-    ours, theirs = values.get(arm, {}), values.get(base, {})
-    blocks: dict[int, list[Round]] = defaultdict(list)
-    for shared in sorted(ours.keys() & theirs.keys()):
-        if not left_out(shared):
-            blocks[shared[0]].append(shared)
-    return tuple(
-        Pair(block, mean([ours[r] for r in rounds]), mean([theirs[r] for r in rounds]), len(rounds))
-        for block, rounds in blocks.items()
+    accuracies = pairs(found.accuracies, arm, base, arithmetic) if whole else ()
+    return Paired(
+        timed.pairs, accuracies, timed.disturbed, timed.quiet_only, len(torn), timed.doubt
     )
-
-
-def by_round(
-    rounds: Mapping[Round, Sequence[T]],
-    value_of: Callable[[T], float | None],
-    mean: Callable[[Sequence[float]], float],
-) -> dict[Round, float]:
-    """The mean of each round's values (as a rule there is one), where it has any."""
-    values = (
-        (r, [value for each in found if (value := value_of(each)) is not None])
-        for r, found in rounds.items()
-    )
-    return {r: mean(found) for r, found in values if found}
-
-
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean of positive values; of one, itself."""
-    if len(values) == 1:
-        return values[0]
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
-def _arithmetic(values: Sequence[float]) -> float:
-    if len(values) == 1:
-        return values[0]
-    return math.fsum(values) / len(values)
 
 
 def _positive(value: float | None) -> bool:

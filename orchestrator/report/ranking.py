@@ -8,7 +8,8 @@ having been chosen by its own numbers: a wrong "first" stands in at most 5 % of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
@@ -16,7 +17,9 @@ from typing import Literal
 import numpy as np
 
 from orchestrator.report.blocks import Matched, Round
+from orchestrator.report.groups import Among, groups
 from orchestrator.report.judgement import Judgement, judge
+from orchestrator.report.quiet import doubt
 from orchestrator.report.regression import Numbers
 from orchestrator.report.statistics import (
     CONFIDENCE,
@@ -25,17 +28,15 @@ from orchestrator.report.statistics import (
     exponential,
     geometric_mean,
 )
-from orchestrator.selector import mathematics_of, measure_of, work_of
 from orchestrator.trial import Arm
 
-Among = Literal["implementations", "hardware", "arms"]
 Standing = Literal["same", "worse", "cannot tell"]
 
 RANKED = ("energy_per_sample_j", "train_cost_usd")
 """What arms are ranked by beside time, where it was measured; small is good."""
 
-_BY_THE_HOUR = ("train_cost_usd",)
-"""On one hardware class this is time again."""
+_Logs = Mapping[Arm, Mapping[Round, float]]
+"""Each arm's mean log of a metric by complete round, where it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Behind:
     """An arm beside the leader of its group.
 
     `ratio` is how many times the leader's value its own is (geometric mean over blocks), with the
-    corrected interval, or the plain one where there are too few blocks for a standing.
+    corrected interval, or the plain one where the blocks are too few, or too disturbed, for a
+    standing.
     """
 
     arm: Arm
@@ -58,7 +60,8 @@ class Ranking:
     `among` is what the reader chooses between: implementations `within` one hardware class,
     hardware `within` one implementation, or arms (`within` is empty). `sole` tells whether the
     leader is shown to be better than each of the others by more than can be chance. `disturbed`
-    counts those of the `blocks` that had a disturbed round, where there were too few quiet ones.
+    counts those of the `blocks` in which one of these arms was disturbed, where there were too few
+    quiet ones. `reason` says why the blocks tell nothing of any arm, and is empty where they may.
     """
 
     metric: str
@@ -69,6 +72,7 @@ class Ranking:
     blocks: int
     sole: bool
     disturbed: int = 0
+    reason: str = ""
 
 
 def rankings(
@@ -80,99 +84,105 @@ def rankings(
 ) -> tuple[Ranking, ...]:
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
-    Only arms of equal mathematics and amount of work stand in one group, trained or timed in
-    slices alike; for energy, of one scope (`scopes`, by arm).
+    See `groups` for which of them may be compared.
 
     Args:
         matched: the complete rounds.
         metric: what time is told by; None for no ranking by it.
         margin: the share within which values are the same.
-        scopes: what each arm's energy is that of.
+        scopes: what each arm's energy is that of; empty where it is of several things, or unknown.
         error: the share of groups in which one may wrongly stand before another.
     """
     found = []
     for each in filter(None, (metric, *RANKED)):
-        values = _values(matched, each)
-        for among, within, arms in _groups(list(values), each, scopes):
-            known = _values(matched, each, torn) if (torn := matched.torn(arms)) else values
-            if (ranked := _rank(arms, known, margin, error)) is not None:
-                found.append(Ranking(each, among, within, *ranked))
+        logs = _logs(matched, each)
+        for among, within, arms in groups(matched, list(logs), each, scopes):
+            if (shared := _shared(matched, arms, logs)) is not None:
+                found.append(_rank(each, (among, within), arms, shared, margin, error))
     return tuple(found)
 
 
-def _groups(
-    arms: Sequence[Arm], metric: str, scopes: Mapping[Arm, str]
-) -> list[tuple[Among, str, list[Arm]]]:
-    groups: dict[tuple[Among, str, object], list[Arm]] = {}
-    for arm in arms:
-        scope = scopes.get(arm, "") if metric.startswith("energy") else ""
-        alike = (mathematics_of(arm), work_of(arm), measure_of(arm), scope)
-        if metric not in _BY_THE_HOUR:
-            groups.setdefault(("implementations", arm.hardware, alike), []).append(arm)
-        groups.setdefault(("hardware", arm.implementation, alike), []).append(arm)
-        groups.setdefault(("arms", "", alike), []).append(arm)
-    several = [(among, within, own) for (among, within, _), own in groups.items() if len(own) > 1]
-    order = ("implementations", "hardware", "arms")
-    return sorted(
-        (each for each in several if each[0] != "arms" or _is_a_field(each[2])),
-        key=lambda each: order.index(each[0]),
-    )
-
-
-def _is_a_field(arms: Sequence[Arm]) -> bool:
-    """Whether they differ in both, implementation and hardware: else another group has them all."""
-    return len({a.hardware for a in arms}) > 1 and len({a.implementation for a in arms}) > 1
-
-
-def _values(
-    matched: Matched, metric: str, left_out: Collection[Round] = ()
-) -> dict[Arm, tuple[Numbers, Numbers]]:
-    """Each arm's mean log by block, over its quiet rounds and over all; NaN where it has none."""
-    place = {block: i for i, block in enumerate(matched.blocks)}
-    noisy = {each for rounds in matched.disturbed.values() for each in rounds}
-    found = {}
+def _logs(matched: Matched, metric: str) -> _Logs:
+    found: dict[Arm, dict[Round, float]] = {}
     for arm, rounds in matched.trials.items():
-        sums = np.zeros((2, 2, len(place)))  # quiet rounds and all: sum of logs, and count
         for each, trials in rounds.items():
-            for trial in trials if each not in left_out else ():
-                value = trial.metrics.get(metric, math.nan)
-                if math.isfinite(value) and value > 0:
-                    entry = (math.log(value), 1.0)
-                    sums[1, :, place[each[0]]] += entry
-                    if each not in noisy:
-                        sums[0, :, place[each[0]]] += entry
-        if sums[1, 1].any() or left_out:
-            with np.errstate(invalid="ignore"):
-                found[arm] = (sums[0, 0] / sums[0, 1], sums[1, 0] / sums[1, 1])
+            values = [trial.metrics.get(metric, math.nan) for trial in trials]
+            told = [math.log(value) for value in values if math.isfinite(value) and value > 0]
+            if told:
+                found.setdefault(arm, {})[each] = math.fsum(told) / len(told)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the arms of a group have in common: their mean logs, an arm a row and a block a column.
+
+    `disturbed` and `reason` are those of a ranking.
+    """
+
+    logs: Numbers
+    disturbed: int = 0
+    reason: str = ""
+
+
+def _shared(matched: Matched, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
+    """The group's own rounds: the quiet ones where they are enough, else all; None without any."""
+    rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.torn(arms)
+    noisy = {each for arm in arms for each in matched.disturbed.get(arm, ())} & rounds
+    used, quiet, disturbed = (_blocks(some) for some in (rounds, rounds - noisy, noisy))
+    if not rounds:
+        return None
+    if len(quiet) >= MIN_BLOCKS:
+        return _Shared(_means(rounds - noisy, arms, logs))
+    few = f"at least {MIN_BLOCKS} are needed" if len(used) < MIN_BLOCKS else ""
+    reason = few or doubt(len(used), len(quiet), len(disturbed))
+    return _Shared(_means(rounds, arms, logs), len(disturbed), reason)
+
+
+def _blocks(rounds: set[Round]) -> set[int]:
+    return {block for block, _ in rounds}
+
+
+def _means(rounds: set[Round], arms: Sequence[Arm], logs: _Logs) -> Numbers:
+    blocks: dict[int, list[Round]] = defaultdict(list)
+    for each in sorted(rounds):
+        blocks[each[0]].append(each)
+    return np.array(
+        [
+            [math.fsum(logs[arm][each] for each in own) / len(own) for own in blocks.values()]
+            for arm in arms
+        ]
+    )
+
+
 def _rank(
+    metric: str,
+    question: tuple[Among, str],
     arms: Sequence[Arm],
-    values: Mapping[Arm, tuple[Numbers, Numbers]],
+    shared: _Shared,
     margin: float,
     error: float,
-) -> tuple[Arm, tuple[Behind, ...], int, bool, int] | None:
-    """The leader over the blocks that all have, and where the others stand; None without blocks."""
-    logs = np.array([values[arm][0] for arm in arms])
-    quiet = np.isfinite(logs).all(axis=0)
-    shared = quiet
-    if shared.sum() < MIN_BLOCKS:  # too few quiet ones
-        logs = np.array([values[arm][1] for arm in arms])
-        shared = np.isfinite(logs).all(axis=0)
-    if not shared.any():
-        return None
-    kept = logs[:, shared]
+) -> Ranking:
+    """The leader, and where the others stand."""
+    kept = shared.logs
     pairs = list(combinations(range(len(arms)), 2))
-    logs_apart = [(kept[j] - kept[i]).tolist() for i, j in pairs]
+    logs_apart = [(kept[j] - kept[i]).tolist() if not shared.reason else [] for i, j in pairs]
     judged = dict(zip(pairs, judge(logs_apart, math.log1p(margin), error), strict=True))
     order = sorted(range(len(arms)), key=lambda i: float(kept[i].mean()))
     lead = order[0]
     behind = tuple(
         _behind(arms[i], kept[i] - kept[lead], *_seen(judged, lead, i)) for i in order[1:]
     )
-    sole = all(each.standing == "worse" for each in behind)
-    return arms[lead], behind, int(shared.sum()), sole, int((shared & ~quiet).sum())
+    return Ranking(
+        metric,
+        *question,
+        leader=arms[lead],
+        behind=behind,
+        blocks=kept.shape[1],
+        sole=all(each.standing == "worse" for each in behind),
+        disturbed=shared.disturbed,
+        reason=shared.reason,
+    )
 
 
 def _seen(

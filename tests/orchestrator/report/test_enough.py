@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,15 @@ from scipy import stats
 from orchestrator.aims import AutoBlocks
 from orchestrator.report.enough import Enough, Gathering, half_widths
 from orchestrator.report.sequential import LEVEL, confidence_for, looks
-from orchestrator.trial import Arm, Block, FinishedTrial, Outcome, SweepIdentity, make_trial
+from orchestrator.trial import (
+    Arm,
+    Block,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    make_trial,
+)
 from tests.orchestrator.report.draws import stopped
 
 BASE, FAST, RELU = (
@@ -81,6 +90,20 @@ def test_it_never_stops_for_a_verdict() -> None:
         even = run(gathering(auto), draws(seed, 0.06, truth=0.0))
         apart = run(gathering(auto), draws(seed, 0.06, truth=0.7))
         assert len(even) == len(apart)
+
+
+def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
+    """Half of the blocks are, evenly slow as they are: at the look after 13 six are quiet."""
+    auto = AutoBlocks(0.05, 6, 60)
+    held = gathering(auto)
+    for block in range(13):
+        assert held.enough is None
+        for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
+            ended = trial(block, arm, step_ms)
+            told = Telemetry(notes={"disturbed": "a slow canary"} if block % 2 else {})
+            held.take(replace(ended, outcome=replace(ended.outcome, telemetry=told)))
+    assert held.enough is not None
+    assert held.enough.blocks == 13
 
 
 def test_every_fair_comparison_counts_and_no_other() -> None:

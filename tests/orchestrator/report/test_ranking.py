@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import pytest
 
 from orchestrator.aims import Margins
 from orchestrator.report.answers import NAMED
 from orchestrator.report.blocks import match
 from orchestrator.report.numbers import ratio_interval
 from orchestrator.report.ranking import Ranking, rankings
-from orchestrator.report.records import SweepRecord
+from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.trial import Arm, Config
 from tests.orchestrator.report.known import UNITS, obeying
 from tests.orchestrator.report.large import large
-from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA
+from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
 
@@ -116,9 +118,28 @@ def test_each_question_has_its_group() -> None:
 
 def test_energies_of_unlike_scopes_are_in_no_group() -> None:
     """The CPUs' energy is that of the packages, the GPUs' their own."""
-    found = summarise(large(blocks=8, kernels=3)).rankings
-    groups = [(r.among, r.within) for r in found if r.metric == "energy_per_sample_j"]
-    assert groups == [("implementations", CPU), ("implementations", GPU)]
+    record = large(blocks=8, kernels=3)
+    assert energy_groups(record) == [("implementations", CPU), ("implementations", GPU)]
+
+
+@pytest.mark.parametrize("scope", ["cpu_package and gpu", None])
+def test_an_energy_of_mixed_or_unknown_scope_is_in_no_group(scope: str | None) -> None:
+    """Else the arms of which nobody knows would be held against one another, across hardware."""
+    record = large(blocks=8, kernels=3)
+    notes = {"energy_scope": scope} if scope else {}
+    hit = (0, 1, 2, 3) if scope else range(8)  # in half of the trials, or unknown in all
+    trials = [
+        replace(t, notes=notes if t.block in hit else t.notes)
+        if t.arm.implementation != "tensorflow/portable+unroll"
+        else t
+        for t in record.trials
+    ]
+    assert energy_groups(replace(record, trials=tuple(trials))) == []
+
+
+def energy_groups(record: SweepRecord) -> list[tuple[str, str]]:
+    found = summarise(record).rankings
+    return [(r.among, r.within) for r in found if r.metric == "energy_per_sample_j"]
 
 
 def test_timed_and_trained_arms_are_in_no_group() -> None:
@@ -142,13 +163,43 @@ def test_disturbed_rounds_count_only_for_want_of_quiet_ones() -> None:
 
 
 def test_disturbed_rounds_are_told_where_they_count() -> None:
-    record = timed((12, 10, 15))
-    noisy = [replace(t, notes={"disturbed": "a slow canary"}) for t in record.trials if t.block < 5]
-    quiet = [t for t in record.trials if t.block >= 5]
-    noisy_record = replace(record, trials=(*noisy, *quiet))
-    (ranking,) = ranked(noisy_record)
-    assert (ranking.blocks, ranking.disturbed) == (8, 5)
-    assert "over 8 blocks, 5 of them disturbed" in said(noisy_record)
+    record = disturbed(timed((12, 10, 15)).trials[:21], {UNROLL: (0, 1)})  # seven blocks
+    (ranking,) = ranked(record)
+    assert (ranking.blocks, ranking.disturbed, ranking.reason) == (7, 2, "")
+    assert ranking.sole
+    assert "over 7 blocks, 2 of them disturbed" in said(record)
+
+
+def test_where_more_than_a_third_are_disturbed_nobody_is_first() -> None:
+    record = disturbed(timed((12, 10, 15)).trials, {XLA: (0, 1, 2)})
+    (ranking,) = ranked(record)
+    assert (ranking.blocks, ranking.disturbed, ranking.sole) == (8, 3, False)
+    assert {each.standing for each in ranking.behind} == {"cannot tell"}
+    ratio = ranking.behind[0].ratio
+    assert ratio is not None and ratio.n == 8
+    assert (
+        "cannot tell which is the fastest: tensorflow/portable+xla leads over 8 blocks, 3 of them "
+        "disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third are "
+        "disturbed: run with disturbed: rerun, or on a quieter node"
+    ) in said(record)
+
+
+def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
+    gpu = [Arm(arm.implementation, GPU) for arm in (PORTABLE, XLA)]
+    times = dict(zip((PORTABLE, XLA, *gpu), (12.0, 10.0, 6.0, 5.0), strict=True))
+    laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
+    quiet = obeying(laws, CONFIGS, noise=0.01)
+    record = disturbed(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
+    found = {each.within: each for each in ranked(record)}
+    assert (found[CPU].disturbed, found[CPU].sole, found[CPU].blocks) == (4, False, 8)
+    assert (found[GPU].disturbed, found[GPU].sole, found[GPU].blocks) == (0, True, 8)
+
+
+def disturbed(trials: Sequence[TrialRecord], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:
+    """Their sweep, in which something else was at work beside some arms in some blocks."""
+    noisy = {"disturbed": "a slow canary"}
+    told = [replace(t, notes=noisy) if t.block in hit.get(t.arm, ()) else t for t in trials]
+    return sweep(told, tuple(dict.fromkeys(t.arm for t in trials)))
 
 
 def test_many_are_counted() -> None:
