@@ -30,8 +30,9 @@ def speed_notes(summary: ReportSummary) -> list[str]:
     if summary.comparisons:
         margin = share(summary.comparisons[0].margin)
         notes.append(
-            f"A verdict needs {MIN_BLOCKS} blocks. An interval wholly within {margin} of 1 is the "
-            "same, whatever else it excludes; else one without 1 is faster or slower."
+            f"A verdict needs {MIN_BLOCKS} blocks, and quiet ones where more than a third were "
+            f"disturbed. An interval wholly within {margin} of 1 is the same, whatever else it "
+            "excludes; else one without 1 is faster or slower."
         )
     return [*notes, *_correction(summary)]
 
@@ -44,8 +45,10 @@ def _correction(summary: ReportSummary) -> list[str]:
         notes.append(
             f"Verdicts are read from the corrected intervals, which allow for {judged} comparisons "
             "(Holm's procedure, over the differences and over the tests of sameness): a wrong "
-            "faster or slower in at most 5 % of reports, a wrong same in at most 2.5 %. "
-            "Accuracies are corrected for by themselves."
+            "faster or slower among them in at most 5 % of sweeps, a wrong same in at most 2.5 %. "
+            "That is of these speed-ups: the accuracies, each ranking, each kind of expense to "
+            "each target, and what compiling pays are allowed for by themselves, so that more may "
+            "be wrong in a whole report."
         )
     plain = max((each.plain_confidence for each in summary.comparisons), default=CONFIDENCE)
     if plain > CONFIDENCE:
@@ -93,7 +96,12 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> list[str]:
     if summary.set_aside and summary.trials:
         arms = joined([name(arm) for arm in summary.set_aside])
         notes.append(f"Set aside, for want of any complete trial: {arms}.")
-    return [*notes, *_torn(summary), *_far_apart(summary)]
+    if former := [name(arm.arm) for arm in summary.arms if arm.matched and not arm.planned]:
+        notes.append(
+            f"The last start was not to run {joined(former)}: compared over those of their rounds "
+            "that the other arms completed too."
+        )
+    return [*notes, *_torn(summary), *_split(summary), *_far_apart(summary)]
 
 
 def _torn(summary: ReportSummary) -> list[str]:
@@ -104,6 +112,17 @@ def _torn(summary: ReportSummary) -> list[str]:
     return [
         f"{count(torn, 'round')} {'was' if torn == 1 else 'were'} not timed together, and left out:"
         " its arms did not take turns. The next start of the sweep times them again."
+    ]
+
+
+def _split(summary: ReportSummary) -> list[str]:
+    """That trials which are compared were run on different nodes of one class."""
+    split, rounds = summary.validity.split_rounds, summary.validity.rounds
+    if not split:
+        return []
+    return [
+        f"In {split} of {count(rounds, 'round')} arms of one hardware class ran on different "
+        "nodes, as where a node is lost between them: what these differ in stands in their ratios."
     ]
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.disturbance import causes
-from orchestrator.report.blocks import Matched
+from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.report.statistics import Spread, spread
-from orchestrator.selector import known_implementation
+from orchestrator.selector import class_of, known_implementation
 from orchestrator.trial import Arm
 
 NOISE = (
@@ -55,8 +56,9 @@ class Validity:
     """What a reader judges a report by.
 
     Of `trials` that ended, `used` are in the matched rounds and `left_out` did not complete. Of the
-    `rounds` that are complete on every arm, `disturbed_rounds` have a disturbed trial. `versions`
-    are those of the software.
+    `rounds` that are complete on every arm, `disturbed_rounds` have a disturbed trial, and in
+    `split_rounds` arms of one hardware class ran on different nodes. `versions` are those of the
+    software.
     """
 
     arms: tuple[ArmProof, ...] = ()
@@ -66,6 +68,7 @@ class Validity:
     rounds: int = 0
     disturbed_rounds: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
+    split_rounds: int = 0
 
 
 def prove(
@@ -81,7 +84,18 @@ def prove(
         rounds=len(matched.rounds),
         disturbed_rounds=len({(t.block, t.repeat) for t in used if "disturbed" in t.notes}),
         versions=record.environment,
+        split_rounds=_split(matched),
     )
+
+
+def _split(matched: Matched) -> int:
+    """The rounds in which arms of one hardware class ran on different nodes, as far as is known."""
+    nodes: dict[tuple[str, Round], set[str]] = defaultdict(set)
+    for arm, rounds in matched.trials.items():
+        hardware = class_of(arm.hardware)
+        for each, trials in rounds.items():
+            nodes[hardware, each].update(trial.node for trial in trials if trial.node)
+    return len({each for (_, each), found in nodes.items() if len(found) > 1})
 
 
 def _prove(arm: Arm, trials: Sequence[TrialRecord]) -> ArmProof:

@@ -42,7 +42,7 @@ def render(
     if format == "json":
         return to_json(summary)
     if format == "csv":
-        return to_csv(summary.trials)
+        return to_csv(summary.trials, summary.matched_runs)
     if format == "html":
         from orchestrator.report.page import to_html  # its plots take long to import
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from io import StringIO
 
 from orchestrator.report.records import TrialRecord
@@ -35,23 +35,25 @@ COLUMNS = (
     "started_s",
     "ended_s",
     "disturbed",
+    "matched",
 )
 """What every row has: which run it is, of which arm and block, how it ended, on which node and in
 how much used a trainer (`trainer_trials` before it), which kernel was asked for and ran, why it
 failed, what its energy and cost are that of, whether it is a whole training or was timed in slices
 (`full`, `timing`), by which attempt, from which seed, when (seconds since the epoch, UTC; empty
-where unknown), and by what it was disturbed."""
+where unknown), by what it was disturbed, and whether it stands in a complete round, and so is
+compared (`true`, `false`)."""
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 
 Cell = str | int | float | None
 
 
-def to_csv(trials: Sequence[TrialRecord]) -> str:
+def to_csv(trials: Sequence[TrialRecord], matched: Collection[str]) -> str:
     """One header and one row a trial: the fixed columns, config sorted, metrics sorted.
 
     A param or metric whose name is taken stands as `config.NAME` or `metric.NAME`. What is absent
     or not finite is empty. Text that a spreadsheet would take for a formula begins with `'`; its
-    line breaks are `\\n`.
+    line breaks are `\\n`. `matched` are the ids of the runs that stand in a complete round.
     """
     params = sorted({name for trial in trials for name in trial.config})
     metrics = sorted({name for trial in trials for name in trial.metrics})
@@ -64,6 +66,7 @@ def to_csv(trials: Sequence[TrialRecord]) -> str:
     for trial in trials:
         values = [
             *_fixed(trial),
+            "true" if trial.run_id in matched else "false",
             *(trial.config.get(name) for name in params),
             *(trial.metrics.get(name) for name in metrics),
         ]

@@ -16,11 +16,16 @@ from orchestrator.report.json_object import FORMAT, VERSION
 from orchestrator.report.summary import ReportSummary
 
 _ABOUT = (
-    "Everything that a report says, with the raw trials behind every number: a number is made "
-    "from the runs that stand beside it as run_ids, or else from the rows of `trials` with its "
-    "block and arm, and where it has no block from those of all `complete_blocks`. A number that "
-    "was not finite is null. Within a version, properties are added at most; a version that takes "
-    "one away, or changes what one means, has another number."
+    "Everything that a report says, with the raw trials behind every number. A number is made from "
+    "the runs that stand beside it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from "
+    "the pairs that do. Any other is made from rows of `trials` with its arm, and with its block "
+    "where it has one: in comparisons, rankings, targets, sizes and break-evens from the complete "
+    "trials of `complete_rounds`, less the rounds that count as disturbed or torn there (targets "
+    "have trainings that diverged, too); in `arms`, `learning` and `targets`, for an arm with none "
+    "of these rounds, from all its complete trials; so always in `phases`, in the arms of "
+    "`validity`, and in `arms` for what a fresh trainer alone can tell; in `left_out` from those "
+    "that did not complete. A number that was not finite is null. Within a version, properties are "
+    "added at most; a version that takes one away, or changes what one means, has another number."
 )
 
 _DROPPED = ("default", "title", "propertyNames")

@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator.report.arms import ArmSummary, TrialCounts, count_trials, summarise_arm
 from orchestrator.report.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.report.best import Best, best_of_arm
-from orchestrator.report.blocks import BlockGap, Matched, ParamRange, match, ranges
+from orchestrator.report.blocks import BlockGap, Matched, ParamRange, Round, match, ranges
 from orchestrator.report.break_even import BreakEven, break_evens
 from orchestrator.report.comparison import Comparison, Contrast, compare, contrast
 from orchestrator.report.crossover import Crossover, crossovers
@@ -60,6 +60,7 @@ class ReportSummary:
     """Everything that a report says; `trials` are the raw rows behind every number.
 
     `comparisons` are fair pairs; `different_mathematics` are the other arms and their baselines.
+    `complete_rounds` are blocks and repeats: those that are complete on every arm.
     """
 
     sweep: SweepHead
@@ -90,6 +91,19 @@ class ReportSummary:
     sizes: tuple[BySize, ...] = ()
     rankings: tuple[Ranking, ...] = ()
     targets: tuple[Target, ...] = ()
+    complete_rounds: tuple[Round, ...] = ()
+
+    @property
+    def matched_runs(self) -> frozenset[str]:
+        """The ids of the runs that stand in a complete round: those that are compared."""
+        rounds, arms = set(self.complete_rounds), {each.arm for each in self.arms if each.matched}
+        return frozenset(
+            trial.run_id
+            for trial in self.trials
+            if trial.status == "complete"
+            and trial.arm in arms
+            and (trial.block, trial.repeat) in rounds
+        )
 
 
 def summarise(
@@ -158,6 +172,7 @@ def summarise(
         sizes=by_size(matched, configs, fair, metric),
         rankings=rankings(matched, metric, record.aims.margins.speed, scopes, error),
         targets=reach(record, matched, over, targets),
+        complete_rounds=tuple(sorted(matched.rounds)),
     )
 
 
@@ -192,7 +207,8 @@ def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
 
 
 def _head(record: SweepRecord) -> SweepHead:
-    planned = [trial for trial in record.trials if trial.arm in set(record.arms)]
+    arms = set(record.arms)
+    planned = [trial for trial in record.trials if trial.arm in arms]
     return SweepHead(
         name=record.name,
         generation=record.generation,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from dataclasses import replace
 from typing import Any
 
+from orchestrator.report import schema
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.trial import Arm
@@ -31,7 +33,7 @@ def test_the_keys_of_version_2() -> None:
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
         "impossible", "trials", "different_mathematics", "matrix", "best_of_arm", "fronts",
         "crossovers", "break_evens", "learning", "phases", "curves", "published", "validity",
-        "sizes", "rankings", "targets",
+        "sizes", "rankings", "targets", "complete_rounds",
     ]  # fmt: skip
     assert content["trials"][0]["arm"] == {"implementation": "tensorflow/portable", "hardware": CPU}
 
@@ -52,6 +54,57 @@ def test_every_figure_names_its_runs() -> None:
     for size in (cell for by in content["sizes"] for g in by["groups"] for cell in g["cells"]):
         steps = [metrics[run_id]["step_ms"] for run_id in size["run_ids"]]
         assert statistics.median(steps) == size["time"]["median"]
+    (comparison,) = content["comparisons"]
+    assert len(comparison["pairs"]) == 7
+    for pair in comparison["pairs"]:
+        for side in ("arm", "baseline"):
+            (run_id,) = pair[f"{side}_runs"]
+            assert metrics[run_id]["step_ms"] == pair[side]
+
+
+def test_a_pair_names_the_runs_of_all_its_rounds() -> None:
+    """And no others: not that of the round which was disturbed, nor of one without a time."""
+    trials = [
+        trial(
+            arm,
+            block,
+            repeat,
+            step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
+            notes={"disturbed": "a slow canary"} if (arm, block, repeat) == (XLA, 0, 0) else {},
+        )
+        for block in range(7)
+        for repeat in range(3)
+        for arm in (PORTABLE, XLA)
+    ]
+    content = read(sweep(trials))
+    (comparison,) = content["comparisons"]
+    own = [(pair["arm_runs"], pair["baseline_runs"]) for pair in comparison["pairs"]]
+    runs = {
+        arm: [f"run-{arm.implementation}-{block}-{repeat}" for block, repeat in
+              ((0, 1), (0, 2), (1, 0), (1, 2))]
+        for arm in (PORTABLE, XLA)
+    }  # fmt: skip
+    assert own[0] == (runs[XLA][:2], runs[PORTABLE][:2])
+    assert own[1] == (runs[XLA][2:], runs[PORTABLE][2:])
+    assert content["complete_rounds"] == [[b, r] for b in range(7) for r in range(3)]
+
+
+def test_figures_of_all_complete_trials_are_told_apart_from_those_of_complete_rounds() -> None:
+    """What the schema says of phases and noise: all complete trials, in a complete round or not."""
+    alone = trial(PORTABLE, 7, train_s=90.0, others_cpu_pct=50.0)  # XLA has no block 7
+    made = [
+        replace(t, metrics={**t.metrics, "train_s": 10.0, "others_cpu_pct": 1.0})
+        for t in paired(7).trials
+    ]
+    content = read(sweep([*made, alone]))
+    assert [7, 0] not in content["complete_rounds"]
+    first, _ = content["phases"]
+    assert (first["trials"], first["seconds"]["train_s"]) == (8, 20.0)
+    assert content["validity"]["arms"][0]["noise"]["others_cpu_pct"]["n"] == 8
+    arm, cell = content["arms"][0], content["matrix"]["cells"][0]
+    assert (arm["used"], len(cell["run_ids"]["any"])) == (7, 7)
+    told = schema.schema()["description"]
+    assert "always in `phases`, in the arms of `validity`" in told
 
 
 def test_every_number_can_be_made_again_from_the_raw_trials() -> None:
