@@ -33,6 +33,19 @@ class _Refused(click.ClickException):
         show(f"Error: {self.format_message()}\n", err=True)
 
 
+class Commands(click.Group):
+    """All commands; what click prints by itself (`--help`, `--version`) ends as theirs does."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command; the commands' own errors do not get here."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _leave(1)
+            show(f"Error: {unwritable('stdout', error)}\n", err=True)
+            sys.exit(REFUSED)
+
+
 def refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
     """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
 
