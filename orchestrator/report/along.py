@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from orchestrator.report.answers import break_even_sentence
 from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Section
-from orchestrator.report.numbers import number
-from orchestrator.report.overtaking import crossover_sentence, not_allowed_for, plural
+from orchestrator.report.numbers import number, ratio_interval
+from orchestrator.report.overtaking import (
+    aside,
+    crossover_sentence,
+    not_allowed_for,
+    other_size,
+    plural,
+)
 from orchestrator.report.summary import ReportSummary
 from orchestrator.report.wording import ArmNames
 
@@ -28,9 +34,9 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     found = summary.crossovers
     told = [each for kind in ("crosses", "partly") for each in found if each.verdict == kind]
-    told += [each for each in found if each.growth is not None]
+    told += [each for each in found if _grows(each)]
     bullets = tuple(("crosses", crossover_sentence(each, name)) for each in told[:_SENTENCES])
-    notes = _throughout(found, name)
+    notes = [*_throughout(found, name), *_unmoved(found, name)]
     if bullets or notes:
         notes.append(_METHOD)
     if len(told) > _SENTENCES:
@@ -51,11 +57,30 @@ def _throughout(found: Sequence[Crossover], name: ArmNames) -> list[str]:
         which, _, rest = each.verdict.partition(" ")
         if rest == "throughout":
             tried = f"{plural(each.param)} ({number(each.low)}–{number(each.high)})"
-            aside = f" ({told})" if (told := not_allowed_for(each)) else ""
-            arms.setdefault((which, tried, aside), []).append(name(each.arm))
+            but = f" ({told})" if (told := not_allowed_for(each)) else ""
+            arms.setdefault((which, tried, but), []).append(name(each.arm))
     return [
-        f"{_ALL[which]} the baseline at all {tried} tried{aside}: {', '.join(own)}."
-        for (which, tried, aside), own in arms.items()
+        f"{_ALL[which]} the baseline at all {tried} tried{but}: {', '.join(own)}."
+        for (which, tried, but), own in arms.items()
+    ]
+
+
+def _grows(found: Crossover) -> bool:
+    """Whether the speed-up is known to differ between the only two values."""
+    growth = found.growth
+    return growth is not None and not growth.low <= 1 <= growth.high
+
+
+def _unmoved(found: Sequence[Crossover], name: ArmNames) -> list[str]:
+    """`With 2 layers instead of 1 the speed-up is not shown to change: A (0.97–1.05 ×), …`."""
+    arms: dict[str, list[str]] = {}
+    for each in found:
+        if each.growth is not None and not _grows(each):
+            told = f"{name(each.arm)} ({ratio_interval(each.growth)} ×)"
+            arms.setdefault(other_size(each) + aside(each), []).append(told)
+    return [
+        f"With {which}, the speed-up is not shown to change: {', '.join(own)}."
+        for which, own in arms.items()
     ]
 
 

@@ -15,25 +15,22 @@ _ROUNDING = 1e-9
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     """`from 96 units on (70–130), A is faster than B`, or what else is known along the param."""
     arm, base = name(crossover.arm), name(crossover.baseline)
-    aside = _aside(crossover)
+    held = aside(crossover)
     tried = f"{plural(crossover.param)} tried ({number(crossover.low)}–{number(crossover.high)})"
     if crossover.growth is not None:
-        few, many = number(crossover.low), sized(crossover.param, number(crossover.high))
-        return (
-            f"with {many} instead of {few}, the speed-up of {arm} over {base} is "
-            f"{_as_large(crossover)}{aside}"
-        )
+        grown = f"the speed-up of {arm} over {base} is {_as_large(crossover)}"
+        return f"with {other_size(crossover)}, {grown}{held}"
     if crossover.crossing is not None:
         where, beyond = sides(crossover, crossover.crossing)
-        return f"{where}, {arm} is faster than {base}, and slower {beyond}{aside}"
+        return f"{where}, {arm} is faster than {base}, and slower {beyond}{held}"
     if crossover.verdict in ("faster throughout", "slower throughout"):
         which = crossover.verdict.partition(" ")[0]
-        return f"{arm} is {which} than {base} at all {tried}{aside}"
+        return f"{arm} is {which} than {base} at all {tried}{held}"
     if crossover.verdict == "same throughout":
-        return f"{arm} is as fast as {base} at all {tried}{aside}"
+        return f"{arm} is as fast as {base} at all {tried}{held}"
     if crossover.verdict == "partly":
         told = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
-        return f"{arm} beside {base}, by {crossover.param.replace('_', ' ')}: {told}{aside}"
+        return f"{arm} beside {base}, by {crossover.param.replace('_', ' ')}: {told}{held}"
     return f"cannot tell where {arm} overtakes {base} by {crossover.param}: {crossover.reason}"
 
 
@@ -95,6 +92,11 @@ def plural(param: str) -> str:
     return param.replace("_", " ") + ("" if param.endswith("s") else "s")
 
 
+def other_size(crossover: Crossover) -> str:
+    """`2 layers instead of 1`, of the only two."""
+    return f"{sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
+
+
 def not_allowed_for(crossover: Crossover) -> str:
     """`layers and batch_size not allowed for: too few blocks`; empty where there is none."""
     if not crossover.unadjusted:
@@ -102,8 +104,8 @@ def not_allowed_for(crossover: Crossover) -> str:
     return f"{joined(crossover.unadjusted)} not allowed for: too few blocks"
 
 
-def _aside(crossover: Crossover) -> str:
-    """` (at layers 2; batch_size not allowed for: too few blocks)`: what went with the others."""
+def aside(crossover: Crossover) -> str:
+    """` (at layers 2; batch_size not allowed for: too few blocks)`: what became of the others."""
     held = [
         f"{name} {_rough(value) if isinstance(value, float) else value}"
         for name, value in crossover.held.items()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from dataclasses import replace
+from math import ceil, exp, floor, log, prod
+from pathlib import Path
+from statistics import mean
 
 import pytest
 from scipy.special import stdtrit
@@ -12,11 +16,13 @@ from scipy.special import stdtrit
 from orchestrator.aims import Aims, AutoBlocks
 from orchestrator.report.baseline import pick_baseline
 from orchestrator.report.blocks import match
+from orchestrator.report.charts import plots_of
 from orchestrator.report.comparison import compare
 from orchestrator.report.crossover import Crossover, crossovers
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.rendering import render, summarise
 from orchestrator.report.sequential import LEVEL
+from orchestrator.spec import load
 from orchestrator.trial import Config
 from tests.orchestrator.report.known import UNITS, crossing_at, obeying
 from tests.orchestrator.report.records import PORTABLE, XLA, paired
@@ -34,25 +40,74 @@ def found(record: SweepRecord, param: str = "units") -> Crossover:
     return crossover
 
 
-def test_the_known_crossing_is_found_and_said() -> None:
-    record = obeying(crossing_at(70), TWICE)
-    crossover = found(record)
+def text(record: SweepRecord) -> str:
+    """The whole report on one line."""
+    return " ".join(render(summarise(record), "text").split())
+
+
+@pytest.mark.parametrize(
+    ("param", "sizes", "size", "said"),
+    [
+        ("units", UNITS, 70, "from {} units on"),
+        ("layers", (1, 2, 3, 4, 6, 8), 3, "from {} layers on"),
+        ("batch_size", (16, 32, 64, 128, 256), 90, "from batch size {} on"),
+        ("sequence_length", (10, 20, 40, 80, 160), 50, "from sequence length {} on"),
+    ],
+)
+def test_the_known_crossing_is_found_and_said(
+    param: str, sizes: tuple[int, ...], size: float, said: str
+) -> None:
+    """In sizes that there are: the first whole one at which the arm is the faster."""
+    record = obeying(crossing_at(size, param=param), [{param: each} for each in sizes * 3])
+    crossover = found(record, param)
     assert (crossover.verdict, crossover.faster) == ("crosses", "above")
-    assert crossover.crossing is not None
-    assert crossover.crossing.low < 70 < crossover.crossing.high
-    assert crossover.crossing.value == pytest.approx(70, rel=0.15)
+    crossing = crossover.crossing
+    assert crossing is not None
+    assert crossing.low < size < crossing.high
+    assert crossing.value == pytest.approx(size, rel=0.15)
     assert crossover.slope is not None
     assert crossover.slope.low < 0.3 < crossover.slope.high
     assert crossover in summarise(record).crossovers
-    shown = " ".join(render(summarise(record), "text").split())
-    said = f"from {crossover.crossing.value:.3g} units on"
-    assert said in shown
-    assert "tensorflow/portable+xla is faster than tensorflow/portable, elsewhere slower" in shown
+    value, low, high = (ceil(each) for each in (crossing.value, crossing.low, crossing.high))
+    assert (
+        f"{said.format(value)} ({low}–{high}), tensorflow/portable+xla is faster than "
+        f"tensorflow/portable, and slower below {low}"
+    ) in text(record)
 
 
 def test_an_arm_may_be_faster_below() -> None:
-    crossover = found(obeying(crossing_at(70, slope=-0.3), TWICE))
+    record = obeying(crossing_at(70, slope=-0.3), TWICE)
+    crossover = found(record)
     assert (crossover.verdict, crossover.faster) == ("crosses", "below")
+    assert crossover.crossing is not None
+    crossing = crossover.crossing
+    value, low, high = (floor(each) for each in (crossing.value, crossing.low, crossing.high))
+    shown = text(record)
+    assert f"up to {value} units ({low}–{high}), tensorflow/portable+xla is faster" in shown
+    assert f"and slower above {high}" in shown
+
+
+def test_sizes_that_are_no_whole_numbers_are_not_rounded_to_some() -> None:
+    rates: list[Config] = [{"rate": size} for size in (0.1, 0.2, 0.4, 0.8) * 4]
+    record = obeying(crossing_at(0.3, param="rate"), rates)
+    crossing = found(record, "rate").crossing
+    assert crossing is not None
+    assert f"from rate {crossing.value:.3g} on ({crossing.low:.3g}–" in text(record)
+
+
+def test_a_crossing_that_is_sure_to_a_size_has_no_interval_in_words() -> None:
+    """Known to within 2.4 and 2.6 layers: 3 is the first, and the only one that it may be."""
+    layers: list[Config] = [{"layers": size} for size in (1, 2, 3, 4) * 3]
+    shown = text(obeying(crossing_at(2.5, param="layers"), layers, noise=0.0005))
+    assert "from 3 layers on, tensorflow/portable+xla is faster" in shown
+    assert "and slower below 3" in shown
+
+
+def test_the_plots_tell_it_in_the_same_sizes() -> None:
+    layers: list[Config] = [{"layers": size} for size in (1, 2, 3, 4) * 3]
+    summary = summarise(obeying(crossing_at(2.5, param="layers"), layers, noise=0.0005))
+    (told,) = (plot.told for plot in plots_of(summary) if plot.key == "crossover-layers")
+    assert "faster from 3 layers on, slower below 3" in told
 
 
 def test_the_interval_covers_the_crossing_as_often_as_it_promises() -> None:
@@ -91,6 +146,127 @@ def test_other_params_are_held() -> None:
     assert crossover.points[0].adjusted != crossover.points[0].speedup
 
 
+FEW: list[Config] = [
+    {"units": 16, "layers": 1, "batch_size": 32},
+    {"units": 24, "layers": 1, "batch_size": 64},
+    {"units": 32, "layers": 1, "batch_size": 32},
+    {"units": 48, "layers": 2, "batch_size": 64},
+    {"units": 64, "layers": 2, "batch_size": 32},
+    {"units": 96, "layers": 2, "batch_size": 64},
+]
+"""As many as a verdict needs, and too few for all that varies: as a quickstart has them."""
+
+
+def test_with_few_blocks_what_goes_with_the_param_is_held_and_the_rest_named() -> None:
+    """XLA is faster with two layers, whatever the units: these only grow with the layers."""
+    law = crossing_at(60, slope=0)
+    law[XLA] = lambda config: law[PORTABLE](config) * (1.25 if config["layers"] == 1 else 0.8)
+    crossover = found(obeying(law, FEW, noise=0.01))
+    assert crossover.held == {"layers": 1.0}
+    assert crossover.unadjusted == ("batch_size",)
+    assert crossover.crossing is None
+    assert crossover.slope is not None
+    assert crossover.slope.low < 0 < crossover.slope.high
+
+
+def test_what_a_sentence_does_not_allow_for_stands_in_it() -> None:
+    law = crossing_at(35, slope=1)
+    shown = text(obeying(law, FEW, noise=0.01))
+    assert "(at layers 1; batch_size not allowed for: too few blocks)" in shown
+    law[XLA] = lambda config: law[PORTABLE](config) / 2
+    shown = text(obeying(law, FEW, noise=0.01))
+    assert "at all units (16–96) tried (batch_size not allowed for: too few blocks): " in shown
+
+
+def test_a_param_that_goes_with_another_is_refused_however_few_the_blocks() -> None:
+    """As in sweeps/appleyard_lstm.yaml: as many features as units, in every row."""
+    rows = [(512, 64), (256, 64), (384, 64), (768, 64), (512, 32), (512, 128)]
+    configs: list[Config] = [
+        {"units": units, "features": units, "batch_size": batch} for units, batch in rows
+    ]
+    record = obeying(crossing_at(400), configs, noise=0.01)
+    for param, other in (("units", "features"), ("features", "units")):
+        crossover = found(record, param)
+        assert (crossover.verdict, crossover.slope) == ("cannot tell", None)
+        assert crossover.reason == f"it varied only together with {other}"
+    along_batch = found(record, "batch_size")  # one of the two stands for both
+    assert set(along_batch.held) == {"features", "units"}
+    assert along_batch.unadjusted == ()
+
+
+def test_numbers_that_may_be_zero_or_absent_are_held_too() -> None:
+    """The README's own spec: a dropout from 0 on, and a setting that only one cell has."""
+    draw = random.Random(2)
+    configs: list[Config] = []
+    for place in range(16):
+        dropout = draw.choice((0.0, 0.1, 0.2, 0.3, 0.4, 0.5))
+        gru: Config = {"cell": "gru", "recurrent_dropout": draw.uniform(0, 0.3)}
+        cell = gru if place % 5 in (1, 3) else {"cell": "lstm"}
+        configs.append({"units": UNITS[place % 8], "dropout": dropout, **cell})
+    law = crossing_at(60)
+    plain = law[XLA]
+    law[XLA] = lambda config: (
+        plain(config)
+        * exp(
+            float(config["dropout"])
+            + (config["cell"] == "gru") / 2
+            - 2 * float(config.get("recurrent_dropout", 0))
+        )
+    )
+    crossover = found(obeying(law, configs, noise=0.01))
+    assert crossover.unadjusted == ()
+    assert crossover.held == {
+        "cell": "lstm", "dropout": crossover.held["dropout"], "recurrent_dropout": "absent",
+    }  # fmt: skip
+    assert crossover.slope is not None
+    assert crossover.slope.value == pytest.approx(0.3, abs=0.03)
+
+
+def layered(gain: float, seed: int = 0) -> SweepRecord:
+    """XLA is `gain` times as fast with two layers as it is with one, at every size."""
+    configs: list[Config] = [{"units": size, "layers": n} for n in (1, 2) for size in UNITS]
+    law = crossing_at(60, slope=0.2)
+    plain = law[XLA]
+    law[XLA] = lambda config: plain(config) / (gain if config["layers"] == 2 else 1)
+    return obeying(law, configs, seed=seed)
+
+
+def test_of_two_values_it_is_told_how_they_differ() -> None:
+    crossover = found(layered(1.3), "layers")
+    assert (crossover.verdict, crossover.crossing, crossover.curve) == ("cannot tell", None, ())
+    assert "only 2 values of it were tried" in crossover.reason
+    assert crossover.growth is not None
+    assert crossover.growth.low < 1.3 < crossover.growth.high < 1.5
+    shown = text(layered(1.3))
+    assert re.search(
+        r"with 2 layers instead of 1, the speed-up of tensorflow/portable\+xla over "
+        r"tensorflow/portable is 1\.\d+ × as large \(1\.\d+–1\.\d+\) \(at units ",
+        shown,
+    )
+    assert "by layers (only" not in shown
+    held = f"(at units {crossover.held['units']:.0f})"
+    unmoved = f"With 2 layers instead of 1 {held}, the speed-up is not shown to change: "
+    assert unmoved in text(layered(1.0))
+    assert unmoved not in shown
+    assert found(layered(1.3)).growth is None
+
+
+def test_the_ratio_of_two_values_covers_as_often_as_it_promises() -> None:
+    """95 % of 300, within five standard errors of the binomial, and not always."""
+    found_in = [found(layered(1.3, seed), "layers").growth for seed in range(300)]
+    covered = sum(each is not None and each.low < 1.3 < each.high for each in found_in)
+    assert 266 <= covered < 300
+
+
+def test_blocks_that_were_disturbed_tell_no_crossing() -> None:
+    """As they tell no speed-up: what slows one arm at some sizes may not slow the other."""
+    record = obeying(crossing_at(70), TWICE)
+    disturbed = tuple(replace(each, notes={"disturbed": "a neighbour"}) for each in record.trials)
+    crossover = found(replace(record, trials=disturbed))
+    assert (crossover.verdict, crossover.crossing) == ("cannot tell", None)
+    assert "0 of 16 blocks were quiet" in crossover.reason
+
+
 def test_nothing_is_said_beyond_what_was_tried() -> None:
     """It would cross at 400 units: none was that large."""
     crossover = found(obeying(crossing_at(400), TWICE))
@@ -127,7 +303,7 @@ def test_a_curve_is_followed() -> None:
         ([{"units": size} for size in (16, 32) * 4], "only 2 values of it were tried"),
         (
             [{"units": size, "layers": size} for size in UNITS],
-            "it varied only together with other params",
+            "it varied only together with layers",
         ),
     ],
 )
@@ -161,3 +337,26 @@ def test_a_sweep_that_ended_by_its_intervals_has_wider_bands_too() -> None:
     half = wider.slope.high - wider.slope.value
     assert half == pytest.approx(widening * (plain.slope.high - plain.slope.value))
     assert all(w.low < p.low for w, p in zip(wider.curve, plain.curve, strict=True))
+
+
+SWEEP = Path(__file__).resolve().parents[3] / "sweeps" / "crossover.yaml"
+SLOPES = {"units": 0.4, "layers": -0.5, "batch_size": 0.2, "sequence_length": -0.3}
+
+
+@pytest.mark.parametrize("param", SLOPES)
+def test_the_shipped_sweep_tells_the_params_apart(param: str) -> None:
+    """All four at once make XLA faster or slower, and each is found with its own slope."""
+    configs = load(SWEEP).search.listed
+    assert len(configs) >= 16
+    middle = {name: exp(mean(log(float(each[name])) for each in configs)) for name in SLOPES}
+    laws = crossing_at(100, slope=0)
+    laws[XLA] = lambda config: (
+        laws[PORTABLE](config)
+        / prod((float(config[name]) / middle[name]) ** slope for name, slope in SLOPES.items())
+    )
+    crossover = found(obeying(laws, configs), param)
+    assert len({each[param] for each in configs}) >= 3
+    assert (crossover.unadjusted, set(crossover.held)) == ((), set(SLOPES) - {param})
+    assert crossover.slope is not None
+    assert crossover.slope.value == pytest.approx(SLOPES[param], abs=0.1)
+    assert crossover.slope.high - crossover.slope.low < 0.2
