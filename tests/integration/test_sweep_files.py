@@ -41,6 +41,10 @@ TINY: Mapping[str, Sequence[str]] = {
         *("settings.sequence_length=6", "settings.sample_characters=20", "settings.epochs=1"),
         "search.space.units=[4]",
     ),
+    "crossover": (
+        "measure={mode: timing, interval: 0.9, slices: [6, 6], slice_s: 0.02}",
+        "search.configs=[{units: 4, layers: 2, batch_size: 2, sequence_length: 4}]",
+    ),
     "deepbench_rnn": (
         *("settings.timed_steps=2", "settings.sequence_length=4"),
         "search.configs=[{units: 4, features: 4, batch_size: 2}]",
