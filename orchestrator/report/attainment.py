@@ -16,9 +16,10 @@ from orchestrator.report.numbers import (
     share,
 )
 from orchestrator.report.reaching import Expense, Reached
-from orchestrator.report.statistics import MIN_BLOCKS, Spread
+from orchestrator.report.statistics import Spread
 from orchestrator.report.summary import ReportSummary
-from orchestrator.report.targets import Target, TargetArm, TargetComparison
+from orchestrator.report.target_comparison import TargetComparison
+from orchestrator.report.targets import Target, TargetArm
 from orchestrator.report.wording import ArmNames
 
 _TITLES: Mapping[Expense, str] = {
@@ -80,8 +81,8 @@ def _notes(summary: ReportSummary) -> list[str]:
     if any(target.comparisons for target in known):
         notes.append(
             "The ratio is the expense of the baseline over the arm's, over the blocks in which all "
-            "repeats of both reach the target; in the others one or both do not, and of them it "
-            "says nothing."
+            "repeats of both reach the target. A block that only one of the two reaches counts for "
+            "that one: a verdict on the others does not stand where more of these speak against it."
         )
     return notes
 
@@ -91,19 +92,20 @@ def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
     goal = f"val_accuracy {number(target.accuracy)}"
     blocks = found.both + found.only_arm + found.only_baseline + found.neither
     rest = _others(found, name)
+    often = _more_often(found, name)
+    end = f"{rest}{often}"
     if not found.both:
-        return f"there is no block in which both {arm} and {base} reach {goal}{rest}"
+        return f"there is no block in which both {arm} and {base} reach {goal}{end}"
     where = f"over {_where(found, blocks)} both reach it{_noise(found)}"
     shown = found.corrected or found.ratio
     if found.verdict == "same":
         told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "
-        return f"{told}({ratio_interval(shown)}), {where}{rest}"
+        return f"{told}({ratio_interval(shown)}), {where}{end}"
     if found.verdict != "cannot tell":
-        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{rest}"
+        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{end}"
     told = f"cannot tell whether {arm} reaches {goal} sooner or later than {base}"
-    few = f"; at least {MIN_BLOCKS} are needed" if len(found.pairs) < MIN_BLOCKS else ""
     seen = f": {ratio(shown)} as fast" if shown else ""
-    return f"{told}{seen}, {where}{rest}{few}"
+    return f"{told}{seen}, {where}{rest}; {found.reason}{often}"
 
 
 def _where(found: TargetComparison, blocks: int) -> str:
@@ -137,6 +139,17 @@ def _others(found: TargetComparison, name: ArmNames) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
+def _more_often(found: TargetComparison, name: ArmNames) -> str:
+    who = found.more_often
+    return f"; {name(who)} reaches it significantly more often" if who else ""
+
+
+def _reached(arm: TargetArm) -> str:
+    """`20 of 40`, and how many of the others diverged."""
+    told = f"{arm.time_s.reached} of {arm.time_s.trials}"
+    return f"{told}, {arm.diverged} diverged" if arm.diverged else told
+
+
 def _arms(target: Target, name: ArmNames) -> Table:
     spent = [expense for expense in _TITLES if any(expense in _spent(arm) for arm in target.arms)]
     scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
@@ -149,7 +162,7 @@ def _arms(target: Target, name: ArmNames) -> Table:
     rows = tuple(
         (
             name(arm.arm),
-            f"{arm.time_s.reached} of {arm.time_s.trials}",
+            _reached(arm),
             *(_cell(_spent(arm).get(expense)) for expense in spent),
             *([arm.energy_scope or ABSENT] if scoped else []),
         )

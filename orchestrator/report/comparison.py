@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.aims import Aims, Margins, MeasureMode
+from orchestrator.report.accuracy import AccuracyComparison, compare_accuracies
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched
+from orchestrator.report.blockwise import Pair
 from orchestrator.report.judgement import Finding, Judgement, Outlook, judge
 from orchestrator.report.measures import TIMES
-from orchestrator.report.pairs import Measured, Pair, Paired, measured, pair_up, time_metric
+from orchestrator.report.pairs import Measured, Paired, measured, pair_up, time_metric
 from orchestrator.report.records import SweepRecord
 from orchestrator.report.sequential import confidence_for
 from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
@@ -24,28 +26,8 @@ from orchestrator.selector import mathematics_of, measure_of
 from orchestrator.trial import Arm
 
 Verdict = Literal["same", "faster", "slower", "cannot tell"]
-AccuracyVerdict = Literal["equal", "better", "worse", "cannot tell"]
 
 _SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
-_ACCURACY: dict[Finding, AccuracyVerdict] = {"same": "equal", "more": "better", "less": "worse"}
-
-
-@dataclass(frozen=True, slots=True)
-class AccuracyComparison:
-    """The mean over blocks of the arm's val_accuracy minus the baseline's.
-
-    `difference` has the plain 95 % interval; the verdict is read from `corrected`, which is None
-    for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
-    difference) is adjusted for the report's other comparisons.
-    """
-
-    difference: Estimate
-    corrected: Estimate | None
-    confidence: float | None
-    p_value: float | None
-    verdict: AccuracyVerdict
-    margin: float
-    outlook: Outlook | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +39,11 @@ class Comparison:
     interval at the level `confidence` that allows for the report's other comparisons; `p_value` (of
     no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
     within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
-    blocks, corrected ones for fewer than `MIN_BLOCKS`. `reason` says why a verdict is
-    `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring (its half-width is
-    one of the logarithm of the ratio). `plain_confidence` is the level of `speedup`: more than 95 %
-    in a sweep that stopped by the width of its intervals, for 95 % of them to be right.
+    blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason` says
+    why a verdict is `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring
+    (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
+    `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
+    them to be right.
 
     `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
     slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
@@ -120,8 +103,8 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
     paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
     margins = record.aims.margins
     error = 1 - confidence_for(record.aims.auto_blocks)  # it may have ended by these widths
-    speeds = judge([p.log_ratios if p else [] for p in paired], math.log1p(margins.speed), error)
-    accuracies = judge([p.differences if p else [] for p in paired], margins.accuracy)
+    speeds = judge([p.telling if p else [] for p in paired], math.log1p(margins.speed), error)
+    accuracies = compare_accuracies(record, matched, sides, paired)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
         _compare(matched, (arm, base), metric, found, judged, record.aims)
@@ -167,7 +150,7 @@ def _compare(
     sides: tuple[Arm, Arm],
     metric: str | None,
     found: Paired,
-    judged: tuple[Judgement, Judgement],
+    judged: tuple[Judgement, AccuracyComparison | None],
     aims: Aims,
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
@@ -180,35 +163,19 @@ def _compare(
         pairs=found.times,
         speedup=found.ratio(plain),
         verdict=_SPEED.get(speed.finding, "cannot tell"),
-        reason="" if told else _doubt(matched, sides, metric, found.times),
+        reason="" if told else found.doubt or _doubt(matched, sides, metric, found.times),
         corrected=exponential(speed.corrected) if speed.corrected else None,
         confidence=speed.confidence,
         p_value=speed.p_value,
         plain_confidence=plain,
         margin=aims.margins.speed,
         outlook=speed.outlook,
-        accuracy=_accuracy(found.difference, accuracy, aims.margins.accuracy),
+        accuracy=accuracy,
         measures=(measure_of(arm), measure_of(base)),
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
         disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",
         torn_rounds=found.torn,
-    )
-
-
-def _accuracy(
-    difference: Estimate | None, judged: Judgement, margin: float
-) -> AccuracyComparison | None:
-    if difference is None:
-        return None
-    return AccuracyComparison(
-        difference,
-        judged.corrected,
-        judged.confidence,
-        judged.p_value,
-        _ACCURACY.get(judged.finding, "cannot tell"),
-        margin,
-        judged.outlook,
     )
 
 

@@ -18,11 +18,16 @@ so nothing to be wrong with), at an error of 5 %:
   it excludes (equivalence wins); else one that excludes 0 says which way. An interval that would
   lie within the margin although sameness is not shown for all that are compared is widened to the
   level at which that procedure stopped.
+- *Accuracies that come in steps* wider than the margin, as with few validation samples, have
+  intervals and p-values that allow for differences too rare to be among the blocks: `coarse`.
 
-So a report has a wrong "more" or "less" in it in at most 5 % of sweeps, and a wrong "same" in at
-most 2.5 %, however many arms it compares. That is of blocks whose numbers scatter evenly around
-their mean; where one block in ten is slow on one side only, by half, an interval covers the mean of
-all such blocks in some 80 % of sweeps with 6 or 12 blocks, and in 90 % with 40.
+So of the comparisons that are judged together one is wrongly "more" or "less" in at most 5 % of
+sweeps, and one wrongly "same" in at most 2.5 %, however many they are. Together are judged the
+speed-ups of a report; its accuracies; one kind of expense to one target; the pairs of one ranking.
+A whole report, which has several of these, may be wrong more often. All that is of blocks whose
+numbers scatter evenly around their mean; where one block in ten is slow on one side only, by half,
+an interval covers the mean of all such blocks in 80 % of sweeps with 6 or 12 blocks, and in 92 % of
+those with 40 (`tests/benchmarks/results/coverage.txt`).
 """
 
 from __future__ import annotations
@@ -35,12 +40,18 @@ from typing import Literal
 
 from scipy.special import stdtr, stdtrit
 
+from orchestrator.report.coarse import (
+    Steps,
+    blocks_to_see,
+    readings,
+    stepped_interval,
+    unseen_p,
+)
 from orchestrator.report.statistics import (
     CONFIDENCE,
     MIN_BLOCKS,
     Estimate,
     standard_error,
-    t_interval,
 )
 
 Finding = Literal["same", "more", "less", "cannot tell"]
@@ -75,31 +86,39 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """Mean and standard error of one comparison's blocks, and its two p-values."""
+    """Mean and standard error of one comparison's blocks, its two p-values, and their steps."""
 
     values: Sequence[float]
     mean: float
     error: float
     differs_p: float
     same_p: float
+    steps: Steps | None = None
 
 
 def judge(
-    comparisons: Sequence[Sequence[float]], margin: float, error: float = 1 - CONFIDENCE
+    comparisons: Sequence[Sequence[float]],
+    margin: float,
+    error: float = 1 - CONFIDENCE,
+    step: float | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge comparisons that stand in one report, each by its blocks' numbers around 0.
 
     Args:
         comparisons: for each comparison one number a block: log-ratios, or differences.
         margin: what does not matter, on the scale of the numbers.
-        error: the share of reports that may have a wrong difference in them.
+        error: the share of sweeps in which one of these may wrongly differ.
+        step: of numbers that come in steps wider than the margin: `coarse_step`.
     """
+    able = sum(len(values) >= MIN_BLOCKS for values in comparisons)
+    steps = Steps.at(step, error / max(1, able))
     samples = [
-        _sample(values, margin) if len(values) >= MIN_BLOCKS else None for values in comparisons
+        _sample(values, margin, steps) if len(values) >= MIN_BLOCKS else None
+        for values in comparisons
     ]
     judged = [sample for sample in samples if sample]
-    differs = _holm([sample.differs_p for sample in judged], error)
-    same = _holm([sample.same_p for sample in judged], error)
+    differs = holm([sample.differs_p for sample in judged], error)
+    same = holm([sample.same_p for sample in judged], error)
     found = iter(
         _judgement(sample, margin, one, other)
         for sample, one, other in zip(judged, differs, same, strict=True)
@@ -125,7 +144,7 @@ def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """What a p-value was held against in Holm's procedure, and what came of it."""
 
     level: float
@@ -133,7 +152,7 @@ class _Held:
     adjusted_p: float
 
 
-def _holm(p_values: Sequence[float], error: float) -> list[_Held]:
+def holm(p_values: Sequence[float], error: float) -> list[Held]:
     """Holm's procedure; those that it does not reject have the level at which it stopped.
 
     As statsmodels' `multipletests` does it, whose import takes longer than a whole report.
@@ -147,27 +166,39 @@ def _holm(p_values: Sequence[float], error: float) -> list[_Held]:
     last = min(sum(p <= error for p in adjusted.values()), tests - 1)
     ranks = {place: min(rank, last) for rank, place in enumerate(order)}
     return [
-        _Held(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i]) for i in range(tests)
+        Held(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i]) for i in range(tests)
     ]
 
 
-def _sample(values: Sequence[float], margin: float) -> _Sample:
+def _sample(values: Sequence[float], margin: float, steps: Steps | None) -> _Sample:
     """The two-sided p-value of no difference, and twice the larger one of the two one-sided tests.
 
-    Blocks that do not differ at all leave no doubt, either way.
+    Blocks that do not differ at all leave no doubt, either way, but for what steps hide.
     """
     n = len(values)
     mean = math.fsum(values) / n
     error = standard_error(values, mean)
+    if error < _ROUNDING and steps is not None:
+        differs_p, same_p = (unseen_p(n, gap, steps) for gap in (abs(mean), margin - abs(mean)))
+        return _Sample(values, mean, 0.0, differs_p, same_p, steps)
     if error < _ROUNDING:
         differs, same = abs(mean) > _ROUNDING, abs(mean) <= margin + _ROUNDING
         return _Sample(values, mean, 0.0, float(not differs), float(not same))
+    p_values = [_p_values(each, margin) for each in readings(values, steps)]
+    differs_p, same_p = map(max, zip(*p_values, strict=True))
+    return _Sample(values, mean, error, differs_p, same_p, steps)
+
+
+def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
+    n = len(values)
+    mean = math.fsum(values) / n
+    error = standard_error(values, mean)
     differs_p = 2 * float(stdtr(n - 1, -abs(mean) / error))
     same_p = 2 * float(stdtr(n - 1, (abs(mean) - margin) / error))
-    return _Sample(values, mean, error, differs_p, min(1.0, same_p))
+    return differs_p, min(1.0, same_p)
 
 
-def _judgement(sample: _Sample, margin: float, differs: _Held, same: _Held) -> Judgement:
+def _judgement(sample: _Sample, margin: float, differs: Held, same: Held) -> Judgement:
     level = same.level if same.rejected else differs.level
     corrected = _interval(sample, level)
     if not same.rejected and _within(corrected, margin):
@@ -180,7 +211,7 @@ def _judgement(sample: _Sample, margin: float, differs: _Held, same: _Held) -> J
 
 
 def _interval(sample: _Sample, level: float) -> Estimate:
-    found = t_interval(sample.values, 1 - level)
+    found = stepped_interval(sample.values, 1 - level, sample.steps)
     assert found is not None  # it has MIN_BLOCKS values
     return found
 
@@ -205,6 +236,9 @@ def _outlook(sample: _Sample, margin: float, level: float) -> Outlook | None:
     An interval no wider than the margin always tells: it excludes 0, or lies within the margin.
     """
     n = len(sample.values)
+    if sample.steps and not sample.error:
+        unseen = blocks_to_see(margin, level, sample.steps)
+        return Outlook(unseen - n, margin) if unseen > n else None
     deviation = sample.error * math.sqrt(n)
     for half_width in (margin, margin / 2):
         needed = blocks_for(deviation, half_width, level)

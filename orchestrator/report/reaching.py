@@ -3,7 +3,8 @@
 A trial reaches a target at the end of the first epoch whose `val_accuracy` is at least the target.
 It took the seconds of training up to there, validation not included. Its energy and its cost up to
 there are those of its timed epochs times the share of their seconds: exact where it reached the
-target in its last epoch, an estimate (of even power) elsewhere.
+target in its last epoch, an estimate (of even power) elsewhere. A trial that diverged reaches
+nothing, whatever it had learned before: that is no model to be kept.
 
 The median over many trials counts those that never reached the target as longer than any: it is
 known where more than half of them reached it. (Kaplan and Meier's estimate would suppose that
@@ -14,11 +15,12 @@ the target is not like one that is large enough.)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.report.blocks import Round
+from orchestrator.report.diverging import diverged
 from orchestrator.report.records import TrialRecord
 
 Expense = Literal["time_s", "energy_j", "cost_usd"]
@@ -58,6 +60,8 @@ class Goal:
         None where that cannot be told: from its epochs if their accuracies are known, else from
         the `time_to_accuracy_s` of a trainer that was told of it.
         """
+        if diverged(trial):
+            return math.inf
         if any("val_accuracy" in epoch.metrics for epoch in trial.epochs):
             return self._by_epochs(trial)
         if self.reported and "val_accuracy" in trial.metrics:
@@ -82,7 +86,7 @@ class Attempt:
 
     def expense(self, expense: Expense) -> float | None:
         """What it took to reach it; infinite if it never did, None where not known."""
-        if self.seconds is None or expense == "time_s":
+        if self.seconds is None or expense == "time_s" or diverged(self.trial):
             return self.seconds
         metrics = self.trial.metrics
         whole, train_s = metrics.get(EXPENSES[expense]), metrics.get("train_s")
@@ -104,6 +108,12 @@ def reached_in(rounds: Mapping[Round, Sequence[Attempt]]) -> dict[int, bool]:
             if each.seconds is not None:
                 told[block] = told.get(block, True) and math.isfinite(each.seconds)
     return told
+
+
+def scopes_of(attempts: Iterable[Attempt]) -> set[str]:
+    """What the energies of trainings are those of; one that diverged measured none."""
+    told = (each.trial for each in attempts if not diverged(each.trial))
+    return {trial.notes.get("energy_scope", "") for trial in told}
 
 
 def reached(values: Sequence[float | None]) -> Reached | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
 MIN_BLOCKS = 6
@@ -81,6 +81,15 @@ def standard_error(values: Sequence[float], mean: float) -> float:
     """Of the mean of two values or more: s / sqrt(n). No square of theirs overflows."""
     n = len(values)
     return math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n)
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """The two-sided p-value of as many wins as losses, from the binomial itself; 1 without any.
+
+    Source: Dixon and Mood, "The statistical sign test", Journal of the American Statistical
+    Association 41(236), 1946; ties are left out.
+    """
+    return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
 def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
