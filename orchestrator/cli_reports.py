@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -18,7 +18,7 @@ from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
 
 if TYPE_CHECKING:
-    from orchestrator.comparing import FailOn, Side
+    from orchestrator.comparing import ArmChange, Changes, FailOn, Side
     from orchestrator.query import Sheet, SheetFormat
     from orchestrator.report.records import SweepRecord
     from orchestrator.trial import Telemetry
@@ -176,17 +176,17 @@ def query(sweep: str, where: str, **choices: Any) -> None:
 @click.argument("after", metavar="B")
 @click.option(
     "--fail-on",
-    type=click.Choice(["slower", "faster", "worse", "changed", "untold"]),
+    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "untold"]),
     multiple=True,
-    help="Exit with code 1 where an arm became so, or (untold) where of no arm anything can be "
-    "told; may be repeated.",
+    help="Exit with code 1 where an arm became so (larger: in memory), or (untold) where one is "
+    "gone, or could not be judged; may be repeated.",
 )
 @click.option(
     "--margin",
     type=click.FloatRange(min=0, min_open=True, max=1),
     default=0.05,
     show_default=True,
-    help="The share of the time per step that does not matter.",
+    help="The share of the time per step, or of the memory, that does not matter.",
 )
 @click.option(
     "--format",
@@ -208,9 +208,9 @@ def compare(
 
     A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
     (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
-    least 6, for a verdict. Exit code 1 where --fail-on says so; an arm of which nothing can be
-    told, or on hardware of another name, does not fail; `--fail-on untold` fails where that is so
-    of all of them.
+    least 6, for a verdict. Exit code 1 where --fail-on says so. An arm that is gone, of which
+    nothing can be told, or on hardware of another name, is named then, and fails with `--fail-on
+    untold` alone.
     """
     from orchestrator import comparing
     from orchestrator.report.markdown import to_markdown
@@ -226,18 +226,33 @@ def compare(
         told = comparing.to_document(changes)
         text = to_markdown(told) if form == "markdown" else to_text(told, width())
     _put(text.encode(errors="replace"), output)
+    fails = _say_what_fails(changes, failed, fail_on)
+    return WITH_FAILURES if fails else COMPLETE
+
+
+def _say_what_fails(
+    changes: Changes, failed: Sequence[ArmChange], fail_on: Sequence[FailOn]
+) -> bool:
+    """Name what makes the exit code 1, and every arm that was not judged; whether there is any."""
     if failed:
         show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
-    untold = changes.untold and "untold" in fail_on
-    if untold:
+    if not fail_on:
+        return False
+    untold = "untold" in fail_on and (changes.untold or bool(changes.unjudged))
+    new = ((arm, f"only {changes.after.label} has it") for arm in changes.only_after)
+    names = [f"{arm} ({why})" for arm, why in (*changes.unjudged, *new)]
+    if names:
+        head = "--fail-on untold" if untold else "Warning"
+        show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
+    if changes.untold and untold:
         show("--fail-on untold: no arm could be judged\n", err=True)
-    elif fail_on and changes.untold and not failed:
+    elif changes.untold and not failed:
         show(
             "Warning: no arm could be judged, so that --fail-on had nothing to find; "
             "`--fail-on untold` makes that exit code 1\n",
             err=True,
         )
-    return WITH_FAILURES if failed or untold else COMPLETE
+    return bool(failed) or untold
 
 
 def _form_of(output: Path | None, known: Mapping[str, _Format], usual: _Format) -> _Format:

@@ -1,7 +1,7 @@
 """Two sweeps side by side, or one at two times: what changed beyond noise."""
 
+from orchestrator.comparing.accuracies import AccuracyChange
 from orchestrator.comparing.changes import (
-    AccuracyChange,
     ArmChange,
     Changes,
     FailOn,
@@ -9,9 +9,11 @@ from orchestrator.comparing.changes import (
     failing,
 )
 from orchestrator.comparing.differences import Difference
+from orchestrator.comparing.json_object import as_json
 from orchestrator.comparing.matching import ConfigPair
+from orchestrator.comparing.needs import NeedChange
 from orchestrator.comparing.sides import NoSide, Side, of_record, read_report
-from orchestrator.comparing.wording import as_json, to_document
+from orchestrator.comparing.wording import to_document
 
 __all__ = [
     "AccuracyChange",
@@ -20,6 +22,7 @@ __all__ = [
     "ConfigPair",
     "Difference",
     "FailOn",
+    "NeedChange",
     "NoSide",
     "Side",
     "as_json",

@@ -52,6 +52,12 @@ def differences(before: Side, after: Side) -> tuple[Difference, ...]:
     return tuple(found)
 
 
+def canary_speedup(before: Side, after: Side) -> float | None:
+    """How much faster the machine itself was after than before; None where it is not known."""
+    one, other = _canary_ms(before), _canary_ms(after)
+    return one / other if one and other else None
+
+
 def _kept(settings: Mapping[str, Any], searched: set[str]) -> dict[str, str]:
     return {name: canonical(value) for name, value in settings.items() if name not in searched}
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from orchestrator.comparing.sides import Side
+from orchestrator.report.diverging import diverged
+from orchestrator.report.numbers import joined
 from orchestrator.report.records import TrialRecord
-from orchestrator.report.statistics import MIN_BLOCKS, Estimate, geometric_mean
+from orchestrator.report.statistics import MIN_BLOCKS
 from orchestrator.selector import device_of, measure_of, usage_of
 from orchestrator.trial import Arm, Config, canonical
 
-_MEMORY = ("peak_rss_mib", "peak_gpu_mib")
 _METRIC = "step_ms"
+
+OfConfigs: TypeAlias = Mapping[str, tuple[TrialRecord, ...]]
+"""An arm's trials of one side, by config."""
+
+OfSides: TypeAlias = Mapping[str, tuple[tuple[TrialRecord, ...], ...]]
+"""The complete trials of either side, by config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +37,23 @@ class ConfigPair:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was measured of an arm on both sides."""
+    """What was measured of an arm on both sides.
+
+    `both` are the complete trials of the configs that both sides have, `usual` those of them that
+    `pairs` are made from: quiet ones alone where there are enough. `absent` says why a side has no
+    complete trial, and is empty where both have one. `diverged` counts the configs at which the
+    arm diverged after alone, and before alone.
+    """
 
     before: Arm
     after: Arm
+    both: OfSides
+    usual: OfSides
     pairs: tuple[ConfigPair, ...]
     quiet_only: bool
     accuracies: tuple[float, ...]
-    memory: Estimate | None
+    diverged: tuple[int, int]
+    absent: str
 
     @property
     def log_ratios(self) -> list[float]:
@@ -76,32 +92,42 @@ def see(
     `names` are the params that either side searches. Disturbed trials are left out where enough
     configs have quiet ones on both sides. Accuracies are of whole trainings, where asked for.
     """
-    one, other = (
-        _by_config(side, arm, names) for side, arm in zip((before, after), arms, strict=True)
-    )
-    both = {config: (one[config], other[config]) for config in one if config in other}
-    quiet = {config: tuple(map(_quiet, sides)) for config, sides in both.items()}
+    sides = tuple(zip((before, after), arms, strict=True))
+    one, other = (_by_config(side, arm, names) for side, arm in sides)
+    ran, ran_after = map(_complete, (one, other))
+    both = {config: (ran[config], ran_after[config]) for config in ran if config in ran_after}
+    quiet = {config: tuple(map(_quiet, trials)) for config, trials in both.items()}
     quiet_pairs = _pairs(quiet)
     quiet_only = len(quiet_pairs) >= MIN_BLOCKS or quiet == both
     learned = accuracy and measure_of(arms[0]) == measure_of(arms[1]) == "full"
     return Seen(
         *arms,
+        both,
+        quiet if quiet_only else both,
         quiet_pairs if quiet_only else _pairs(both),
         quiet_only,
         tuple(_differences(both, "val_accuracy")) if learned else (),
-        geometric_mean(_memory_ratios(both)),
+        (len(_diverged(other) & ran.keys()), len(_diverged(one) & ran_after.keys())),
+        joined([why for side, arm in sides if (why := _why_absent(side, arm))]),
     )
 
 
-_Sides: TypeAlias = Mapping[str, tuple[tuple[TrialRecord, ...], ...]]
-"""The complete trials of either side, by config."""
+def values(trials: Iterable[TrialRecord], metric: str) -> list[float]:
+    """The finite values of a metric."""
+    found = [trial.metrics.get(metric, math.nan) for trial in trials]
+    return [value for value in found if math.isfinite(value)]
 
 
-def _by_config(side: Side, arm: Arm, names: set[str]) -> dict[str, tuple[TrialRecord, ...]]:
-    """An arm's complete trials by their config, with what the other side searches of settings."""
+def mean(numbers: Sequence[float]) -> float:
+    """The arithmetic mean."""
+    return math.fsum(numbers) / len(numbers)
+
+
+def _by_config(side: Side, arm: Arm, names: set[str]) -> OfConfigs:
+    """An arm's trials by their config, with what the other side searches of settings."""
     found: dict[str, list[TrialRecord]] = defaultdict(list)
     for trial in side.trials:
-        if trial.arm == arm and trial.status == "complete":
+        if trial.arm == arm:
             config = {
                 name: trial.config.get(name, side.settings.get(name))
                 for name in names
@@ -111,46 +137,45 @@ def _by_config(side: Side, arm: Arm, names: set[str]) -> dict[str, tuple[TrialRe
     return {config: tuple(trials) for config, trials in found.items()}
 
 
+def _complete(of_side: OfConfigs) -> OfConfigs:
+    done = {c: tuple(t for t in trials if t.status == "complete") for c, trials in of_side.items()}
+    return {config: trials for config, trials in done.items() if trials}
+
+
+def _diverged(of_side: OfConfigs) -> set[str]:
+    """The configs at which a training diverged, and none was completed."""
+    return {c for c in of_side.keys() - _complete(of_side).keys() if any(map(diverged, of_side[c]))}
+
+
+def _why_absent(side: Side, arm: Arm) -> str:
+    """`all its trials failed in quickstart#2`; empty where one was completed."""
+    ended = Counter(trial.status for trial in side.trials if trial.arm == arm)
+    if ended["complete"]:
+        return ""
+    if not ended:
+        return f"none of its trials has ended in {side.label}"
+    if set(ended) == {"failed"}:
+        return f"all its trials failed in {side.label}"
+    told = joined([f"{n} {status.replace('_', ' ')}" for status, n in sorted(ended.items())])
+    return f"none of its trials was completed in {side.label} ({told})"
+
+
 def _quiet(trials: tuple[TrialRecord, ...]) -> tuple[TrialRecord, ...]:
     return tuple(trial for trial in trials if not trial.notes.get("disturbed"))
 
 
-def _values(trials: Iterable[TrialRecord], metric: str) -> list[float]:
-    values = [trial.metrics.get(metric, math.nan) for trial in trials]
-    return [value for value in values if math.isfinite(value)]
-
-
-def _pairs(both: _Sides) -> tuple[ConfigPair, ...]:
+def _pairs(both: OfSides) -> tuple[ConfigPair, ...]:
     found = []
     for config, sides in both.items():
-        one, other = ([v for v in _values(trials, _METRIC) if v > 0] for trials in sides)
+        one, other = ([v for v in values(trials, _METRIC) if v > 0] for trials in sides)
         if one and other:
-            means = (math.exp(_mean(list(map(math.log, values)))) for values in (one, other))
+            means = (math.exp(mean(list(map(math.log, times)))) for times in (one, other))
             found.append(ConfigPair(json.loads(config), *means))
     return tuple(found)
 
 
-def _differences(both: _Sides, metric: str) -> Iterator[float]:
+def _differences(both: OfSides, metric: str) -> Iterable[float]:
     for sides in both.values():
-        one, other = (_values(trials, metric) for trials in sides)
+        one, other = (values(trials, metric) for trials in sides)
         if one and other:
-            yield _mean(other) - _mean(one)
-
-
-def _memory_ratios(both: _Sides) -> list[float]:
-    """After over before, of fresh trainers: a warm one keeps what came before."""
-    for metric in reversed(_MEMORY):  # a GPU's own memory, where it was measured
-        found = []
-        for sides in both.values():
-            one, other = (
-                _values((t for t in trials if t.trainer_trials == 0), metric) for trials in sides
-            )
-            if one and other and min(*one, *other) > 0:
-                found.append(_mean(other) / _mean(one))
-        if found:
-            return found
-    return []
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+            yield mean(other) - mean(one)

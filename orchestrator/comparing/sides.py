@@ -27,7 +27,7 @@ class Side:
 
     `run_id` is that of the sweep itself, whatever it is called. `data` has the digest of what was
     loaded, by the dataset's name; `arms` can run, in the spec's order; `accuracy_margin` is None
-    where a report file does not say it.
+    where a report file does not say it; `validation_samples` are those of the data.
     """
 
     label: str
@@ -40,6 +40,7 @@ class Side:
     trials: tuple[TrialRecord, ...]
     run_id: str
     accuracy_margin: float | None = None
+    validation_samples: tuple[int, ...] = ()
 
 
 def of_record(record: SweepRecord, label: str) -> Side:
@@ -55,6 +56,7 @@ def of_record(record: SweepRecord, label: str) -> Side:
         record.trials,
         record.run_id,
         record.aims.margins.accuracy,
+        tuple(each.validation_samples for each in record.datasets),
     )
 
 
@@ -85,6 +87,8 @@ def read_report(path: Path) -> Side:
         _with_those_that_ran(tuple(each.arm.arm() for each in found.arms), trials),
         trials,
         head.run_id,
+        None,
+        tuple(each.validation_samples for each in head.datasets),
     )
 
 
@@ -130,6 +134,7 @@ class _ArmSummary(_Part):
 class _Dataset(_Part):
     name: str
     digest: str
+    validation_samples: int = 0
 
 
 class _Head(_Part):
@@ -152,6 +157,7 @@ class _Trial(_Part):
     status: OutcomeStatus
     metrics: Mapping[str, float | None]
     trainer_trials: int = 0
+    failure: str = ""
     notes: Mapping[str, str] = Field(default_factory=dict)
 
     def record(self) -> TrialRecord:
@@ -165,6 +171,7 @@ class _Trial(_Part):
             status=self.status,
             metrics={name: value for name, value in self.metrics.items() if value is not None},
             trainer_trials=self.trainer_trials,
+            failure=self.failure,
             notes=self.notes,
         )
 

@@ -1,23 +1,17 @@
-"""Changes as a document for people, and as one JSON object for programs."""
+"""Changes as a document for people."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from orchestrator.comparing.changes import ArmChange, Changes
-from orchestrator.comparing.sides import Side
-from orchestrator.report.document import Document, Section, Table
+from orchestrator.comparing.needs import NEEDS, NeedChange
+from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.numbers import ABSENT, count, difference, joined, ratio
 from orchestrator.report.wording import ArmNames
-from orchestrator.trial import Arm
 
-FORMAT = "rnnsweep-compare"
-VERSION = 1
-
-_COLOURS = {"better": "faster", "worse": "slower"}
+_COLOURS = {"better": "faster", "worse": "slower", "less": "faster", "more": "slower"}
+"""As which kind of verdict others than those of speed are shown."""
 _SUBJECTS = {
     "settings": "setting",
     "data": "data",
@@ -25,6 +19,11 @@ _SUBJECTS = {
     "environment": "version",
     "surroundings": "machine",
 }
+_FIGURES = frozenset({2, 3})
+_ARMS_NOTE = (
+    "Speed-up: time per step before over after, above 1 is faster now; ratio: after over before, "
+    "memory of fresh trainers, time to compile of warm ones. Intervals allow for all arms together."
+)
 
 
 def to_document(changes: Changes) -> Document:
@@ -37,41 +36,29 @@ def to_document(changes: Changes) -> Document:
     return Document(title, tuple(section for section in sections if section))
 
 
-def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
-    """The changes with every pair of configs; numbers are finite or null."""
-    names = {str(arm.after) for arm in failed}
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "before": _side(changes.before),
-        "after": _side(changes.after),
-        "margin": changes.margin,
-        "differences": _plain(changes.differences),
-        "accuracy_not_compared": changes.why_no_accuracy or None,
-        "moved_together": changes.moved_together,
-        "untold": changes.untold,
-        "arms": [
-            {
-                **_plain(arm),
-                "other_hardware": arm.is_on_other_hardware,
-                "fails": str(arm.after) in names,
-            }
-            for arm in changes.arms
-        ],
-        "only_before": _plain(changes.only_before),
-        "only_after": _plain(changes.only_after),
-    }
-
-
 def _told(changes: Changes) -> Section:
     arms, name = changes.arms, _names(changes)
     bullets: list[tuple[str, str]] = [
-        (arm.verdict, _sentence(arm, _name(arm, name), changes.margin)) for arm in arms
+        (arm.verdict, _sentence(arm, _name(arm, name), changes)) for arm in arms
     ]
     bullets += [
         (_COLOURS[arm.accuracy.verdict], _accuracy_sentence(arm, _name(arm, name)))
         for arm in arms
         if arm.accuracy and arm.accuracy.verdict in ("better", "worse")
+    ]
+    bullets += [
+        (
+            "cannot tell",
+            f"cannot tell whether {_name(arm, name)} became less accurate ({arm.accuracy.reason})",
+        )
+        for arm in arms
+        if arm.accuracy and arm.accuracy.is_spoilt
+    ]
+    bullets += [
+        (_COLOURS[need.verdict], _need_sentence(need, _name(arm, name)))
+        for arm in arms
+        for need in arm.needs
+        if need.verdict in ("more", "less")
     ]
     if not arms:
         bullets.append(("cannot tell", "no arm is on both sides: nothing can be compared"))
@@ -91,7 +78,8 @@ def _told(changes: Changes) -> Section:
 def _notes(changes: Changes) -> list[str]:
     notes = [
         "Two sweeps ran at two times, and whatever else changed between them is in their ratios. "
-        f"A change within {_percent(changes.margin)} of the time per step is called the same."
+        f"A change within {_percent(changes.margin)} of the time per step, or of the memory, is "
+        "called the same."
     ]
     if any(arm.is_on_other_hardware for arm in changes.arms):
         notes.append("Arms on hardware of another name are compared, and never fail a comparison.")
@@ -102,21 +90,39 @@ def _notes(changes: Changes) -> list[str]:
     return notes
 
 
-def _sentence(arm: ArmChange, name: str, margin: float) -> str:
+def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
     figures = ratio(arm.corrected or arm.speedup)
     over = count(len(arm.pairs), "config")
     if arm.verdict == "same":
-        return f"{name} is as fast as before, within {_percent(margin)}: {figures}, over {over}"
+        within = f"within {_percent(changes.margin)}"
+        return f"{name} is as fast as before, {within}: {figures}, over {over}"
     if arm.verdict != "cannot tell":
-        return f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
+        told = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
+        return f"{told}{_canary(changes)}"
     shown = f": {figures} as fast" if arm.speedup else ""
     return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason})"
+
+
+def _canary(changes: Changes) -> str:
+    """What speaks for the machine where there is no other arm that could."""
+    if not changes.moved_with_canary or changes.canary_speedup is None:
+        return ""
+    return (
+        f"; the canary, a piece of work that never changes, moved by the same factor "
+        f"({changes.canary_speedup:.3g} ×): that is the machine more likely than the code"
+    )
 
 
 def _accuracy_sentence(arm: ArmChange, name: str) -> str:
     assert arm.accuracy is not None
     figures = difference(arm.accuracy.corrected or arm.accuracy.difference)
     return f"{name} became {arm.accuracy.verdict}: val_accuracy {figures}"
+
+
+def _need_sentence(need: NeedChange, name: str) -> str:
+    figures, over = ratio(need.corrected or need.ratio), count(need.ratio.n, "config")
+    what = NEEDS[need.metric]
+    return f"{name} needs {need.verdict} {what}: {figures} as much as before, over {over}"
 
 
 def _percent(share: float) -> str:
@@ -148,7 +154,7 @@ def _differences(changes: Changes) -> Section:
 def _arms(changes: Changes) -> Section | None:
     if not changes.arms:
         return None
-    headers = ("arm", "configs", "speed-up", "verdict", "Δ val_accuracy", "accuracy", "memory")
+    headers = ("arm", "configs", "speed-up", "verdict", "Δ val_accuracy", "accuracy")
     name = _names(changes)
     rows = tuple(
         (
@@ -160,16 +166,22 @@ def _arms(changes: Changes) -> Section | None:
             if arm.accuracy
             else ABSENT,
             arm.accuracy.verdict if arm.accuracy else ABSENT,
-            ratio(arm.memory),
         )
         for arm in changes.arms
     )
-    table = Table(headers, rows, frozenset({1, 2, 4, 6}), divisible=True)
-    notes = (
-        "Speed-up: time per step before over after, above 1 is faster now; memory: after over "
-        "before, of fresh trainers. Intervals of speed and accuracy allow for all arms together.",
-    )
-    return Section("Each arm against itself", tables=(table,), paragraphs=notes)
+    table = Table(headers, rows, frozenset({1, 2, 4}), divisible=True)
+    needs = Table(("arm", "need", "configs", "ratio", "needs"), tuple(_needs(changes)), _FIGURES)
+    tables = (table, needs) if needs.rows else (table,)
+    return Section("Each arm against itself", tables=tables, paragraphs=(_ARMS_NOTE,))
+
+
+def _needs(changes: Changes) -> Iterator[Row]:
+    name = _names(changes)
+    for arm in changes.arms:
+        for need in arm.needs:
+            shown = ratio(need.corrected or need.ratio)
+            configs = str(need.ratio.n)
+            yield name(arm.after), NEEDS[need.metric], configs, shown, need.verdict
 
 
 def _apart(changes: Changes) -> Section | None:
@@ -182,26 +194,3 @@ def _apart(changes: Changes) -> Section | None:
         if arms
     ]
     return Section("Not compared", paragraphs=tuple(told)) if told else None
-
-
-def _side(side: Side) -> dict[str, Any]:
-    return {
-        "label": side.label,
-        "workload": side.workload,
-        "state": side.state,
-        "trials": len(side.trials),
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Arm):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

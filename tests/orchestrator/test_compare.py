@@ -419,7 +419,8 @@ def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "Warning: no arm could be judged" in err
     code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "untold")
-    assert (code, err) == (1, "--fail-on untold: no arm could be judged\n")
+    assert code == 1
+    assert err.endswith("--fail-on untold: no arm could be judged\n")
     both = ("--fail-on", "untold", "--fail-on", "slower")
     assert run("compare", "quickstart#2", "quickstart#1", *both)[0] == 0
 
