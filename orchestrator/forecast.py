@@ -11,15 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator import resume
-from orchestrator.cost_model import NotPredicted, Observation, observe, trial_seconds
+from orchestrator.cost_model import (
+    Expectation,
+    Models,
+    NotPredicted,
+    expect,
+    observe,
+    trial_seconds,
+)
 from orchestrator.hardware import counted
 from orchestrator.home import SweepFolder
 from orchestrator.journal import SweepState, read, replay
-from orchestrator.outlook import Ahead, Amount, Outlook, look_ahead
+from orchestrator.outlook import Amount, Outlook, look_ahead
 from orchestrator.past import others, settings_of
 from orchestrator.placement import Lane, LaneGroup, make_lanes
 from orchestrator.plan import Plan
 from orchestrator.progress import duration
+from orchestrator.rehearsal import Ahead
 from orchestrator.spec import SweepSpec
 from orchestrator.trial import Arm, FinishedTrial, SweepIdentity
 
@@ -31,7 +39,8 @@ class Forecast:
     `trial_s` are the median seconds of each arm's trials, by the arm's text. `remaining_s` is None
     where some arm of the plan has no trial yet to judge by; it is by those medians, or, where
     there is an `outlook`, by a model of what the sizes of the configs to come take, learnt from
-    the sweeps `helped_by` as well. Where there is none `why_medians` says why.
+    the sweeps `helped_by` as well. Where there is none `why_medians` says why. `expected` has, if
+    it was asked for, what each missing trial may take whose config is known already.
     """
 
     done: int
@@ -41,13 +50,16 @@ class Forecast:
     outlook: Outlook | None = None
     helped_by: tuple[str, ...] = ()
     why_medians: str = ""
+    expected: tuple[Expectation, ...] = ()
 
 
-def forecast(plan: Plan, folder: SweepFolder, spec: SweepSpec) -> Forecast:
+def forecast(
+    plan: Plan, folder: SweepFolder, spec: SweepSpec, *, each_config: bool = False
+) -> Forecast:
     """Judge what is left of a plan by the trials of this sweep's latest generation.
 
     Where these are too few, or too far from what is to come, those of the home's other sweeps of
-    the same workload help.
+    the same workload help. With `each_config` what single trials may take is told too.
     """
     state = replay(read(folder.generation(folder.latest())))
     new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
@@ -61,23 +73,22 @@ def forecast(plan: Plan, folder: SweepFolder, spec: SweepSpec) -> Forecast:
     settings = settings_of(state.identity)
     ahead = _ahead(going_on, state, spec, settings, again)
 
-    def look(observations: list[Observation]) -> Outlook:
-        return look_ahead(
-            ahead, observations, spec.prices, lambda seconds: makespan(going_on, seconds)
-        )
-
-    own = observe(finished, settings)
-    try:
-        found, helped = look(own), list[str]()
-    except NotPredicted as refused:
-        past = dict(others(folder, spec.workload))
+    def look(models: Models) -> Outlook | NotPredicted:
         try:
-            found, helped = look([*own, *itertools.chain(*past.values())]), list(past)
-        except NotPredicted:
-            return replace(by_medians, why_medians=str(refused))
-    return replace(
-        by_medians, remaining_s=found.seconds.value, outlook=found, helped_by=tuple(helped)
-    )
+            return look_ahead(ahead, models, spec.prices, lambda needed: makespan(going_on, needed))
+        except NotPredicted as refused:
+            return refused
+
+    models, helped = Models(observe(finished, settings)), tuple[str, ...]()
+    found = look(models)
+    if isinstance(found, NotPredicted) and (past := dict(others(folder, spec.workload))):
+        models = Models([*models.observations, *itertools.chain(*past.values())])
+        helped, found = tuple(past), look(models)
+    expected = tuple(expect(models, ahead.named(), settings)) if each_config else ()
+    told = replace(by_medians, helped_by=helped, expected=expected)
+    if isinstance(found, NotPredicted):
+        return replace(told, why_medians=str(found))
+    return replace(told, remaining_s=found.seconds.value, outlook=found)
 
 
 def forecast_from(
@@ -91,7 +102,7 @@ def forecast_from(
     ended: Counter[Arm] = Counter()
     every = list(finished)
     for each, seconds in zip(every, trial_seconds(every), strict=True):
-        if _is_planned(plan, each):
+        if plan.wants(each.trial):
             taken_s[each.trial.arm].append(seconds)
             ended[each.trial.arm] += each.trial.key not in again
     done = ended.total()
@@ -119,11 +130,6 @@ def makespan(plan: Plan, seconds: Mapping[Arm, float]) -> float:
     return longest_s
 
 
-def _is_planned(plan: Plan, each: FinishedTrial) -> bool:
-    trial = each.trial
-    return plan.holds(trial.block) and trial.repeat < plan.repeats and trial.arm in plan.arms
-
-
 def _ahead(
     plan: Plan,
     state: SweepState,
@@ -135,7 +141,7 @@ def _ahead(
     done = Counter(
         (each.trial.block, each.trial.arm)
         for each in state.finished.values()
-        if _is_planned(plan, each) and each.trial.key not in again
+        if plan.wants(each.trial) and each.trial.key not in again
     )
     suggested = [block for block in state.blocks.values() if plan.holds(block.index)]
     known = [
@@ -176,7 +182,8 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     if ahead.done and not ahead.remaining:
         return f"all of its {counted(ahead.done, 'trial')} are done"
     if found is None and ahead.remaining_s is None:
-        return "how long it takes is known once each arm has run a trial"
+        why = f" ({ahead.why_medians})" if ahead.trial_s and ahead.why_medians else ""
+        return f"how long it takes is known once each arm has run a trial{why}"
     bound = "at most " if at_most else ""
     left = (
         f"the other {bound}{ahead.remaining}" if ahead.done else counted(ahead.remaining, "trial")
@@ -204,13 +211,23 @@ def _judged_by(found: Outlook) -> str:
     return f"judged by their sizes: a {found.method} model of {over}"
 
 
+_SPENT = {
+    "energy_j": "energy",
+    "peak_rss_mib": "peak memory",
+    "peak_gpu_mib": "peak GPU memory",
+}
+
+
 def _spending(found: Outlook) -> Iterator[str]:
     if found.usd is not None:
         yield f"  and cost {_range(found.usd)} USD"
     if found.energy_j is not None:
         yield f"  and take {_range(found.energy_j, per=3.6e6)} kWh in their timed epochs"
     for metric, mib in found.peak_mib.items():
-        yield f"  the largest with {metric} {mib:.4g}"
+        low, high = found.peak_mib_interval[metric]
+        yield f"  {_SPENT[metric]} up to {mib:,.0f} MiB ({low:,.0f} to {high:,.0f})"
+    for metric, why in found.refused.items():
+        yield f"  {_SPENT[metric]} cannot be told ({why})"
 
 
 def _range(amount: Amount, per: float = 1.0) -> str:

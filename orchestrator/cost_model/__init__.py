@@ -1,6 +1,7 @@
 """What a config that was not measured would take, from those that were: time, memory, energy."""
 
 from orchestrator.cost_model.draws import draw_configs
+from orchestrator.cost_model.expectations import Expectation, Models, expect, params_of
 from orchestrator.cost_model.fitting import (
     METHODS,
     MIN_GROUPS,
@@ -25,13 +26,17 @@ __all__ = [
     "MIN_GROUPS",
     "TARGETS",
     "CostModel",
+    "Expectation",
     "HeldOut",
     "Method",
+    "Models",
     "NotPredicted",
     "Observation",
     "Prediction",
     "draw_configs",
+    "expect",
     "fit",
     "observe",
+    "params_of",
     "trial_seconds",
 ]

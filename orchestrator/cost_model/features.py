@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from orchestrator.cost_model.leverage import Leverage, Matrix, make_leverage
 from orchestrator.cost_model.observations import Observation
 from orchestrator.trial import Arm, Config, ConfigValue, canonical
-
-Matrix = NDArray[np.float64]
 
 FURTHEST = 1.0
 """How far outside of its measured range a param may lie: a factor of two, on a logarithmic scale;
 else the range's own width."""
+
+FURTHEST_TOGETHER = 3.0
+"""The same of all params together, each within its range: four times the largest leverage that was
+measured, which is twice as far as the furthest config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +49,51 @@ class Numeric:
             return math.inf
         return abs(math.log2(value / (self.low if value < self.low else self.high)))
 
+    def column(self, value: ConfigValue | None) -> float:
+        """As a model sees it: a word beside numbers, or nothing, is at their middle."""
+        return self.scaled(float(value)) if _is_number(value) else 0.0  # type: ignore[arg-type]
+
+    def too_far(self, value: ConfigValue | None) -> str:
+        """That such a value is too far."""
+        measured = f"{self.low:g} to {self.high:g}"
+        if value is None:
+            return f"no {self.name} is given, of which {measured} were measured"
+        return f"{self.name} {value} is too far from {measured}, which were measured"
+
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What varied in the observations: numbers, words (and what was switched off), arms."""
+    """What varied in the observations: numbers, words (and what was switched off), arms.
+
+    `leverage` is that of their configs, whatever the arm: arms lean on each other.
+    """
 
     numeric: tuple[Numeric, ...]
     words: tuple[tuple[str, tuple[str, ...]], ...]
     fixed: tuple[tuple[str, str], ...]
     arms: tuple[Arm, ...]
+    leverage: Leverage
 
     def why_not(self, params: Config, arm: Arm) -> str:
         """Why the config is too far from what was measured; empty where it is not."""
+        return self.why_unlike(params, arm) or self.why_far(params)
+
+    def why_unlike(self, params: Config, arm: Arm) -> str:
+        """What of the config no trial had at all, at no distance; empty where there is no such."""
         if arm not in self.arms:
             return f"no trial of {arm} was measured"
         mixed = {name for name, _ in self.words}
         for each in self.numeric:
             value = params.get(each.name)
-            if not _is_number(value) and each.name in mixed:
-                continue
-            if not _is_number(value) or each.beyond(float(value)) > FURTHEST:  # type: ignore[arg-type]
-                measured = f"{each.low:g} to {each.high:g}"
-                return f"{each.name} {value} is too far from {measured}, which were measured"
+            if _is_number(value):
+                if not math.isfinite(each.beyond(float(value))):  # type: ignore[arg-type]
+                    return each.too_far(value)
+            elif each.name not in mixed:
+                return each.too_far(value)
+        there = {*mixed, *(each.name for each in self.numeric), *(name for name, _ in self.fixed)}
+        for name, value in params.items():
+            if name not in there and isinstance(value, bool | int | float | str):
+                return f"no trial had {name} {canonical(value)}"
         for name, known in self.words:
             if _word(params.get(name)) not in known:
                 return f"no trial had {name} {canonical(params.get(name))}"
@@ -77,32 +102,38 @@ class Features:
                 return f"every trial had {name} {value}, none {canonical(params[name])}"
         return ""
 
+    def why_far(self, params: Config) -> str:
+        """Which of its numbers is too far, or all of them together; empty where none is."""
+        for each in self.numeric:
+            value = params.get(each.name)
+            if _is_number(value) and each.beyond(float(value)) > FURTHEST:  # type: ignore[arg-type]
+                return each.too_far(value)
+        if self._together(params) > FURTHEST_TOGETHER:
+            named = [*(each.name for each in self.numeric), *(name for name, _ in self.words)]
+            told = ", ".join(f"{name} {params.get(name)}" for name in dict.fromkeys(named))
+            return f"nothing like {told} together was measured, though each of them was"
+        return ""
+
     def beyond(self, params: Config) -> float:
-        """How far outside of what was measured, over all params; 0 within."""
-        return math.fsum(
-            each.beyond(float(value))
+        """How far outside of what was measured: over all params, and together; 0 within."""
+        apart = math.fsum(
+            each.beyond(float(value))  # type: ignore[arg-type]
             for each in self.numeric
-            if isinstance(value := params.get(each.name), int | float)
+            if _is_number(value := params.get(each.name))
         )
+        return apart + self._together(params)
 
     def matrix(self, rows: Sequence[tuple[Config, Arm]]) -> tuple[Matrix, Matrix]:
         """Numbers and words of each row; and its arm, one column each."""
-        values = [[*self._numbers(params), *self._words(params)] for params, _ in rows]
         arms = [[float(arm == each) for each in self.arms] for _, arm in rows]
-        shape = len(rows), -1
-        return np.array(values, dtype=float).reshape(shape), np.array(arms, dtype=float)
+        values = _rows(self.numeric, self.words, [params for params, _ in rows])
+        return values, np.array(arms, dtype=float)
 
-    def _numbers(self, params: Config) -> list[float]:
-        found = []
-        for each in self.numeric:
-            value = params.get(each.name)
-            found.append(each.scaled(float(value)) if _is_number(value) else 0.0)  # type: ignore[arg-type]
-        return found
-
-    def _words(self, params: Config) -> list[float]:
-        return [
-            float(_word(params.get(name)) == value) for name, known in self.words for value in known
-        ]
+    def _together(self, params: Config) -> float:
+        """What is beyond in the combination alone: each number is taken to its range's edge."""
+        (row,) = _rows(self.numeric, self.words, [params])
+        count = len(self.numeric)
+        return self.leverage.excess(np.concatenate([np.clip(row[:count], -1, 1), row[count:]]))
 
 
 def make_features(observations: Sequence[Observation]) -> Features:
@@ -119,7 +150,24 @@ def make_features(observations: Sequence[Observation]) -> Features:
         elif len(set(numbers)) <= 1:
             fixed.append((name, canonical(values[0])))
     arms = tuple(dict.fromkeys(each.arm for each in observations))
-    return Features(tuple(numeric), tuple(words), tuple(fixed), arms)
+    rows = _rows(numeric, words, [each.params for each in observations])
+    return Features(tuple(numeric), tuple(words), tuple(fixed), arms, make_leverage(rows))
+
+
+def _rows(
+    numeric: Sequence[Numeric],
+    words: Sequence[tuple[str, tuple[str, ...]]],
+    configs: Sequence[Config],
+) -> Matrix:
+    """Numbers, scaled, and words of each config."""
+    values = [
+        [
+            *(each.column(params.get(each.name)) for each in numeric),
+            *(float(_word(params.get(name)) == value) for name, known in words for value in known),
+        ]
+        for params in configs
+    ]
+    return np.array(values, dtype=float).reshape(len(configs), -1)
 
 
 def _numeric(name: str, values: Iterable[float]) -> Numeric:

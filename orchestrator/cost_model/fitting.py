@@ -27,7 +27,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from orchestrator.cost_model.features import Features, Matrix, make_features
+from orchestrator.cost_model.features import Features, make_features
+from orchestrator.cost_model.leverage import Matrix
 from orchestrator.cost_model.observations import Observation
 from orchestrator.refusal import Refusal
 from orchestrator.trial import Arm, Config
@@ -103,15 +104,31 @@ class CostModel:
         Raises:
             NotPredicted: the config is too far from what was measured.
         """
-        if why := self.features.why_not(params, arm):
-            raise NotPredicted(f"{self.target} of {arm}: {why}")
-        log = float(self.logs([(params, arm)])[0])
-        half = _quantile(self.errors) * (1 + self.features.beyond(params))
-        return Prediction(math.exp(log), math.exp(log - half), math.exp(log + half))
+        (found,) = self.predict_each([(params, arm)])
+        if isinstance(found, NotPredicted):
+            raise found
+        return found
+
+    def predict_each(self, rows: Sequence[tuple[Config, Arm]]) -> list[Prediction | NotPredicted]:
+        """As `predict`, of many trials: each as predicted, or why it is not."""
+        reasons = [self.features.why_not(params, arm) for params, arm in rows]
+        near = [row for row, why in zip(rows, reasons, strict=True) if not why]
+        logs = iter(self.logs(near) if near else ())
+        half = _quantile(self.errors)
+        return [
+            NotPredicted(f"{self.target} of {arm}: {why}")
+            if why
+            else _around(float(next(logs)), half * (1 + self.features.beyond(params)))
+            for (params, arm), why in zip(rows, reasons, strict=True)
+        ]
 
     def logs(self, rows: Sequence[tuple[Config, Arm]]) -> Matrix:
         """The logarithms of what is expected, however far away the configs are."""
         return self._predict(*self.features.matrix(rows))
+
+
+def _around(log: float, half: float) -> Prediction:
+    return Prediction(math.exp(log), math.exp(log - half), math.exp(log + half))
 
 
 def fit(

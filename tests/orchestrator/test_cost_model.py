@@ -158,6 +158,46 @@ def test_the_interval_grows_beyond_what_was_measured(model: CostModel) -> None:
     assert width(highest) < width(highest * 1.5) < width(highest * 1.99)
 
 
+def layered(sizes: list[tuple[int, int]]) -> CostModel:
+    dice = random.Random(3)
+    return fit(
+        [
+            Observation(
+                (config := {"units": units, "layers": layers}),
+                SMALL,
+                {"trial_s": seconds_of(config, SMALL) * dice.lognormvariate(0, 0.05)},
+            )
+            for units, layers in sizes
+        ],
+        "trial_s",
+        ["log-linear"],
+    )
+
+
+UNITS = (16, 23, 32, 45, 64, 91, 128, 181, 256)
+
+
+def test_sizes_that_were_never_large_together_are_beyond_what_was_measured() -> None:
+    """Many units at one layer, many layers at 16 units: both at once is no config like these."""
+    corner: Config = {"units": 256, "layers": 3}
+    ell = layered([*((units, 1) for units in UNITS), (16, 2), (16, 3)])
+    assert ell.features.beyond({"units": 256, "layers": 1}) == 0
+    assert ell.features.beyond({"units": 16, "layers": 3}) == 0
+    inside, outside = ell.predict({"units": 256, "layers": 1}, SMALL), ell.predict(corner, SMALL)
+    assert math.log(outside.high / outside.low) > 2 * math.log(inside.high / inside.low)
+    whole = layered([(units, layers) for units in UNITS for layers in (1, 2, 3)])
+    assert whole.features.beyond(corner) == pytest.approx(0, abs=1e-9)
+    assert whole.features.beyond({"units": 512, "layers": 3}) == pytest.approx(1)
+
+
+def test_sizes_that_changed_only_together_say_nothing_of_one_alone() -> None:
+    diagonal = layered([(16 * layers, layers) for layers in range(1, 17)])
+    diagonal.predict({"units": 88, "layers": 5}, SMALL)
+    told = "nothing like layers 16, units 16 together was measured, though each of them was"
+    with pytest.raises(NotPredicted, match=told):
+        diagonal.predict({"units": 16, "layers": 16}, SMALL)
+
+
 def test_too_few_configs_teach_nothing() -> None:
     with pytest.raises(NotPredicted, match="at least 5 configs to learn from, received 4"):
         fit(drawn(4), "trial_s")
@@ -314,7 +354,7 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
     assert 0.6 < ahead.outlook.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
     told = describe_forecast(ahead)
     assert "kWh in their timed epochs" in told
-    assert "the largest with peak_rss_mib " in told
+    assert "  peak memory up to " in told
     assert "30 trials are done; the other 30 may take " in told
     assert "judged by their sizes: a " in told
     assert " model of 15 configs" in told
