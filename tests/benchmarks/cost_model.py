@@ -1,35 +1,35 @@
-"""How far the cost model is off on configs that it was not shown, of a real sweep.
+"""How far the cost model is off on configs that it was not shown, of real sweeps.
 
     python -m tests.benchmarks.cost_model [--output FOLDER] [--sweep NAME]
 
-Runs tests/benchmarks/cost_model.yaml into RNNSWEEP_HOME (or goes on with it, so that a second start
-only judges), or takes the trials of a sweep that is there. Then, many times over, a third of the
-configs is hidden with all of their trials; the model is chosen and fitted on the others; and what
-was measured of the hidden ones is held against its predictions and their 90 % intervals. Beside it
-stand the errors of each method alone: each arm's median is what there is to beat. Draws with known
-truth stand below, and show what is the model's own error, and what a machine's noise.
+Runs cost_model_time.yaml and cost_model_memory.yaml, beside this file, into RNNSWEEP_HOME (or goes
+on with them, so that a second start only judges); some ten minutes on a machine that is quiet. Or
+it takes the trials of a sweep that is there. Then, many times over, a third of the configs is
+hidden with all of their trials; the model is chosen and fitted on the others; and what was measured
+of the hidden ones is held against its predictions and their 90 % intervals. Beside it stand the
+errors of each method alone (each arm's median is what there is to beat), and by how much the same
+trial differs when it is run again, which no prediction can better. Draws with known truth stand
+below: what is left of an error without a machine's noise.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from orchestrator import __version__
 from orchestrator.cost_model import (
+    MEMORY,
     METHODS,
     MIN_GROUPS,
     TARGETS,
@@ -41,10 +41,15 @@ from orchestrator.cost_model import (
 from orchestrator.home import SweepFolder, sweep_home
 from orchestrator.journal import read, replay
 from orchestrator.refusal import Refusal
+from orchestrator.selector import device_of
+from orchestrator.trial import FinishedTrial
+from tests.benchmarks import rig
 from tests.benchmarks.cost_known import Known, known
 
-SPEC = Path(__file__).with_suffix(".yaml")
-_NAME = "cost-model"
+TIME = tuple(each for each in TARGETS if each not in MEMORY)
+SWEEPS = {"time": TIME, "memory": MEMORY}
+"""What is judged by which of the two sweeps."""
+
 _HIDDEN = 1 / 3
 
 
@@ -53,7 +58,8 @@ class Row:
     """One target's errors on hidden configs, as shares of what was measured.
 
     `refused` are hidden trials that were too far from those shown; `alone` the median error of each
-    method by itself.
+    method by itself. `least` and `most` are what was measured, and `again` is by how much the same
+    trial differed, in the median, where trials were repeated.
     """
 
     target: str
@@ -66,6 +72,9 @@ class Row:
     chosen: Mapping[str, int]
     alone: Mapping[str, float]
     fit_s: float
+    least: float
+    most: float
+    again: float | None
 
 
 def main() -> None:
@@ -75,30 +84,33 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=12, help="how often a third is hidden")
     parser.add_argument("--output", type=Path, help="a folder for the table and its figures")
     asked = parser.parse_args()
+    environment = rig.told("scikit-learn", "numpy", "keras", "tensorflow", "torch")
+    asked_of = {asked.sweep: TARGETS} if asked.sweep else _run()
+    rows, absent, sweeps = list[Row](), dict[str, str](), list[dict[str, Any]]()
+    for label, targets in asked_of.items():
+        finished, observations = _observed(label)
+        configs = len({each.group for each in observations})
+        sweeps.append({"sweep": label, "configs": configs, "trials": len(observations)})
+        for target in targets:
+            row = judge(observations, target, asked.splits)
+            if row is None:
+                absent[target] = _why_not(finished, observations, target)
+            else:
+                rows.append(row)
     truths = list(known())
-    loads = [os.getloadavg()[0]]
-    if asked.sweep is None:
-        _run()
-        loads.append(os.getloadavg()[0])
-    observations = _observed(asked.sweep or _NAME)
-    rows = [
-        row for target in TARGETS if (row := judge(observations, target, asked.splits)) is not None
-    ]
     found = {
-        "environment": _environment(loads),
-        "sweep": asked.sweep or _NAME,
-        "configs": len({each.group for each in observations}),
-        "trials": len(observations),
+        "environment": environment,
+        "load after": f"{os.getloadavg()[0]:.1f}",
+        "sweeps": sweeps,
         "splits": asked.splits,
         "rows": [asdict(row) for row in rows],
+        "not_judged": absent,
         "known": [asdict(each) for each in truths],
     }
     text = f"{_table(found, rows)}\n\n{_known_table(truths)}"
     print(text)
     if asked.output:
-        asked.output.mkdir(parents=True, exist_ok=True)
-        (asked.output / "cost_model.txt").write_text(text + "\n")
-        (asked.output / "cost_model.json").write_text(json.dumps(found, indent=2) + "\n")
+        rig.keep(asked.output, "cost_model", found, text)
 
 
 def judge(observations: Sequence[Observation], target: str, splits: int) -> Row | None:
@@ -144,39 +156,76 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
         {method: chosen.count(method) for method in METHODS},
         {method: float(np.median(each)) for method, each in alone.items()},
         float(np.median(fit_s)),
+        min(each.took[target] for each in known),
+        max(each.took[target] for each in known),
+        _again(known, target),
     )
 
 
-def _run() -> None:
-    ended = subprocess.run([sys.executable, "-m", "orchestrator", "run", SPEC], check=False)
-    if ended.returncode:
-        raise SystemExit(f"the sweep ended with exit code {ended.returncode}")
+def _again(known: Iterable[Observation], target: str) -> float | None:
+    """By how much the second of two equal trials differs from the first, in the median."""
+    took: dict[object, list[float]] = defaultdict(list)
+    for each in known:
+        took[each.group, each.arm].append(each.took[target])
+    shares = [abs(both[1] / both[0] - 1) for both in took.values() if len(both) > 1]
+    return float(np.median(shares)) if shares else None
 
 
-def _observed(label: str) -> list[Observation]:
+def _run() -> dict[str, Sequence[str]]:
+    """Both sweeps, or what is missing of them; their names, and what each is to judge."""
+    found: dict[str, Sequence[str]] = {}
+    for name, targets in SWEEPS.items():
+        spec = Path(__file__).with_name(f"cost_model_{name}.yaml")
+        command = [sys.executable, "-m", "orchestrator", "run", "--yes", str(spec)]
+        ended = subprocess.run(command, check=False)
+        if ended.returncode:
+            raise SystemExit(f"the sweep of {spec.name} ended with exit code {ended.returncode}")
+        found[f"cost-model-{name}"] = targets
+    return found
+
+
+def _observed(label: str) -> tuple[list[FinishedTrial], list[Observation]]:
     name, _, number = label.partition("#")
     generation = int(number) if number.isdigit() else 0
     folder = SweepFolder(sweep_home(), name)
     state = replay(read(folder.generation(generation or folder.latest())))
     if state is None:
         raise Refusal(f"no sweep {name!r} in {folder.home}: run it first")
-    return observe(state.finished.values(), state.identity.settings)
+    finished = list(state.finished.values())
+    return finished, observe(finished, state.identity.settings)
+
+
+def _why_not(
+    finished: Iterable[FinishedTrial], observations: Sequence[Observation], target: str
+) -> str:
+    """Why a target is not judged here, as the trials say."""
+    notes = (each.outcome.telemetry.notes for each in finished if each.outcome.telemetry)
+    reasons = Counter(each["energy_absent"] for each in notes if "energy_absent" in each)
+    if target == "energy_j" and reasons:
+        return reasons.most_common(1)[0][0]
+    if target == "peak_gpu_mib" and all(device_of(e.arm.hardware) == "cpu" for e in observations):
+        return "no arm stands on a GPU"
+    told = {each.group for each in observations if target in each.took}
+    return f"{len(told)} configs have told it"
 
 
 def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    facts = ", ".join(f"{name} {value}" for name, value in found["environment"].items())
     lines = [
-        f"Cost model on {found['configs']} configs, {found['trials']} trials of {found['sweep']}; "
-        f"a third hidden, {found['splits']} times",
-        facts,
+        "The cost model, on a third of the configs that was hidden from it, "
+        f"{found['splits']} times: errors as shares of what was measured",
+        f"{rig.heading(found['environment'])}, load after {found['load after']}",
+        *(
+            f"{each['sweep']}: {each['configs']} configs, {each['trials']} trials"
+            for each in found["sweeps"]
+        ),
         "",
-        "The model, on hidden configs: errors as shares of what was measured",
-        f"{'':14}{'trials':>8}{'refused':>9}{'median':>9}{'90 %':>9}{'in interval':>13}"
-        f"{'interval':>10}{'fit':>8}",
+        f"{'':14}{'measured':>18}{'trials':>8}{'refused':>9}{'median':>9}{'90 %':>9}"
+        f"{'in interval':>13}{'interval':>10}{'run again':>11}{'fit':>8}",
     ]
     lines += [
-        f"{row.target:14}{row.trials:8}{row.refused:9}{row.median:9.1%}{row.ninetieth:9.1%}"
-        f"{row.coverage:13.1%}{f'+{row.interval:.0%}':>10}{row.fit_s:6.1f} s"
+        f"{row.target:14}{f'{row.least:.3g} to {row.most:.3g}':>18}{row.trials:8}{row.refused:9}"
+        f"{row.median:9.1%}{row.ninetieth:9.1%}{row.coverage:13.1%}{f'+{row.interval:.0%}':>10}"
+        f"{'' if row.again is None else f'{row.again:.1%}':>11}{row.fit_s:6.1f} s"
         for row in rows
     ]
     lines += ["", "Each method alone: median error, and how often it was chosen"]
@@ -188,9 +237,7 @@ def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    absent = [target for target in TARGETS if target not in {row.target for row in rows}]
-    if absent:
-        lines.append(f"  Not measured here: {', '.join(absent)}.")
+    lines += ["", *(f"Not judged: {name}: {why}." for name, why in found["not_judged"].items())]
     return "\n".join(lines)
 
 
@@ -206,19 +253,6 @@ def _known_table(truths: Sequence[Known]) -> str:
         for each in truths
     ]
     return "\n".join(lines)
-
-
-def _environment(loads: Sequence[float]) -> dict[str, str]:
-    packages = {name: version(name) for name in ("scikit-learn", "numpy", "tensorflow")}
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "rnnsweep": __version__,
-        "python": platform.python_version(),
-        "system": platform.platform(),
-        "cpus": str(os.cpu_count()),
-        "load": " to ".join(f"{each:.0f}" for each in loads),
-        **packages,
-    }
 
 
 if __name__ == "__main__":

@@ -1,0 +1,83 @@
+"""The benchmark of the cost model, on trials that were made: what it judges, and what it keeps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.home import SweepFolder
+from orchestrator.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from orchestrator.spec import load
+from orchestrator.trial import (
+    Arm,
+    Block,
+    Config,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    make_trial,
+)
+from tests.benchmarks import cost_model
+
+ARM = Arm("torch/fused", "CPU A, 2 CPUs [1 thread]")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a sweep of ten configs, twice each: the second takes a tenth more."""
+    identity = SweepIdentity("made", 1, "next_token", {}, {}, 0, None)
+    no_meter = Telemetry(notes={"energy_absent": "no energy counter of the CPU"})
+    with Journal.open(SweepFolder(tmp_path, "made").generation(1)) as journal:
+        journal.append(SweepOpened(identity, {}))
+        for index in range(10):
+            config: Config = {"units": 16 + 10 * index}
+            journal.append(BlockSuggested(index, config, 0.0))
+            for repeat in range(2):
+                took_s = (16 + 10 * index) * (1 + 0.1 * repeat)
+                made = Outcome("complete", 0.5, 0.5 + took_s, node="n", telemetry=no_meter)
+                trial = make_trial(identity, Block(index, config), ARM, repeat)
+                journal.append(TrialFinished(FinishedTrial(trial, made)))
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_errors_stand_beside_what_a_trial_takes_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cost_model, "known", tuple)
+    asked = ["--sweep", "made", "--splits", "1", "--output", str(home)]
+    monkeypatch.setattr(sys, "argv", ["cost_model", *asked])
+    cost_model.main()
+    text = (home / "cost_model.txt").read_text()
+    assert capsys.readouterr().out.strip() == text.strip()
+    found = json.loads((home / "cost_model.json").read_text())
+    (row,) = found["rows"]
+    assert (row["target"], row["least"]) == ("trial_s", 16)
+    assert row["most"] == pytest.approx(106 * 1.1)
+    assert row["again"] == pytest.approx(0.1)
+    assert row["trials"] + row["refused"] == 2 * 3
+    assert row["median"] < 0.1 < row["alone"]["medians"]
+    assert found["not_judged"] == {
+        "step_ms": "0 configs have told it",
+        "peak_rss_mib": "0 configs have told it",
+        "peak_gpu_mib": "no arm stands on a GPU",
+        "energy_j": "no energy counter of the CPU",
+    }
+    assert "Not judged: energy_j: no energy counter of the CPU." in text
+
+
+def test_its_sweeps_ask_for_what_is_judged() -> None:
+    specs = {
+        name: load(Path(cost_model.__file__).with_name(f"cost_model_{name}.yaml"), ())
+        for name in cost_model.SWEEPS
+    }
+    assert {name: spec.name for name, spec in specs.items()} == {
+        "time": "cost-model-time",
+        "memory": "cost-model-memory",
+    }
+    assert bool(specs["memory"].why_fresh)
+    assert not specs["time"].why_fresh
