@@ -81,7 +81,8 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
             waits = any(entry.wait_s is not None for entry in loaded.arms.hardware)
             nodes = stack.enter_context(cluster.connect(address, may_be_empty=waits))
         laid = make_plan(loaded, classify(nodes), "to come" if address is not None else None)
-    ahead = forecast(laid, SweepFolder(sweep_home(), loaded.name), loaded)
+    folder = SweepFolder(sweep_home(), loaded.name)
+    ahead = forecast(laid, folder, loaded, each_config=form == "json")
     if form == "json":
         opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}
         body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json(), **opening}
