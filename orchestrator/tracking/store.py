@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,15 @@ _PARAMS_PER_BATCH = 100
 _DATASET_NAME_LIMIT = 500
 _DATASET_DIGEST_LIMIT = 36
 _RUNS_PER_PAGE = 500
+_ANALYSED_ROWS = 1000
+_ANALYSE_WAIT_S = 2.0
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """What MLflow's UI shows of an experiment: runs and their charts, not traces and prompts."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +281,23 @@ class Store:
         """Put a file among a run's artifacts, at their top, over one of that name."""
         with self._speaking():
             self._client.log_artifact(run_id, str(path))
+
+    def analyse(self) -> None:
+        """Tell a SQLite store how its tables are filled, for MLflow to find what is in them soon.
+
+        SQLite otherwise looks for one run's values of a metric among those of all runs. A sample
+        of each index is enough; somebody who writes goes first, and the next sweep does it then.
+        """
+        path = place.sqlite_path(self.uri)
+        if path is None:
+            return
+        try:
+            address = f"{path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(address, _ANALYSE_WAIT_S, uri=True)) as database:
+                database.execute(f"PRAGMA analysis_limit = {_ANALYSED_ROWS}")
+                database.execute("ANALYZE")
+        except sqlite3.Error as error:
+            _log.debug("%s is not analysed: %s", self.shown, error)
 
     @contextmanager
     def _speaking(self, *, content: bool = False) -> Iterator[None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from mlflow import MlflowClient
 from orchestrator.tracking import StoreMissing, TrackingError, artifact_root, tracking_uri
 from orchestrator.tracking.place import shown
 from orchestrator.tracking.reading import find_sweep, read_sweep
+from orchestrator.tracking.store import Store
 from orchestrator.tracking.tracker import Tracker
-from tests.orchestrator.recorded import address, failed, fresh_home, opening
+from tests.orchestrator.recorded import address, failed, finished, fresh_home, opening
 from tests.orchestrator.tracking.recording import record, tracker
 
 
@@ -84,3 +87,31 @@ def test_a_deleted_experiment_is_told_with_the_way_back(home: Path) -> None:
 def test_passwords_are_not_shown() -> None:
     assert shown("postgresql://me:pw@host/db") == "postgresql://me:***@host/db"
     assert shown("sqlite:////a/b.db") == "sqlite:////a/b.db"
+
+
+def test_a_sweep_that_ends_leaves_sqlite_knowing_its_tables(home: Path) -> None:
+    assert "metrics" not in analysed(home)
+    record(home, finished())
+    assert {"runs", "metrics", "tags"} <= analysed(home)
+
+
+def test_a_store_that_somebody_writes_to_is_not_kept_from_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("orchestrator.tracking.store._ANALYSE_WAIT_S", 0.0)
+    caplog.set_level("DEBUG", "orchestrator.tracking.store")
+    store = Store(address(home))
+    with closing(sqlite3.connect(home / "mlflow.db")) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        store.analyse()
+    assert "is not analysed: database is locked" in caplog.text
+    assert analysed(home) == set()
+
+
+def analysed(home: Path) -> set[str]:
+    """The tables of which SQLite has statistics."""
+    with closing(sqlite3.connect(home / "mlflow.db")) as database:
+        named = "SELECT name FROM sqlite_master WHERE name = 'sqlite_stat1'"
+        if database.execute(named).fetchone() is None:
+            return set()
+        return {table for (table,) in database.execute("SELECT DISTINCT tbl FROM sqlite_stat1")}
