@@ -41,14 +41,13 @@ class KernelCount:
 class ArmSummary:
     """One arm: its trials by outcome, its measures, and the kernels that ran.
 
-    `matched` tells whether the measures are over the rounds that are complete on every arm, and
-    so beside each other; else they are over all complete trials of this arm; `used` is their
-    number. Measures that only a fresh trainer has are over all complete trials in either case; an
-    energy whose trials have unlike scopes is none.
-    `planned` is false for an arm of an earlier start, which the last one was not to run; its rounds
-    may be fewer than the others'. `unproven` counts
-    complete trials without evidence of their kernel. `mathematics` says how what the arm computes
-    differs from what the settings say, and is empty as a rule.
+    `matched` tells whether the measures are over the rounds that are complete on every arm, all of
+    them, and so beside each other; else they are over all complete trials of this arm; `used` is
+    their number. Measures that only a fresh trainer has are over all complete trials in either
+    case; an energy whose trials have unlike scopes is none. `planned` is false for an arm of an
+    earlier start, which the last one was not to run. `unproven` counts complete trials without
+    evidence of their kernel. `mathematics` says how what the arm computes differs from what the
+    settings say, and is empty as a rule.
     """
 
     arm: Arm
@@ -72,7 +71,7 @@ def summarise_arm(
     """Summarise one arm out of all the sweep's trials."""
     own = [trial for trial in trials if trial.arm == arm]
     complete = [trial for trial in own if trial.status == "complete"]
-    beside = [t for found in matched.trials.get(arm, {}).values() for t in found]
+    beside = matched.beside(arm)
     spreads = {}
     for measure in measures:
         name, told = measure.metric, complete if measure.trainer == "fresh" else beside or complete

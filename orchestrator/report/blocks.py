@@ -54,6 +54,15 @@ class Matched:
     races: Mapping[Arm, Mapping[Round, Race]] = field(default_factory=dict)
     former: tuple[Arm, ...] = ()
 
+    def beside(self, arm: Arm) -> list[TrialRecord]:
+        """An arm's trials of all complete rounds; none of one that lacks some of these.
+
+        What is told of it without a partner would be told of other configs than the others' is.
+        """
+        rounds = self.trials.get(arm, {})
+        whole = len(rounds) == len(self.rounds)
+        return [trial for found in rounds.values() for trial in found] if whole else []
+
     def torn(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """The rounds in which some of these arms should have taken turns, and did not.
 

@@ -96,9 +96,10 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> list[str]:
     if summary.set_aside and summary.trials:
         arms = joined([name(arm) for arm in summary.set_aside])
         notes.append(f"Set aside, for want of any complete trial: {arms}.")
-    if former := [name(arm.arm) for arm in summary.arms if arm.matched and not arm.planned]:
+    if summary.former:
+        former = joined([name(arm) for arm in summary.former])
         notes.append(
-            f"The last start was not to run {joined(former)}: compared over those of their rounds "
+            f"The last start was not to run {former}: compared over those of their rounds "
             "that the other arms completed too."
         )
     return [*notes, *_torn(summary), *_split(summary), *_far_apart(summary)]

@@ -21,11 +21,12 @@ _ABOUT = (
     "the pairs that do. Any other is made from rows of `trials` with its arm, and with its block "
     "where it has one: in comparisons, rankings, targets, sizes and break-evens from the complete "
     "trials of `complete_rounds`, less the rounds that count as disturbed or torn there (targets "
-    "have trainings that diverged, too); in `arms`, `learning` and `targets`, for an arm with none "
-    "of these rounds, from all its complete trials; so always in `phases`, in the arms of "
-    "`validity`, and in `arms` for what a fresh trainer alone can tell; in `left_out` from those "
-    "that did not complete. A number that was not finite is null. Within a version, properties are "
-    "added at most; a version that takes one away, or changes what one means, has another number."
+    "have trainings that diverged, too); from all complete trials in `arms` and `learning` for an "
+    "arm that lacks some of these rounds, and in `targets` for one that has none; so always in "
+    "`phases`, in the arms of `validity`, and in `arms` for what a fresh trainer alone can tell; "
+    "in `left_out` from those that did not complete. A number that was not finite is null. Within "
+    "a version, properties are added at most; a version that takes one away, or changes what "
+    "one means, has another number."
 )
 
 _DROPPED = ("default", "title", "propertyNames")

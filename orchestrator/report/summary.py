@@ -60,7 +60,8 @@ class ReportSummary:
     """Everything that a report says; `trials` are the raw rows behind every number.
 
     `comparisons` are fair pairs; `different_mathematics` are the other arms and their baselines.
-    `complete_rounds` are blocks and repeats: those that are complete on every arm.
+    `complete_rounds` are blocks and repeats: those that are complete on every arm, but for the
+    `former` ones, of earlier starts, which the last one was not to run.
     """
 
     sweep: SweepHead
@@ -92,11 +93,13 @@ class ReportSummary:
     rankings: tuple[Ranking, ...] = ()
     targets: tuple[Target, ...] = ()
     complete_rounds: tuple[Round, ...] = ()
+    former: tuple[Arm, ...] = ()
 
     @property
     def matched_runs(self) -> frozenset[str]:
         """The ids of the runs that stand in a complete round: those that are compared."""
-        rounds, arms = set(self.complete_rounds), {each.arm for each in self.arms if each.matched}
+        rounds = set(self.complete_rounds)
+        arms = {*self.former, *(each.arm for each in self.arms if each.matched)}
         return frozenset(
             trial.run_id
             for trial in self.trials
@@ -173,6 +176,7 @@ def summarise(
         rankings=rankings(matched, metric, record.aims.margins.speed, scopes, error),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
+        former=matched.former,
     )
 
 
@@ -187,8 +191,7 @@ def _by_arm(record: SweepRecord) -> dict[Arm, list[TrialRecord]]:
 
 def _used(matched: Matched, arm: Arm, own: Sequence[TrialRecord]) -> list[TrialRecord]:
     """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
-    beside = [trial for found in matched.trials.get(arm, {}).values() for trial in found]
-    return beside or [trial for trial in own if trial.status == "complete"]
+    return matched.beside(arm) or [trial for trial in own if trial.status == "complete"]
 
 
 def _over(record: SweepRecord, asked: str | None) -> Baseline | None:

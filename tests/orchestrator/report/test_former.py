@@ -41,6 +41,7 @@ def test_arms_that_stay_are_compared_over_every_block() -> None:
     assert [by_arm[arm].planned for arm in EVERY] == [True, True, False]
     assert [by_arm[arm].used for arm in EVERY] == [12, 12, 6]
     assert by_arm[UNROLL].trials.missing == 0
+    assert summary.former == (UNROLL,)
 
 
 def test_the_report_says_who_has_left() -> None:
@@ -52,7 +53,10 @@ def test_the_report_says_who_has_left() -> None:
     whole = render(summarise(grown()), "markdown")
     assert "tensorflow/portable+unroll (of an earlier start)" in whole.replace("\\", "")
     assert "12 complete on every arm" in said
+    apart = "Over all their own complete trials, not matched: tensorflow/portable+unroll."
+    assert apart in said  # its configs are but half of the others'
     assert "The last start" not in render(summarise(grown(left=())), "text")
+    assert "not matched" not in render(summarise(grown(left=())), "text")
 
 
 def test_what_an_earlier_version_wrote_has_no_former_arms() -> None:

@@ -33,7 +33,7 @@ def test_the_keys_of_version_2() -> None:
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
         "impossible", "trials", "different_mathematics", "matrix", "best_of_arm", "fronts",
         "crossovers", "break_evens", "learning", "phases", "curves", "published", "validity",
-        "sizes", "rankings", "targets", "complete_rounds",
+        "sizes", "rankings", "targets", "complete_rounds", "former",
     ]  # fmt: skip
     assert content["trials"][0]["arm"] == {"implementation": "tensorflow/portable", "hardware": CPU}
 
@@ -104,7 +104,7 @@ def test_figures_of_all_complete_trials_are_told_apart_from_those_of_complete_ro
     arm, cell = content["arms"][0], content["matrix"]["cells"][0]
     assert (arm["used"], len(cell["run_ids"]["any"])) == (7, 7)
     told = schema.schema()["description"]
-    assert "always in `phases`, in the arms of `validity`" in told
+    assert "always in `phases`, in the arms of `validity`, and in `arms`" in told
 
 
 def test_every_number_can_be_made_again_from_the_raw_trials() -> None:
