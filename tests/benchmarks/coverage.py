@@ -42,7 +42,7 @@ from tests.orchestrator.report.draws import (
 _TURNS: dict[str, Draw] = {
     "independent": alike(0.0),
     "autoregression of 0.3": alike(0.3),
-    "autoregression of 0.6": alike(0.6),
+    "autoregression of 0.61": alike(0.61),
     "autoregression of 0.9": alike(0.9),
     "slow drift (0.98) beside noise": drifting,
 }
@@ -199,7 +199,7 @@ def reports_table(rows: Sequence[OfReports]) -> str:
 
 def sweeps_table(rows: Sequence[OfSweeps]) -> str:
     """A line for each deviation and most blocks, and from where to where all of them reach."""
-    level = f"at {LEVEL:.0%}"
+    level = f"at {100 * LEVEL:.0f} %"
     lines = [
         f"{'deviation, wanted half-widths':<34}{'at most':>8}{level:>10}{'at 95 %':>10}"
         f"{'blocks':>10}{'more than at 95 %':>20}{'bias, in standard errors':>26}"

@@ -39,7 +39,7 @@ _BARE = r"""
 import json, os, sys, time
 out = os.fdopen(os.dup(1), "w", buffering=1); os.dup2(2, 1)
 import keras, tensorflow as tf
-from workloads.data.inputs import load_images
+from workloads.data.images import load_images
 cpus = len(os.sched_getaffinity(0))
 tf.config.threading.set_intra_op_parallelism_threads(cpus)
 tf.config.threading.set_inter_op_parallelism_threads(cpus)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import sys
 from collections.abc import Mapping
@@ -68,6 +70,19 @@ def test_the_epochs_of_a_trial_beside_a_bare_script(
     text = fit_overhead.as_text(RIG, [Round(each, 1.0, 0.5) for each in trials_s])
     (ratio,) = (line for line in text.splitlines() if line.startswith("trial / bare:"))
     assert ratio.endswith(f"to reach: at most 1.03: {verdict}")
+
+
+def test_the_bare_script_finds_what_it_takes_from_us() -> None:
+    """It is a text that no type checker reads."""
+    taken = [
+        (each.module, name.name)
+        for each in ast.walk(ast.parse(fit_overhead._BARE))
+        if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("workloads")
+        for name in each.names
+    ]
+    assert taken
+    for module, name in taken:
+        assert hasattr(importlib.import_module(module or ""), name)
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.004, "reached"), (0.01, "missed")])
