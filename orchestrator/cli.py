@@ -22,7 +22,7 @@ import click
 from orchestrator import __version__, cli_jobs, cli_reports
 from orchestrator.cli_jobs import dashboard_option
 from orchestrator.cli_options import set_option, spec_argument
-from orchestrator.exits import COMPLETE, WITH_FAILURES, refusing, show, width
+from orchestrator.exits import COMPLETE, WITH_FAILURES, Commands, refusing, show, width
 from orchestrator.home import sweep_home
 from orchestrator.refusal import Refusal
 
@@ -33,7 +33,9 @@ _address_option = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="rnnsweep")
 def main() -> None:
     """Sweep recurrent networks over hardware and implementations, and compare them."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.trial import Telemetry
+from tests.lacking import skip_here
 from tests.orchestrator.commands import Run, typed
 from tests.orchestrator.recorded import finished, fresh_home
 from tests.orchestrator.tracking.recording import record
@@ -118,7 +119,6 @@ def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) ->
     assert "Traceback" not in err
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -128,11 +128,16 @@ def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) ->
         ["workloads"],
         ["hardware", "--format", "json"],
         ["plan", "sweeps/quickstart.yaml"],
+        ["--help"],
+        ["run", "--help"],
+        ["--version"],
     ],
 )
 def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
     home: Path, arguments: list[str]
 ) -> None:
+    if not Path("/dev/full").exists():
+        skip_here("this machine has no /dev/full, which stands for a full disk")
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-c", "from orchestrator.cli import main; main()", *arguments],
