@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from orchestrator.report.answers import break_even_sentence
 from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Section
-from orchestrator.report.numbers import number, ratio_interval
+from orchestrator.report.numbers import joined, number, ratio_interval
 from orchestrator.report.overtaking import (
     aside,
     crossover_sentence,
@@ -85,12 +85,16 @@ def _unmoved(found: Sequence[Crossover], name: ArmNames) -> list[str]:
 
 
 def _untold(crossovers: list[Crossover], name: ArmNames) -> str:
-    """`by units (only 2 values …): tensorflow/cudnn, …`, for each param and reason."""
-    reasons: dict[str, list[str]] = {}
+    """`by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
+    arms: dict[tuple[str, str], list[str]] = {}
     for each in crossovers:
-        why = f"by {each.param} ({each.reason})"
-        reasons.setdefault(why, []).append(name(each.arm))
-    return "; ".join(f"{why}: {', '.join(arms)}" for why, arms in reasons.items())
+        arms.setdefault((each.reason, each.param), []).append(name(each.arm))
+    params: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (reason, param), own in arms.items():
+        params.setdefault((reason, tuple(own)), []).append(param)
+    return "; ".join(
+        f"by {joined(by)} ({reason}): {', '.join(own)}" for (reason, own), by in params.items()
+    )
 
 
 def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:

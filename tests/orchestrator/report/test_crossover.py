@@ -267,6 +267,12 @@ def test_blocks_that_were_disturbed_tell_no_crossing() -> None:
     assert "0 of 16 blocks were quiet" in crossover.reason
 
 
+def test_params_of_which_nothing_is_told_for_one_reason_are_told_together() -> None:
+    shown = text(obeying(crossing_at(60), FEW[:5]))
+    together = "by batch_size, layers and units (at least 6 blocks are needed): tensorflow"
+    assert f"Cannot tell: {together}" in shown
+
+
 def test_nothing_is_said_beyond_what_was_tried() -> None:
     """It would cross at 400 units: none was that large."""
     crossover = found(obeying(crossing_at(400), TWICE))
