@@ -39,7 +39,8 @@ class ArmChange:
     and are, by their estimate, beyond the margin. `reason` says why nothing can be told. `memory`
     is the ratio of peak memory, after over before, of fresh trainers: that of the GPU where it is
     known; `needs` has all that is known of memory and of compiling, with verdicts. `quiet_only`
-    says that no disturbed trial is among the pairs.
+    says that no disturbed trial is among the pairs; `lost` counts configs that it completed before,
+    and tried in vain after.
     """
 
     before: Arm
@@ -54,6 +55,7 @@ class ArmChange:
     accuracy: AccuracyChange | None
     memory: Estimate | None
     needs: tuple[NeedChange, ...]
+    lost: int
 
     @property
     def is_on_other_hardware(self) -> bool:
@@ -203,6 +205,7 @@ def _change(
         accuracy,
         next((each.ratio for each in needs if each.metric in MEMORY), None),
         needs,
+        seen.lost,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from orchestrator.comparing.sides import Side
+from orchestrator.report.derived import finite
 from orchestrator.report.diverging import diverged
 from orchestrator.report.numbers import joined
 from orchestrator.report.records import TrialRecord
@@ -42,7 +43,8 @@ class Seen:
     `both` are the complete trials of the configs that both sides have, `usual` those of them that
     `pairs` are made from: quiet ones alone where there are enough. `absent` says why a side has no
     complete trial, and is empty where both have one. `diverged` counts the configs at which the
-    arm diverged after alone, and before alone.
+    arm diverged after alone, and before alone; `lost` those at which it completed a trial before
+    and tried in vain after.
     """
 
     before: Arm
@@ -54,6 +56,7 @@ class Seen:
     accuracies: tuple[float, ...]
     diverged: tuple[int, int]
     absent: str
+    lost: int
 
     @property
     def log_ratios(self) -> list[float]:
@@ -109,13 +112,8 @@ def see(
         tuple(_differences(both, "val_accuracy")) if learned else (),
         (len(_diverged(other) & ran.keys()), len(_diverged(one) & ran_after.keys())),
         joined([why for side, arm in sides if (why := _why_absent(side, arm))]),
+        len((ran.keys() & other.keys()) - ran_after.keys()),
     )
-
-
-def values(trials: Iterable[TrialRecord], metric: str) -> list[float]:
-    """The finite values of a metric."""
-    found = [trial.metrics.get(metric, math.nan) for trial in trials]
-    return [value for value in found if math.isfinite(value)]
 
 
 def mean(numbers: Sequence[float]) -> float:
@@ -167,7 +165,7 @@ def _quiet(trials: tuple[TrialRecord, ...]) -> tuple[TrialRecord, ...]:
 def _pairs(both: OfSides) -> tuple[ConfigPair, ...]:
     found = []
     for config, sides in both.items():
-        one, other = ([v for v in values(trials, _METRIC) if v > 0] for trials in sides)
+        one, other = ([v for v in finite(trials, _METRIC) if v > 0] for trials in sides)
         if one and other:
             means = (math.exp(mean(list(map(math.log, times)))) for times in (one, other))
             found.append(ConfigPair(json.loads(config), *means))
@@ -176,6 +174,6 @@ def _pairs(both: OfSides) -> tuple[ConfigPair, ...]:
 
 def _differences(both: OfSides, metric: str) -> Iterable[float]:
     for sides in both.values():
-        one, other = (values(trials, metric) for trials in sides)
+        one, other = (finite(trials, metric) for trials in sides)
         if one and other:
             yield mean(other) - mean(one)

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.comparing.matching import OfSides, Seen, mean, values
+from orchestrator.comparing.matching import OfSides, Seen, mean
+from orchestrator.report.derived import finite
 from orchestrator.report.judgement import Finding, Judgement, judge
 from orchestrator.report.measures import MEASURES
 from orchestrator.report.statistics import MIN_BLOCKS, Estimate, exponential, geometric_mean
@@ -86,7 +87,7 @@ def _ratios(seen: Seen, metric: str) -> list[float]:
     found = []
     for sides in both.values():
         one, other = (
-            values((t for t in trials if alike or measure.counts(t)), metric) for trials in sides
+            finite((t for t in trials if alike or measure.counts(t)), metric) for trials in sides
         )
         if one and other and min(*one, *other) > 0:
             found.append(mean(other) / mean(one))

@@ -92,7 +92,7 @@ def _notes(changes: Changes) -> list[str]:
 
 def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
     figures = ratio(arm.corrected or arm.speedup)
-    over = count(len(arm.pairs), "config")
+    over = f"{count(len(arm.pairs), 'config')}{_lost(arm)}"
     if arm.verdict == "same":
         within = f"within {_percent(changes.margin)}"
         return f"{name} is as fast as before, {within}: {figures}, over {over}"
@@ -100,7 +100,12 @@ def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
         told = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
         return f"{told}{_canary(changes)}"
     shown = f": {figures} as fast" if arm.speedup else ""
-    return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason})"
+    lost = _lost(arm) if arm.pairs else ""
+    return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason}{lost})"
+
+
+def _lost(arm: ArmChange) -> str:
+    return f"; at {count(arm.lost, 'other')} all its trials failed now" if arm.lost else ""
 
 
 def _canary(changes: Changes) -> str:

@@ -102,7 +102,8 @@ def _accuracy(comparison: Comparison) -> str:
         return f"{', and costs no accuracy' if gain else '; their accuracies are equal'} {within}"
     if found.verdict == "cannot tell":
         why = f"{found.reason}; " if found.diverged or found.baseline_diverged else ""
-        shown = f"{why}{shown}, margin {number(found.margin)}"
+        step = f", one sample {number(found.step)}" if found.step else ""
+        shown = f"{why}{shown}, margin {number(found.margin)}{step}"
         return f"; cannot tell whether it costs accuracy ({shown})"
     return f"{'; the former' if alike else ', and'} is {_MORE[found.verdict]} accurate ({shown})"
 

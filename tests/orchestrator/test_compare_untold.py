@@ -258,3 +258,25 @@ def test_a_kept_report_knows_of_how_many_samples_an_accuracy_is(
     assert run(few, few, "-o", str(kept))[0] == 0
     arms = json.loads(kept.read_text())["arms"]
     assert [arm["accuracy"]["verdict"] for arm in arms] == ["cannot tell", "cannot tell"]
+
+
+def test_configs_at_which_it_fails_now_are_told_beside_the_verdict() -> None:
+    found = between(recorded(), recorded(change=failed(XLA, blocks=2)))
+    assert [(arm.verdict, len(arm.pairs), arm.lost) for arm in found.arms] == [
+        ("same", 8, 0),
+        ("same", 6, 2),
+    ]
+    assert "over 6 configs; at 2 others all its trials failed now" in text(found)
+    few = between(recorded(configs=7), recorded(configs=7, change=failed(XLA, blocks=3)))
+    assert "at least 6 are needed; at 3 others all its trials failed now)" in text(few)
+    assert [arm.lost for arm in between(recorded(change=failed(XLA)), recorded()).arms] == [0, 0]
+
+
+def test_a_command_can_fail_on_memory(run: Callable[..., tuple[int, str]]) -> None:
+    def fresh(each: TrialRecord) -> TrialRecord:
+        return replace(each, trainer_trials=0)
+
+    before = recorded(change=fresh, peak_rss_mib=1000.0)
+    after = recorded(change=fresh, peak_rss_mib=1300.0)
+    assert run(before, after, "--fail-on", "larger") == (1, f"--fail-on: {PORTABLE}; {XLA}\n")
+    assert run(after, before, "--fail-on", "larger") == (0, "")

@@ -150,4 +150,4 @@ def test_a_report_knows_of_how_many_samples_an_accuracy_is() -> None:
     assert accuracy(coinciding(64, blocks=10)).verdict == "equal"
     assert accuracy(replace(coinciding(64), datasets=())).verdict == "equal"
     shown = " ".join(render(summarise(coinciding(64)), "text").split())
-    assert "cannot tell whether it costs accuracy (difference -0.007 to +0.007, margin" in shown
+    assert "(difference -0.007 to +0.007, margin 0.005, one sample 0.01562)" in shown
