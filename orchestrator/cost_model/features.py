@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from orchestrator.cost_model.leverage import Leverage, Matrix, make_leverage
 from orchestrator.cost_model.observations import Observation
-from orchestrator.trial import Arm, Config, ConfigValue, canonical
+from orchestrator.trial import Arm, Config, ConfigValue, canonical, is_number
 
 FURTHEST = 1.0
 """How far outside of its measured range a param may lie: a factor of two, on a logarithmic scale;
@@ -51,7 +50,7 @@ class Numeric:
 
     def column(self, value: ConfigValue | None) -> float:
         """As a model sees it: a word beside numbers, or nothing, is at their middle."""
-        return self.scaled(float(value)) if _is_number(value) else 0.0  # type: ignore[arg-type]
+        return self.scaled(float(value)) if is_number(value) else 0.0
 
     def too_far(self, value: ConfigValue | None) -> str:
         """That such a value is too far."""
@@ -85,8 +84,8 @@ class Features:
         mixed = {name for name, _ in self.words}
         for each in self.numeric:
             value = params.get(each.name)
-            if _is_number(value):
-                if not math.isfinite(each.beyond(float(value))):  # type: ignore[arg-type]
+            if is_number(value):
+                if not math.isfinite(each.beyond(float(value))):
                     return each.too_far(value)
             elif each.name not in mixed:
                 return each.too_far(value)
@@ -106,7 +105,7 @@ class Features:
         """Which of its numbers is too far, or all of them together; empty where none is."""
         for each in self.numeric:
             value = params.get(each.name)
-            if _is_number(value) and each.beyond(float(value)) > FURTHEST:  # type: ignore[arg-type]
+            if is_number(value) and each.beyond(float(value)) > FURTHEST:
                 return each.too_far(value)
         if self._together(params) > FURTHEST_TOGETHER:
             named = [*(each.name for each in self.numeric), *(name for name, _ in self.words)]
@@ -117,9 +116,9 @@ class Features:
     def beyond(self, params: Config) -> float:
         """How far outside of what was measured: over all params, and together; 0 within."""
         apart = math.fsum(
-            each.beyond(float(value))  # type: ignore[arg-type]
+            each.beyond(float(value))
             for each in self.numeric
-            if _is_number(value := params.get(each.name))
+            if is_number(value := params.get(each.name))
         )
         return apart + self._together(params)
 
@@ -141,7 +140,7 @@ def make_features(observations: Sequence[Observation]) -> Features:
     numeric, words, fixed = [], [], []
     for name in sorted({name for each in observations for name in each.params}):
         values = [each.params.get(name) for each in observations]
-        numbers = [float(value) for value in values if _is_number(value)]  # type: ignore[arg-type]
+        numbers = [float(value) for value in values if is_number(value)]
         known = tuple(sorted({_word(value) for value in values}))
         if len(set(numbers)) > 1:
             numeric.append(_numeric(name, numbers))
@@ -179,13 +178,9 @@ def _numeric(name: str, values: Iterable[float]) -> Numeric:
     return Numeric(name, numbers[0], numbers[-1], is_log, (low + high) / 2, (high - low) / 2)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 _NUMBER = "a number"
 
 
 def _word(value: ConfigValue | None) -> str:
     """What a value is beside a number: all numbers are one word."""
-    return _NUMBER if _is_number(value) else canonical(value)
+    return _NUMBER if is_number(value) else canonical(value)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.selector import class_of, measure_of
-from orchestrator.trial import Arm, Config
+from orchestrator.trial import Arm, Config, is_number
 
 Round = tuple[int, int]
 """Block and repeat."""
@@ -195,7 +195,7 @@ def ranges(configs: Sequence[Config]) -> tuple[ParamRange, ...]:
 
 
 def _range(name: str, values: Sequence[bool | int | float | str]) -> ParamRange:
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    numbers = [v for v in values if is_number(v)]
     if len(numbers) == len(values):
         return ParamRange(name, min(numbers), max(numbers), (), len(values))
     return ParamRange(name, None, None, tuple(sorted({str(v) for v in values})), len(values))

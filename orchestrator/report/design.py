@@ -20,7 +20,7 @@ from statistics import median_low
 import numpy as np
 
 from orchestrator.report.regression import Numbers
-from orchestrator.trial import Config, ConfigValue
+from orchestrator.trial import Config, ConfigValue, is_number
 
 MIN_FREEDOM = 3
 """Residual degrees of freedom that a straight line has to keep."""
@@ -73,7 +73,7 @@ def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
     return tuple(
         name
         for name in sorted(set.intersection(*(set(config) for config in configs)))
-        if all(_is_number(config[name]) and float(config[name]) > 0 for config in configs)
+        if all(_is_finite(config[name]) and float(config[name]) > 0 for config in configs)
         and len({config[name] for config in configs}) > 1
     )
 
@@ -167,7 +167,7 @@ def _coded(configs: Sequence[Config]) -> dict[str, _Coded]:
         if len({str(value) for value in values}) == 1:
             continue
         told = [value for value in values if value is not None]
-        if not all(map(_is_number, told)):
+        if not all(map(_is_finite, told)):
             found[name] = _categories(name, configs)
             held = found[name].held
             like = [config for config in like if _text(config, name) == held] or like
@@ -178,10 +178,8 @@ def _coded(configs: Sequence[Config]) -> dict[str, _Coded]:
     return found
 
 
-def _is_number(value: ConfigValue | None) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value)
+def _is_finite(value: ConfigValue | None) -> bool:
+    return is_number(value) and math.isfinite(value)
 
 
 def _text(config: Config, name: str) -> str:

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from orchestrator.report.blocks import Matched, Round
+from orchestrator.report.derived import finite
 from orchestrator.report.groups import Among, groups
 from orchestrator.report.judgement import Judgement, judge
 from orchestrator.report.quiet import doubt
@@ -106,8 +107,7 @@ def _logs(matched: Matched, metric: str) -> _Logs:
     found: dict[Arm, dict[Round, float]] = {}
     for arm, rounds in matched.trials.items():
         for each, trials in rounds.items():
-            values = [trial.metrics.get(metric, math.nan) for trial in trials]
-            told = [math.log(value) for value in values if math.isfinite(value) and value > 0]
+            told = [math.log(value) for value in finite(trials, metric) if value > 0]
             if told:
                 found.setdefault(arm, {})[each] = math.fsum(told) / len(told)
     return found

@@ -11,10 +11,11 @@ import numpy as np
 
 from orchestrator.report.blocks import Matched
 from orchestrator.report.comparison import Comparison
+from orchestrator.report.derived import finite
 from orchestrator.report.numbers import number
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import Estimate, Spread, geometric_mean, spread
-from orchestrator.trial import Arm, Config, ConfigValue
+from orchestrator.trial import Arm, Config, ConfigValue, is_number
 
 _GROUPS = 4
 """How many ranges a param with more values is divided into, with equally many blocks in each."""
@@ -135,8 +136,8 @@ def _log_time(
     told = [
         math.log(value)
         for by_block in trials.values()
-        for trial in by_block.get(block, ())
-        if metric and math.isfinite(value := trial.metrics.get(metric, math.nan)) and value > 0
+        for value in (finite(by_block.get(block, ()), metric) if metric else ())
+        if value > 0
     ]
     return math.fsum(told) / len(told) if told else None
 
@@ -149,7 +150,7 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
     own: dict[ConfigValue, list[int]] = defaultdict(list)
     for block, value in values.items():
         own[value].append(block)
-    if not all(map(_is_number, own)):
+    if not all(map(_is_finite, own)):
         return [(str(value), None, None, tuple(own[value])) for value in sorted(own, key=str)]
     sizes = sorted(own, key=float)
     if len(sizes) <= _GROUPS:
@@ -170,8 +171,8 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
     ]
 
 
-def _is_number(value: ConfigValue) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_finite(value: ConfigValue) -> bool:
+    return is_number(value) and math.isfinite(value)
 
 
 def _name(size: ConfigValue) -> str:
@@ -184,7 +185,7 @@ def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float | No
     y = np.array(list(told.values()))
     if len(y) < 3 or not np.ptp(y):
         return 0.0
-    if all(_is_number(values[block]) and float(values[block]) > 0 for block in told):
+    if all(_is_finite(values[block]) and float(values[block]) > 0 for block in told):
         x = np.log([float(values[block]) for block in told])
         return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
     groups: dict[ConfigValue, list[float]] = defaultdict(list)

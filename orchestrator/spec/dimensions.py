@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from orchestrator.spec.fields import Strict, as_tuple, refusal
 from orchestrator.spec.problems import shown
-from orchestrator.trial import Config, ConfigValue
+from orchestrator.trial import Config, ConfigValue, is_number
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise refusal("a number")
     return value
 
@@ -101,11 +101,7 @@ class Range(Strict):
     def _one_kind(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        numbers = {
-            key: data[key]
-            for key in ("low", "high", "step")
-            if isinstance(data.get(key), int | float) and not isinstance(data[key], bool)
-        }
+        numbers = {key: data[key] for key in ("low", "high", "step") if is_number(data.get(key))}
         if all(isinstance(value, int) for value in numbers.values()):
             return data
         return {**data, **{key: float(value) for key, value in numbers.items()}}

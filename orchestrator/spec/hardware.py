@@ -36,6 +36,7 @@ from orchestrator.aims import MeasureMode
 from orchestrator.selector import Usage
 from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal
 from orchestrator.spec.problems import shown
+from orchestrator.trial import is_number
 
 
 def _key(text: str) -> str:
@@ -52,7 +53,7 @@ def _condition(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         raise refusal("a number (how much of the work to do)", shown(value))
     return value
 
