@@ -22,7 +22,7 @@ from tests.orchestrator.report.records import PORTABLE, XLA, sweep, trial
 
 STEP = 1 / 64
 MARGIN = 0.005
-SWEEPS = 2000
+SWEEPS = 1000
 EDGE = MARGIN / STEP  # the share of blocks with one sample less, of an arm at the margin's edge
 
 
