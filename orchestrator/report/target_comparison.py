@@ -161,11 +161,13 @@ def _verdict(finding: Finding, reach: _Reach, ratios: Sequence[float]) -> tuple[
     if finding == "same":
         return ("cannot tell", against) if reach.lopsided_p <= _ERROR else ("same", "")
     way = 1 if finding == "more" else -1
-    if way * reach.lead < 0:
-        return "cannot tell", against
     first = len(reach.only_arm) + sum(ratio > 1 for ratio in ratios)
     second = len(reach.only_baseline) + sum(ratio < 1 for ratio in ratios)
-    if way * (first - second) < 0 and sign_test(first, second) <= _ERROR:
+    lead = way * (first - second)
+    sure = sign_test(first, second) <= _ERROR
+    if way * reach.lead < 0 and (reach.lopsided_p <= _ERROR or not (lead > 0 and sure)):
+        return "cannot tell", against
+    if lead < 0 and sure:
         return "cannot tell", "in most blocks that either of them reaches it is the other way round"
     return _VERDICTS[finding], ""
 
