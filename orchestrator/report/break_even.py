@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy.special import stdtrit
 
 from orchestrator.report.baseline import Baseline
 from orchestrator.report.blocks import Matched, Round
+from orchestrator.report.quiet import doubt
 from orchestrator.report.statistics import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
 from orchestrator.selector import known_implementation, mathematics_of
 from orchestrator.trial import Arm
@@ -53,6 +55,15 @@ class BreakEven:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Expenses:
+    """What two arms pay, over what `trainers`; `doubt` is why too many blocks were disturbed."""
+
+    blocks: tuple[BlockExpense, ...]
+    trainers: Trainers
+    doubt: str
+
+
 def break_evens(
     matched: Matched, baseline: Baseline | None, confidence: float = CONFIDENCE
 ) -> tuple[BreakEven, ...]:
@@ -66,14 +77,15 @@ def break_evens(
         confidence: the level of the intervals, for one pair.
     """
     trainers = _trainers(matched)
-    found: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...]]] = {}
+    found: dict[frozenset[Arm], tuple[Arm, Arm, _Expenses]] = {}
     for arm in matched.trials:
         for base in _beside(arm, matched.trials, baseline):
             pair = frozenset((arm, base))
-            if pair not in found and (expenses := _expenses(matched, arm, base, trainers)):
+            expenses = None if pair in found else _expenses(matched, arm, base, trainers)
+            if expenses is not None and expenses.blocks:
                 found[pair] = (arm, base, expenses)
     each_one = 1 - (1 - confidence) / max(1, len(found))
-    return tuple(_break_even(*each, each_one, trainers) for each in found.values())
+    return tuple(_break_even(*each, each_one) for each in found.values())
 
 
 def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
@@ -101,19 +113,26 @@ def _trainers(matched: Matched) -> Trainers:
     return "fresh" if all(trial.trainer_trials == 0 for trial in trials) else "warm"
 
 
-def _expenses(
-    matched: Matched, arm: Arm, base: Arm, trainers: Trainers
-) -> tuple[BlockExpense, ...]:
-    """The blocks in which both had such a trainer, over the rounds in which both had one."""
+def _expenses(matched: Matched, arm: Arm, base: Arm, trainers: Trainers) -> _Expenses:
+    """The blocks in which both had such a trainer, over the rounds in which both had one.
+
+    As for speed-ups, quiet rounds are enough where there are blocks enough that have one.
+    """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
+    shared = sorted((ours.keys() & theirs.keys()) - matched.torn((arm, base)))
+    reasons = (matched.disturbed.get(side, {}) for side in (arm, base))
+    noisy = set(shared).intersection(chain.from_iterable(reasons))
+    quiet = [each for each in shared if each not in noisy]
+    used, undisturbed, disturbed = (len({block for block, _ in r}) for r in (shared, quiet, noisy))
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for each in sorted((ours.keys() & theirs.keys()) - matched.torn((arm, base))):
+    for each in quiet if undisturbed >= MIN_BLOCKS else shared:
         (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[each], theirs[each]
         blocks[each[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
-    return tuple(
+    expenses = (
         BlockExpense(block, *(math.fsum(side) / len(side) for side in zip(*rounds, strict=True)))
         for block, rounds in blocks.items()
     )
+    return _Expenses(tuple(expenses), trainers, doubt(used, undisturbed, disturbed))
 
 
 def _paid(matched: Matched, arm: Arm, trainers: Trainers) -> dict[Round, tuple[float, float]]:
@@ -128,19 +147,20 @@ def _paid(matched: Matched, arm: Arm, trainers: Trainers) -> dict[Round, tuple[f
     return found
 
 
-def _break_even(
-    arm: Arm, base: Arm, expenses: Sequence[BlockExpense], confidence: float, trainers: Trainers
-) -> BreakEven:
+def _break_even(arm: Arm, base: Arm, paid: _Expenses, confidence: float) -> BreakEven:
+    expenses: Sequence[BlockExpense] = paid.blocks
     if math.fsum(each.extra_compile_s for each in expenses) < 0:
         arm, base = base, arm
         expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
     extra = t_interval([each.extra_compile_s for each in expenses], confidence)
     saved = t_interval([each.saved_step_ms for each in expenses], confidence)
-    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses), trainers)
+    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses), paid.trainers)
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
-        reason = f"{blocks} with {trainers} trainers on both; at least {MIN_BLOCKS} are needed"
+        reason = f"{blocks} with {paid.trainers} trainers on both; at least {MIN_BLOCKS} are needed"
         return replace(told, reason=reason)
+    if paid.doubt:
+        return replace(told, reason=paid.doubt)
     if extra.low <= 0:
         return replace(told, reason="they compile equally long, as far as can be told")
     if saved.high <= 0:

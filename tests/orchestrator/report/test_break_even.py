@@ -134,6 +134,36 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
     assert "Seconds of compiling in a fresh trainer, its start included" in shown
 
 
+def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
+    """The first blocks were disturbed, and XLA's steps took five times as long in them."""
+    trials = [
+        replace(
+            each,
+            notes={"disturbed": "a neighbour"},
+            metrics={
+                **each.metrics,
+                "step_ms": each.metrics["step_ms"] * (1 + 4 * (each.arm == XLA)),
+            },
+        )
+        if each.block < blocks
+        else each
+        for each in record.trials
+    ]
+    return replace(record, trials=tuple(trials))
+
+
+def test_disturbed_rounds_do_not_count_where_there_are_quiet_ones_enough() -> None:
+    pair = found(disturbed(compiling(3.0, 2.0), 10))
+    assert [each.block for each in pair.blocks] == list(range(10, 16))
+    assert pair.verdict == "pays"
+
+
+def test_disturbed_blocks_tell_nothing_where_they_are_too_many() -> None:
+    pair = found(disturbed(compiling(3.0, 2.0, blocks=8), 4))
+    assert (pair.verdict, pair.steps) == ("cannot tell", None)
+    assert "4 of 8 blocks were quiet" in pair.reason
+
+
 def test_arms_on_other_hardware_are_no_pair() -> None:
     record = compiling(3.0, 2.0)
     away = Arm(XLA.implementation, GPU)
