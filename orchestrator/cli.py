@@ -73,15 +73,15 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.placement import make_lanes
     from orchestrator.plan import describe_plan, make_plan
     from orchestrator.prices import describe_prices
+    from orchestrator.runnable import expect_runnable
     from orchestrator.spec import load
-    from orchestrator.sweep import expect_runnable
 
     loaded = load(spec, overrides)
     with contextlib.ExitStack() as stack:
         nodes = cluster.this_machine()
         if address is not None:
-            waits = any(entry.wait_s is not None for entry in loaded.arms.hardware)
-            nodes = stack.enter_context(cluster.connect(address, may_be_empty=waits))
+            found = cluster.connect(address, may_be_empty=loaded.may_wait)
+            nodes = stack.enter_context(found)
         laid = make_plan(loaded, classify(nodes), "to come" if address is not None else None)
     folder = SweepFolder(sweep_home(), loaded.name)
     ahead = forecast(laid, folder, loaded, each_config=form == "json")
