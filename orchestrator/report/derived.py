@@ -9,6 +9,8 @@ from orchestrator.report.measures import SCOPED
 from orchestrator.report.records import TrialRecord
 from orchestrator.selector import measure_of
 
+_SCOPED = frozenset(SCOPED)
+
 
 def value_of(trial: TrialRecord, metric: str) -> float | None:
     """A trial's finite value of a metric, recorded or derived; None where it has none."""
@@ -28,11 +30,13 @@ def scopes_of(trials: Iterable[TrialRecord], metrics: Collection[str] = SCOPED) 
 
     Empty where they have none of them. An energy that a workload told itself has no scope: "".
     """
-    energies = [metric for metric in SCOPED if metric in metrics]
+    if _SCOPED.isdisjoint(metrics):  # as a rule: asked of every config, front by front
+        return frozenset()
+    energies = _SCOPED.intersection(metrics)
     return frozenset(
         trial.notes.get("energy_scope", "")
-        for trial in (trials if energies else ())
-        if trial.status == "complete" and any(metric in trial.metrics for metric in energies)
+        for trial in trials
+        if trial.status == "complete" and not energies.isdisjoint(trial.metrics)
     )
 
 
