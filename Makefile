@@ -50,7 +50,7 @@ benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster 
 benchmark-trust: $(VENV)/.backends ## proof that comparisons can be trusted: 40 minutes of real sweeps on a quiet machine
 	$(BIN)/python -m tests.benchmarks.trust
 
-benchmark-cost-model: $(VENV)/.backends ## how far predictions of time and memory are off on configs not shown: ten minutes on a quiet machine
+benchmark-cost-model: $(VENV)/.backends ## how far predictions of time and memory are off on configs not shown: twelve minutes on a quiet machine
 	$(BIN)/python -m tests.benchmarks.cost_model --output $(RESULTS)
 
 benchmark-report: $(VENV)/.dev ## a report of 10,000 trials beside mlflow.search_runs; makes its store first (minutes)

@@ -182,7 +182,8 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     if ahead.done and not ahead.remaining:
         return f"all of its {counted(ahead.done, 'trial')} are done"
     if found is None and ahead.remaining_s is None:
-        why = f" ({ahead.why_medians})" if ahead.trial_s and ahead.why_medians else ""
+        known = ahead.why_medians and (ahead.trial_s or ahead.helped_by)
+        why = f" ({ahead.why_medians})" if known else ""
         return f"how long it takes is known once each arm has run a trial{why}"
     bound = "at most " if at_most else ""
     left = (

@@ -3,13 +3,12 @@
     python -m tests.benchmarks.cost_model [--output FOLDER] [--sweep NAME]
 
 Runs cost_model_time.yaml and cost_model_memory.yaml, beside this file, into RNNSWEEP_HOME (or goes
-on with them, so that a second start only judges); some ten minutes on a machine that is quiet. Or
+on with them, so that a second start only judges); some twelve minutes on a quiet machine. Or
 it takes the trials of a sweep that is there. Then, many times over, a third of the configs is
 hidden with all of their trials; the model is chosen and fitted on the others; and what was measured
 of the hidden ones is held against its predictions and their 90 % intervals. Beside it stand the
-errors of each method alone (each arm's median is what there is to beat), and by how much the same
-trial differs when it is run again, which no prediction can better. Draws with known truth stand
-below: what is left of an error without a machine's noise.
+errors of each method alone: each arm's median is what there is to beat. Draws with known truth
+below them show what is left of an error without a machine's noise.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import random
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,8 +57,7 @@ class Row:
     """One target's errors on hidden configs, as shares of what was measured.
 
     `refused` are hidden trials that were too far from those shown; `alone` the median error of each
-    method by itself. `least` and `most` are what was measured, and `again` is by how much the same
-    trial differed, in the median, where trials were repeated.
+    method by itself. `least` and `most` are what was measured.
     """
 
     target: str
@@ -74,7 +72,6 @@ class Row:
     fit_s: float
     least: float
     most: float
-    again: float | None
 
 
 def main() -> None:
@@ -158,17 +155,7 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
         float(np.median(fit_s)),
         min(each.took[target] for each in known),
         max(each.took[target] for each in known),
-        _again(known, target),
     )
-
-
-def _again(known: Iterable[Observation], target: str) -> float | None:
-    """By how much the second of two equal trials differs from the first, in the median."""
-    took: dict[object, list[float]] = defaultdict(list)
-    for each in known:
-        took[each.group, each.arm].append(each.took[target])
-    shares = [abs(both[1] / both[0] - 1) for both in took.values() if len(both) > 1]
-    return float(np.median(shares)) if shares else None
 
 
 def _run() -> dict[str, Sequence[str]]:
@@ -220,12 +207,12 @@ def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
         ),
         "",
         f"{'':14}{'measured':>18}{'trials':>8}{'refused':>9}{'median':>9}{'90 %':>9}"
-        f"{'in interval':>13}{'interval':>10}{'run again':>11}{'fit':>8}",
+        f"{'in interval':>13}{'interval':>10}{'fit':>8}",
     ]
     lines += [
         f"{row.target:14}{f'{row.least:.3g} to {row.most:.3g}':>18}{row.trials:8}{row.refused:9}"
         f"{row.median:9.1%}{row.ninetieth:9.1%}{row.coverage:13.1%}{f'+{row.interval:.0%}':>10}"
-        f"{'' if row.again is None else f'{row.again:.1%}':>11}{row.fit_s:6.1f} s"
+        f"{row.fit_s:6.1f} s"
         for row in rows
     ]
     lines += ["", "Each method alone: median error, and how often it was chosen"]

@@ -263,6 +263,8 @@ def test_each_listed_config_is_foretold_or_said_why_not(
             f"{target} of {arm}: units 1000 is too far from 16 to 128, which were measured"
         )
     assert "received 0" in found[70, "energy_j"]["reason"]
+    _, text, _ = typed(capfd, "plan", str(spec))
+    assert text.endswith("(trial_s: units 1000 is too far from 16 to 128, which were measured)\n")
 
 
 def test_what_is_done_is_not_foretold(tmp_path: Path) -> None:
