@@ -14,6 +14,7 @@ below them show what is left of an error without a machine's noise.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import subprocess
@@ -50,6 +51,7 @@ SWEEPS = {"time": TIME, "memory": MEMORY}
 """What is judged by which of the two sweeps."""
 
 _HIDDEN = 1 / 3
+_ENOUGH = math.ceil(MIN_GROUPS / (1 - _HIDDEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def main() -> None:
     asked = parser.parse_args()
     environment = rig.told("scikit-learn", "numpy", "keras", "tensorflow", "torch")
     asked_of = {asked.sweep: TARGETS} if asked.sweep else _run()
+    environment["load after"] = f"{os.getloadavg()[0]:.1f}"
     rows, absent, sweeps = list[Row](), dict[str, str](), list[dict[str, Any]]()
     for label, targets in asked_of.items():
         finished, observations = _observed(label)
@@ -97,7 +100,6 @@ def main() -> None:
     truths = list(known())
     found = {
         "environment": environment,
-        "load after": f"{os.getloadavg()[0]:.1f}",
         "sweeps": sweeps,
         "splits": asked.splits,
         "rows": [asdict(row) for row in rows],
@@ -114,7 +116,7 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
     """Hide a third of the configs, `splits` times over; None where too little was measured."""
     known = [each for each in observations if target in each.took]
     groups = sorted({each.group for each in known})
-    if len(groups) * (1 - _HIDDEN) < MIN_GROUPS:
+    if len(groups) < _ENOUGH:
         return None
     errors, inside, widths, chosen = list[float](), list[bool](), list[float](), list[str]()
     alone: dict[str, list[float]] = {method: [] for method in METHODS}
@@ -193,14 +195,14 @@ def _why_not(
     if target == "peak_gpu_mib" and all(device_of(e.arm.hardware) == "cpu" for e in observations):
         return "no arm stands on a GPU"
     told = {each.group for each in observations if target in each.took}
-    return f"{len(told)} configs have told it"
+    return f"expected of at least {_ENOUGH} configs, received of {len(told)}"
 
 
 def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
     lines = [
         "The cost model, on a third of the configs that was hidden from it, "
         f"{found['splits']} times: errors as shares of what was measured",
-        f"{rig.heading(found['environment'])}, load after {found['load after']}",
+        rig.heading(found["environment"]),
         *(
             f"{each['sweep']}: {each['configs']} configs, {each['trials']} trials"
             for each in found["sweeps"]
