@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +18,8 @@ from typing import Any, TypeVar
 import psutil
 import yaml
 from mlflow import MlflowClient
+
+from tests.orchestrator.recorded import fresh_home
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("rnnsweep")
@@ -259,20 +259,9 @@ class Home:
         return {**kept, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
 
 
-@functools.cache
-def _empty_store() -> Path:
-    """A store that has had MLflow's migrations, which take seconds."""
-    path = Path(tempfile.mkdtemp(prefix="rnnsweep-store-")) / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").search_experiments()
-    return path
-
-
 def new_home(folder: Path) -> Home:
     """A home in `folder` with an empty store."""
-    home = Home(folder / "home")
-    home.path.mkdir(parents=True)
-    shutil.copy(_empty_store(), home.database)
-    return home
+    return Home(fresh_home(folder))
 
 
 def wait_for(
