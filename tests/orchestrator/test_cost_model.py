@@ -363,6 +363,8 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
 
 
 def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Forecast]) -> None:
+    unknown = "how long it takes is known once each arm has run a trial"
+    assert describe_forecast(foretold(0)) == unknown
     ahead = foretold(2)
     assert ahead.outlook is None
     assert ahead.remaining_s is not None
@@ -371,10 +373,8 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
     )
     bounded = describe_forecast(ahead, at_most=True)
     assert bounded.startswith("4 trials are done; the other at most 56 may take ")
-    nothing = foretold(0)
-    assert describe_forecast(nothing) == (
-        "how long it takes is known once each arm has run a trial"
-    )
+    learnt = "trial_s: expected complete trials of at least 5 configs to learn from, received 2"
+    assert describe_forecast(foretold(0)) == f"{unknown} ({learnt})"
 
 
 def test_nothing_is_left_to_be_foretold(foretold: Callable[[int], Forecast]) -> None:
