@@ -16,7 +16,7 @@ demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its 
 	$(BIN)/rnnsweep run sweeps/quickstart.yaml
 
 test: $(VENV)/.dev lint ## install with the test tools; lint, types, import contract, all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-cluster: $(VENV)/.cluster ## sweeps on a real cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster

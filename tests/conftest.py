@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -32,3 +33,9 @@ def rays_environment() -> Iterator[None]:
 
 def _is_rays(name: str) -> bool:
     return name.startswith(("RAY_", "TUNE_"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The shortest files last, so that no worker waits for another's long one at the end."""
+    shortest = Path(__file__).with_name("orchestrator")
+    items.sort(key=lambda item: item.path.is_relative_to(shortest))
