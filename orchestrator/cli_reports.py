@@ -80,16 +80,19 @@ _output_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Draw the report's plots into this folder as well, as PNG and SVG.",
 )
+@click.option(
+    "--brief", is_flag=True, help="The verdict and the speed-ups alone; text and markdown."
+)
 @_output_option
 @refusing
 def report(
     sweep: str,
     form: _ReportFormat | None,
-    baseline: str | None,
-    targets: tuple[float, ...],
     generation: int | None,
     plots: Path | None,
+    brief: bool,
     output: Path | None,
+    **compared: Any,
 ) -> None:
     """Report on a SWEEP, as its tracking store has it.
 
@@ -102,12 +105,19 @@ def report(
             "--format html: expected a file to write the page to, received a terminal. "
             f"Add -o {_file_name(sweep)}.html"
         )
+    if brief and form not in ("text", "markdown"):
+        raise Refusal(
+            f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
+            " --format markdown"
+        )
     record = _read(sweep, generation)
     from orchestrator.report import rendering
 
     curves = _curves(record) if plots is not None or form != "csv" else {}
-    summary = rendering.summarise(record, baseline, curves, targets=targets)
-    _put(rendering.render(summary, form, width=width()).encode(errors="replace"), output)
+    summary = rendering.summarise(record, curves=curves, **compared)
+    _put(
+        rendering.render(summary, form, width=width(), brief=brief).encode(errors="replace"), output
+    )
     if plots is not None:
         from orchestrator.report.plots import draw
 

@@ -1,10 +1,10 @@
-"""The short report that MLflow shows as a run's description, which it cuts without a word."""
+"""The short report: of `--brief`, and as MLflow shows it as a run's description."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from orchestrator.report.document import Section
+from orchestrator.report.document import Document, Section
 from orchestrator.report.markdown import escape, section
 from orchestrator.report.numbers import count
 from orchestrator.report.overview import matrix
@@ -19,7 +19,8 @@ def to_short_markdown(
 ) -> str:
     """Verdict, what its figures rest on in short, and tables of speed as far as there is room.
 
-    Cut between sections and between sentences only; says where the whole report is.
+    MLflow cuts a longer description without a word. So this is cut beforehand, between sections
+    and between sentences only, and says where the whole report is.
 
     Args:
         summary: what `summarise` gave.
@@ -27,19 +28,27 @@ def to_short_markdown(
         whole: where the whole report is, as a reader who sees this one would say it.
     """
     name = arm_names(summary)
-    title = escape(f"Sweep {summary.sweep.label}: {summary.sweep.workload}")
-    head, foot = f"# {title}", escape(f"The whole report is in {whole}.")
+    head, foot = f"# {escape(_title(summary))}", escape(f"The whole report is in {whole}.")
     room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
     parts: list[str] = []
-    for part in _parts(summary, name):
-        kept = _fitting(part, room)
-        if kept:
+    for part in (*_parts(summary, name), _without_notes(matrix, summary, name)):
+        if part and (kept := _fitting(part, room)):
             parts.append(kept)
             room -= len(kept) + len(_GAP)
     return _GAP.join([head, *parts, foot])[: limit - 1] + "\n"
 
 
+def in_brief(summary: ReportSummary) -> Document:
+    """The same for a terminal, without the matrix, which is long where there are many arms."""
+    foot = Section("More", paragraphs=("The whole report: the same command without --brief.",))
+    return Document(_title(summary), (*_parts(summary, arm_names(summary)), foot))
+
+
 _GAP = "\n\n"
+
+
+def _title(summary: ReportSummary) -> str:
+    return f"Sweep {summary.sweep.label}: {summary.sweep.workload}"
 
 
 def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
@@ -47,7 +56,7 @@ def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
     found: list[Section | None] = [
         verdicts(summary, name),
         _in_short(summary),
-        *(_without_notes(make, summary, name) for make in (speed, contrasts, matrix)),
+        *(_without_notes(make, summary, name) for make in (speed, contrasts)),
     ]
     return [each for each in found if each is not None]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from orchestrator.report.baseline import BaselineError
+from orchestrator.report.brief import in_brief
 from orchestrator.report.json_object import to_json
 from orchestrator.report.markdown import to_markdown
 from orchestrator.report.rows import to_csv
@@ -14,13 +15,22 @@ from orchestrator.report.sections import document
 from orchestrator.report.summary import ReportSummary, summarise
 from orchestrator.report.text import to_text
 
-__all__ = ["BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
+__all__ = ["BRIEF", "BaselineError", "ReportFormat", "ReportSummary", "render", "summarise"]
 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
+BRIEF = ("text", "markdown")
+"""The formats that may be brief: programs and spreadsheets want all of it, and a page has a table
+of contents."""
+
 
 def render(
-    summary: ReportSummary, format: ReportFormat, *, width: int = 100, colour: bool = False
+    summary: ReportSummary,
+    format: ReportFormat,
+    *,
+    width: int = 100,
+    colour: bool = False,
+    brief: bool = False,
 ) -> str:
     """The report as one string that ends with a newline.
 
@@ -31,14 +41,18 @@ def render(
             page by itself).
         width: the columns of a terminal; for `text` only.
         colour: whether terminal codes may be in it; for `text` only.
+        brief: the verdict, what it rests on in short, and the speed-ups alone; for `text` and
+            `markdown`.
 
     Raises:
-        ValueError: an unknown format.
+        ValueError: an unknown format, or one that is never brief.
     """
+    if brief and format not in BRIEF:
+        raise ValueError(f"brief: expected {' or '.join(BRIEF)}, received {format!r}")
     if format == "text":
-        return to_text(document(summary), width, colour=colour)
+        return to_text(in_brief(summary) if brief else document(summary), width, colour=colour)
     if format == "markdown":
-        return to_markdown(document(summary))
+        return to_markdown(in_brief(summary) if brief else document(summary))
     if format == "json":
         return to_json(summary)
     if format == "csv":

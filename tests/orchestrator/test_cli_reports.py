@@ -56,6 +56,28 @@ def test_the_format_is_that_of_the_files_name(
     assert target.read_text().lower().startswith(begins.lower())
 
 
+def test_a_brief_report_is_the_beginning_of_the_whole(run: Run, tmp_path: Path) -> None:
+    _, whole, _ = run()
+    code, brief, _ = run("--brief")
+    assert code == 0
+    first = brief.index("Validity in short")
+    assert whole.startswith(brief[:first].rstrip())
+    assert "Speed-up over tensorflow/portable" in brief
+    assert "Arms" not in brief
+    assert len(brief.splitlines()) < len(whole.splitlines()) / 3
+    assert brief.endswith("The whole report: the same command without --brief.\n")
+    assert run("--brief", "-o", str(tmp_path / "r.md"))[0] == 0
+    assert "## Validity in short" in (tmp_path / "r.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "html"])
+def test_what_is_never_brief_is_refused(run: Run, tmp_path: Path, form: str) -> None:
+    code, out, error = run("--brief", "-o", str(tmp_path / f"r.{form}"))
+    assert (code, out) == (2, "")
+    assert f"--brief: expected text or markdown, received {form}" in error
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
     run: Run, tmp_path: Path
 ) -> None:
