@@ -13,15 +13,7 @@ from tests.benchmarks.trusting.findings import (
     fewest_by_chance,
     most_by_chance,
 )
-from tests.benchmarks.trusting.sweeps import (
-    FUSED,
-    ONE_THREAD,
-    QUICK_SLICES,
-    Question,
-    ask,
-    covers,
-    plain,
-)
+from tests.benchmarks.trusting.sweeps import FUSED, QUICK_SLICES, Question, ask, covers, plain
 
 SWEEPS = 30
 PROMISED = 0.05
@@ -34,7 +26,6 @@ def questions(sweeps: int) -> Iterator[Question]:
             f"trust-equal-{number:02}",
             (FUSED, f"{FUSED}+again"),
             seed=number,
-            hardware=ONE_THREAD,
             more={"measure": dict(QUICK_SLICES)},
         )
 
