@@ -33,8 +33,9 @@ class Opened:
 Open = Callable[..., Opened]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Gone with the module: while Playwright is open, no other test may run an event loop."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         skip_here(f"none of {', '.join(NAMES)} is installed here: apt-get install chromium")

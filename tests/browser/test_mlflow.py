@@ -66,7 +66,11 @@ def test_the_printed_link_shows_the_trials_by_arm(served: str, page: Page) -> No
     expect(page.get_by_text("lstm 32×2", exact=False).first).to_be_visible()
     columns = page.locator("[role=columnheader][col-id]")
     expect(columns.filter(has_text="val_accuracy")).to_be_visible()
-    shown = [each.get_attribute("col-id") for each in columns.all()]
+    placed = {
+        each.get_attribute("col-id"): int(each.get_attribute("aria-colindex") or 0)
+        for each in columns.all()
+    }
+    shown = sorted(placed, key=lambda column: placed[column])  # in the page they stand in any order
     assert shown.index("metrics.`val_accuracy`") < shown.index("metrics.`step_ms`")
     assert "attributes.`Source`" not in shown  # MLflow's own choice has it
 
