@@ -78,10 +78,9 @@ def timed_pairs(
     """Pairs over quiet rounds where there are blocks enough with one, else over all but some."""
     noisy = {**reasons.get(base, {}), **reasons.get(arm, {})}
     every = pairs(values, arm, base, geometric, left_out)
-    used = {pair.block for pair in every}
-    disturbed = {
-        r[0]: noisy[r] for r in sorted(noisy, reverse=True) if r[0] in used and not left_out(r)
-    }
+    shared = values.get(arm, {}).keys() & values.get(base, {}).keys()
+    compared = sorted((r for r in shared & noisy.keys() if not left_out(r)), reverse=True)
+    disturbed = {r[0]: noisy[r] for r in compared}
     if not disturbed:
         return Timed(every)
     quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or left_out(r))

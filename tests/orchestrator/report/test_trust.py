@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from orchestrator.aims import Aims, AutoBlocks, Margins
+from orchestrator.report.blockwise import OfRound, timed_pairs
 from orchestrator.report.comparison import Comparison
 from orchestrator.report.judgement import judge
 from orchestrator.report.records import SweepRecord
@@ -162,6 +163,19 @@ def test_what_disturbed_one_arm_is_nothing_to_the_others() -> None:
 def test_a_disturbance_takes_nothing_from_the_accuracies() -> None:
     found = only(with_noise({1: XLA, 5: PORTABLE})).accuracy
     assert found is not None and found.difference.n == 8
+
+
+def test_a_disturbed_round_that_one_side_lacks_is_no_reason_to_doubt() -> None:
+    """Two of seven blocks are disturbed where both are; in a third one, the base was alone."""
+    rounds = [(block, 0) for block in range(7)]
+    values = {
+        PORTABLE: {each: OfRound(10.0, ()) for each in [*rounds, (2, 1)]},
+        XLA: {each: OfRound(8.0, ()) for each in rounds},
+    }
+    reasons = {PORTABLE: {(0, 0): "a hog", (2, 1): "another"}, XLA: {(1, 0): "a hog"}}
+    found = timed_pairs(values, reasons, XLA, PORTABLE)
+    assert (found.disturbed, found.doubt) == ({0: "a hog", 1: "a hog"}, "")
+    assert len(found.telling) == 7
 
 
 def scattered(
