@@ -82,7 +82,9 @@ def _notes(summary: ReportSummary) -> list[str]:
         notes.append(
             "The ratio is the expense of the baseline over the arm's, over the blocks in which all "
             "repeats of both reach the target. A block that only one of the two reaches counts for "
-            "that one: a verdict on the others does not stand where more of these speak against it."
+            "that one: a verdict on the others does not stand where significantly more of these "
+            "speak against it, or where more of them do and the arm that it favours is not first "
+            "in significantly more of all blocks."
         )
     return notes
 

@@ -4,9 +4,10 @@ How much sooner one is can be told of the blocks alone in which all repeats of b
 accuracy. In a block that only one reaches, that one has won, by no number: so those blocks are
 counted for whoever reached, and a verdict on the others stands where these do not speak against it.
 
-- `less` (`more`) does not stand where more blocks are reached by the other side alone than by this
-  one alone, or where over all blocks that either reaches the other side is first in significantly
-  more (a sign test; by 5 %, uncorrected, as it can only take a verdict back).
+- `less` (`more`) does not stand where the other side alone reaches it in significantly more blocks
+  than this one alone, or in more while this one is not first in significantly more of all blocks
+  that either reaches. Nor does it where the other side is first in significantly more of all these
+  (sign tests; by 5 %, uncorrected, as they can only take a verdict back).
 - `same` does not stand where one side alone reaches it in significantly more blocks than the other
   alone does.
 - Who reaches it in significantly more blocks is told by itself, at 5 % for all comparisons of one

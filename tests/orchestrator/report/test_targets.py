@@ -125,6 +125,17 @@ def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
     assert (xla.time_s.reached, xla.time_s.median) == (9, 3.0)
 
 
+def test_the_rule_for_blocks_that_one_side_alone_reaches_is_the_one_that_is_told() -> None:
+    """One block speaks against it, not significantly: that does not stop what 11 of 12 show."""
+    record = learned({0: (RISING, FLAT)}, blocks=12)
+    assert times(the(record)).verdict == "less"
+    assert (
+        "a verdict on the others does not stand where significantly more of these speak against "
+        "it, or where more of them do and the arm that it favours is not first in significantly "
+        "more of all blocks."
+    ) in told(record)
+
+
 def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there() -> None:
     """Twice as fast in the 6 blocks of 40 in which it gets there at all."""
     record = learned(dict.fromkeys(range(6, 40), (RISING, FLAT)), blocks=40)
