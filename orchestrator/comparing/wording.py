@@ -105,7 +105,8 @@ def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
 
 
 def _lost(arm: ArmChange) -> str:
-    return f"; at {count(arm.lost, 'other')} all its trials failed now" if arm.lost else ""
+    others = count(arm.lost, "other")
+    return f"; at {others} none of its trials was completed now" if arm.lost else ""
 
 
 def _canary(changes: Changes) -> str:

@@ -266,9 +266,9 @@ def test_configs_at_which_it_fails_now_are_told_beside_the_verdict() -> None:
         ("same", 8, 0),
         ("same", 6, 2),
     ]
-    assert "over 6 configs; at 2 others all its trials failed now" in text(found)
+    assert "over 6 configs; at 2 others none of its trials was completed now" in text(found)
     few = between(recorded(configs=7), recorded(configs=7, change=failed(XLA, blocks=3)))
-    assert "at least 6 are needed; at 3 others all its trials failed now)" in text(few)
+    assert "at least 6 are needed; at 3 others none of its trials was completed now)" in text(few)
     assert [arm.lost for arm in between(recorded(change=failed(XLA)), recorded()).arms] == [0, 0]
 
 
