@@ -217,6 +217,8 @@ def _verdict(
         number = count(configs, "config") if configs else "no config"
         few = f"{number} in common; at least {MIN_BLOCKS} are needed"
         return "cannot tell", seen.absent or few
+    if seen.doubt:
+        return "cannot tell", seen.doubt
     if judged.finding == "same":
         return "same", ""
     if judged.finding == "cannot tell":

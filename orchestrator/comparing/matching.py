@@ -13,6 +13,7 @@ from orchestrator.comparing.sides import Side
 from orchestrator.report.derived import finite
 from orchestrator.report.diverging import diverged
 from orchestrator.report.numbers import joined
+from orchestrator.report.quiet import doubt
 from orchestrator.report.records import TrialRecord
 from orchestrator.report.statistics import MIN_BLOCKS
 from orchestrator.selector import device_of, measure_of, usage_of
@@ -41,7 +42,8 @@ class Seen:
     """What was measured of an arm on both sides.
 
     `both` are the complete trials of the configs that both sides have, `usual` those of them that
-    `pairs` are made from: quiet ones alone where there are enough. `absent` says why a side has no
+    `pairs` are made from: quiet ones alone where there are enough. `doubt` says why the pairs tell
+    nothing for want of quiet ones, and is empty as a rule. `absent` says why a side has no
     complete trial, and is empty where both have one. `diverged` counts the configs at which the
     arm diverged after alone, and before alone; `lost` those at which it completed a trial before
     and tried in vain after.
@@ -53,6 +55,7 @@ class Seen:
     usual: OfSides
     pairs: tuple[ConfigPair, ...]
     quiet_only: bool
+    doubt: str
     accuracies: tuple[float, ...]
     diverged: tuple[int, int]
     absent: str
@@ -60,7 +63,9 @@ class Seen:
 
     @property
     def log_ratios(self) -> list[float]:
-        """The logarithm of the time before over the time after, a config each."""
+        """The logarithm of the time before over the time after, a config each; none in doubt."""
+        if self.doubt:
+            return []
         return [math.log(pair.before / pair.after) for pair in self.pairs]
 
 
@@ -100,15 +105,18 @@ def see(
     ran, ran_after = map(_complete, (one, other))
     both = {config: (ran[config], ran_after[config]) for config in ran if config in ran_after}
     quiet = {config: tuple(map(_quiet, trials)) for config, trials in both.items()}
+    undisturbed = {config: trials for config, trials in quiet.items() if trials == both[config]}
     quiet_pairs = _pairs(quiet)
     quiet_only = len(quiet_pairs) >= MIN_BLOCKS or quiet == both
+    pairs = quiet_pairs if quiet_only else _pairs(both)
     learned = accuracy and measure_of(arms[0]) == measure_of(arms[1]) == "full"
     return Seen(
         *arms,
         both,
         quiet if quiet_only else both,
-        quiet_pairs if quiet_only else _pairs(both),
+        pairs,
         quiet_only,
+        doubt(len(pairs), len(quiet_pairs), len(pairs) - len(_pairs(undisturbed)), "config"),
         tuple(_differences(both, "val_accuracy")) if learned else (),
         (len(_diverged(other) & ran.keys()), len(_diverged(one) & ran_after.keys())),
         joined([why for side, arm in sides if (why := _why_absent(side, arm))]),

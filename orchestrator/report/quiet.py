@@ -12,17 +12,18 @@ _ONE_IN = 3
 """Of so many blocks one may be disturbed where all have to count."""
 
 
-def doubt(used: int, quiet: int, disturbed: int) -> str:
+def doubt(used: int, quiet: int, disturbed: int, unit: str = "block") -> str:
     """Why nothing can be told from blocks that all count, for want of quiet ones; else empty.
 
     Args:
         used: the blocks that are compared.
         quiet: those with an undisturbed round.
         disturbed: those with a disturbed one.
+        unit: what they are.
     """
     if used < MIN_BLOCKS or quiet >= MIN_BLOCKS or _ONE_IN * disturbed <= used:
         return ""
     return (
-        f"{quiet} of {used} blocks were quiet, and {MIN_BLOCKS} are needed where more than a third "
-        "are disturbed: run with disturbed: rerun, or on a quieter node"
+        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed where more than a "
+        "third are disturbed: run with disturbed: rerun, or on a quieter node"
     )

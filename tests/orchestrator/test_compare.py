@@ -171,6 +171,25 @@ def test_quiet_trials_are_enough_where_there_are_six() -> None:
     assert "too few were quiet" in text(few)
 
 
+@pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "cannot tell")])
+def test_where_more_than_a_third_are_disturbed_nothing_is_told(hit: int, verdict: str) -> None:
+    """As in the report over the same trials: a busy core slows one framework and not another."""
+    loud = {"disturbed": "others took 43 % of the CPUs"}
+    after = measured(7, factor=1.5)
+    after = replace(
+        after, trials=tuple(replace(t, notes=loud) if t.block < hit else t for t in after.trials)
+    )
+    found = between(measured(7), after)
+    assert verdicts(found)[1] == verdict
+    assert len(failing(found, ["slower"])) == (verdict == "slower")
+    why = (
+        "4 of 7 configs were quiet, and 6 are needed where more than a third are disturbed: run "
+        "with disturbed: rerun, or on a quieter node"
+    )
+    assert (why in text(found)) == (verdict == "cannot tell")
+    assert ((XLA, why) in found.unjudged) == (verdict == "cannot tell")
+
+
 def test_what_differs_besides_is_told_first() -> None:
     after = measured(
         environment={"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"},
