@@ -92,7 +92,7 @@ def measure(
     def whole(framework: Framework) -> dict[str, float]:
         with trial.phase("load"):
             data = load()
-            tell_data(trial, data)
+            tell_data(trial, data, settings.batch_size if settings.stateful else 1)
             plan = _plan(trial, settings, data, build(data), forward_flops)
         metrics = _measured(trial, settings, plan, after)
         if trial.measure == "timing":
@@ -137,14 +137,19 @@ def utilized(
     return utilization(metrics, trial.implementation.precision, framework.synchronise)
 
 
-def tell_data(trial: Context, data: Data) -> None:
-    """Which data a trial trains on, and how many samples of it."""
+def tell_data(trial: Context, data: Data, batch_size: int = 1) -> None:
+    """Which data a trial trains on, and how many samples of it.
+
+    A stateful model is validated on full batches of `batch_size` alone: that many are told, as its
+    accuracy is a share of them.
+    """
+    validated = len(data.validation)
     trial.dataset(
         data.name,
         digest=data.digest,
         source=data.source,
         samples=len(data.train),
-        validation_samples=len(data.validation),
+        validation_samples=validated - validated % batch_size,
     )
 
 

@@ -53,13 +53,19 @@ def coarse_step(samples: Iterable[int], accuracies: Iterable[float], margin: flo
     """The step of accuracies over so many samples (the fewest, if several are known).
 
     None where it is not wider than the margin, or not known; also where an accuracy is no whole
-    number of steps: it is told of more than a sample each, as of every token of a text.
+    number of the steps of any of these: it is told of more than a sample each, as of every token of
+    a text.
     """
-    fewest = min((each for each in samples if each > 0), default=0)
+    known = {each for each in samples if each > 0}
+    fewest = min(known, default=0)
     if not fewest or fewest * margin >= 1:
         return None
-    counts = (accuracy * fewest for accuracy in accuracies)
-    return 1 / fewest if all(abs(count - round(count)) < _WHOLE for count in counts) else None
+    whole = (any(_is_whole(accuracy * each) for each in known) for accuracy in accuracies)
+    return 1 / fewest if all(whole) else None
+
+
+def _is_whole(count: float) -> bool:
+    return abs(count - round(count)) < _WHOLE
 
 
 def readings(values: Sequence[float], steps: Steps | None) -> tuple[Sequence[float], ...]:

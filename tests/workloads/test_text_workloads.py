@@ -98,6 +98,15 @@ def test_equal_weights_and_seeds_write_equal_texts(torch_trainer: Trainer) -> No
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize(("batches", "told"), [("stateful", 8), ("windows", 10)])
+def test_it_tells_of_how_many_samples_its_accuracy_is(
+    torch_trainer: Trainer, batches: str, told: int
+) -> None:
+    """A stateful model is validated on full batches, of four here."""
+    events = char_rnn(torch_trainer, "torch/portable", batches=batches, validation_samples=10)
+    assert only(events, Dataset).validation_samples == told
+
+
 def test_states_go_on_from_batch_to_batch(torch_trainer: Trainer) -> None:
     stateful = result(char_rnn(torch_trainer, "torch/fused"))
     apart = result(char_rnn(torch_trainer, "torch/fused", batches="windows"))

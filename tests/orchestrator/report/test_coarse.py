@@ -90,6 +90,8 @@ def test_a_step_is_only_where_accuracies_come_in_it() -> None:
     assert coarse_step([64], counted, MARGIN) == STEP
     assert coarse_step([64, 128, 0], single, MARGIN) == STEP
     assert coarse_step([64], [*counted, 0.5013], MARGIN) is None  # told of tokens
+    assert coarse_step([60, 100], [31 / 60, 77 / 100], MARGIN) == 1 / 60  # one of each
+    assert coarse_step([60, 100], [31 / 60, 0.5013], MARGIN) is None
     assert coarse_step([], counted, MARGIN) is None
     assert coarse_step([0], counted, MARGIN) is None
 
