@@ -50,11 +50,7 @@ def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: boo
     again = resume.again(state, laid, spec.quiet, retry_failed=retry_failed)
     past = list(resume.past(state, retry_failed=retry_failed, again=again))
     plan = laid.over(past)
-    held = gathering(spec, plan)
-    for each in past:
-        if held is not None and isinstance(each, FinishedTrial):
-            held.take(each)
-    enough = held.enough if held else None
+    enough = _judged(spec, plan, past) or _told(spec, plan, state)
     if enough is not None:
         plan = plan.closed_at(extent(past))
     missing = plan.trials - resume.count_done(state.identity, plan, past)
@@ -65,11 +61,12 @@ def first_records(left: Left, state: SweepState) -> list[Record]:
     """What a start adds to the journal before it runs anything: that it began, and what it found.
 
     Where nothing is missing it has nothing to add, or else to end what was killed before it could:
-    before it told why there are blocks enough, or that all was done.
+    before it told why there are blocks enough, or that all was done. Nor has it where what is done
+    is that of nodes that are awaited: a session is of the arms that it knows, and it knows not all.
     """
     is_told = left.enough is None or state.enough is not None
     is_over = state.ended is not None and state.ended.state == "complete"
-    if not left.missing and is_told and is_over:
+    if not left.missing and (left.plan.awaited or (is_told and is_over)):
         return []
     records: list[Record] = [_session_started(left.plan)]
     if left.enough is not None:
@@ -124,6 +121,41 @@ def opening(
         aims=spec.aims(),
         current=() if plan.awaited else plan.arms,  # what those will be the nodes will tell
     )
+
+
+def _judged(spec: SweepSpec, plan: Plan, past: Iterable[Block | FinishedTrial]) -> Enough | None:
+    """Why there are blocks enough, by the outcomes: not by those of a part of the arms."""
+    held = gathering(spec, plan)
+    if held is None or plan.awaited:
+        return None
+    for each in past:
+        if isinstance(each, FinishedTrial):
+            held.take(each)
+    return held.enough
+
+
+def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> Enough | None:
+    """Why there are blocks enough, as the latest session told; None where this plan asks for more.
+
+    It may have judged as an earlier version did, or over nodes that are not there now: a sweep that
+    was done stays so.
+    """
+    from orchestrator.report.enough import Enough  # noqa: PLC0415  (SciPy)
+
+    told, auto = state.enough, plan.auto
+    if told is None or auto is None or not state.sessions:
+        return None
+    is_of_these = set(plan.arms) <= set(state.sessions[-1].arms)
+    if not is_of_these or state.spec.get("baseline") != spec.baseline or told.blocks < auto.least:
+        return None
+    if told.half_width is None:  # nothing to compare, or not to the end
+        bounds = [each.blocks for each in state.sessions if each.least is not None]
+        is_known = not plan.awaited and bool(bounds) and told.blocks < bounds[-1]
+    else:
+        is_known = told.half_width <= auto.interval
+    if not is_known and told.blocks < auto.most:
+        return None
+    return Enough(told.blocks, told.half_width, told.why)
 
 
 def _session_started(plan: Plan) -> SessionStarted:

@@ -9,11 +9,24 @@ from pathlib import Path
 import pytest
 
 from orchestrator.extent import Left, first_records, left_to
-from orchestrator.hardware import classify
+from orchestrator.hardware import Node, classify
 from orchestrator.home import SweepFolder
-from orchestrator.journal import Record, SessionStarted, SweepState
+from orchestrator.journal import (
+    BlocksEnough,
+    BlockSuggested,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    SweepOpened,
+    SweepState,
+    TrialFinished,
+    replay,
+)
+from orchestrator.plan import make_plan
+from orchestrator.spec import parse
 from orchestrator.status import describe_sweeps
-from orchestrator.trial import Block, make_trial
+from orchestrator.trial import Block, FinishedTrial, Outcome, make_trial
+from orchestrator.waiting import worth_waiting_for
 from tests.orchestrator.laid import identity, node, plan
 from tests.orchestrator.test_session_rounds import AUTO, Held, paced, run_until_enough
 
@@ -108,3 +121,115 @@ def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
     for each in (laid, begun):
         wanted = [(t.block, t.repeat, t.arm) for t in trials if each.wants(t)]
         assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]
+
+
+TWO = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
+blocks: {interval: 0.05, at_most: 20}
+"""
+CPU, GPU = node("a"), node("b", gpus=1)
+
+
+def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> SweepState:
+    """What a start on these nodes left that found seven blocks enough, by a rule of its own.
+
+    By the rule of now they are not: the second arm of the pair swings from block to block.
+    """
+    spec = parse(text, source="spec")
+    laid = make_plan(spec, classify(nodes))
+    records: list[Record] = [
+        SweepOpened(identity(), spec.model_dump(mode="json")),
+        SessionStarted(0.0, 1, "host", "0.1", laid.extent, 1, list(laid.arms), least=6),
+    ]
+    for index in range(7):
+        block = Block(index, {"layers": index + 1})
+        records.append(BlockSuggested(index, block.config, 0.0))
+        for number, arm in enumerate(laid.arms):
+            metrics = {"step_ms": 1.0 + number * (1 + index % 2)}
+            outcome = Outcome("complete", 0.0, 1.0, node="a", metrics=metrics)
+            records.append(
+                TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
+            )
+    records += [BlocksEnough(1.0, 7, half_width, "as it was"), SessionEnded(2.0, "complete")]
+    state = replay(records)
+    assert state is not None
+    return state
+
+
+def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> Left:
+    spec = parse(text, source="spec")
+    laid = make_plan(spec, classify(nodes), "to come")
+    return left_to(spec, laid, state, retry_failed=False)
+
+
+def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
+    """The driver was killed, and the node with the GPU has left until somebody asks for it."""
+    state = replace(earlier([CPU, GPU], None), enough=None, ended=None)
+    left = left_on([CPU], state)
+    assert (len(left.plan.arms), len(left.plan.awaited)) == (1, 1)
+    assert (left.enough, left.plan.blocks, left.missing) == (None, 20, 13)
+    assert worth_waiting_for(left.plan, left.past) == left.plan.awaited
+    both = left_on([CPU, GPU], state)
+    assert (both.enough, both.plan.blocks, both.missing) == (None, 20, 26)
+
+
+def test_what_was_told_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
+    state = earlier([CPU, GPU], 0.04)
+    left = left_on([CPU], state)
+    assert left.plan.awaited
+    assert worth_waiting_for(left.plan, left.past) == ()
+    assert (left.plan.blocks, left.missing, first_records(left, state)) == (7, 0, [])
+
+
+def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_told() -> None:
+    gpu = TWO.replace("hardware: [cpu, ", "hardware: [")
+    state = earlier([GPU], 0.04, gpu)
+    left = left_on([CPU], state, gpu)
+    assert (left.plan.arms, left.missing) == ((), 0)
+    assert first_records(left, replace(state, ended=None)) == []
+    assert first_records(left, state) == []
+
+
+@pytest.mark.parametrize("half_width", [0.04, None])
+def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None) -> None:
+    state = earlier([CPU, GPU], half_width)
+    left = left_on([CPU, GPU], state)
+    assert left.enough is not None
+    assert (left.enough.blocks, left.enough.half_width, left.enough.why) == (
+        (7, half_width, "as it was")
+    )
+    assert (left.plan.auto, left.plan.blocks, left.missing) == (None, 7, 0)
+    assert first_records(left, state) == []
+
+
+@pytest.mark.parametrize(
+    ("half_width", "change"),
+    [
+        (0.04, ("interval: 0.05", "interval: 0.03")),
+        (0.04, ("interval: 0.05", "interval: 0.05, at_least: 8")),
+        (0.04, ("[python/a]", "[python/a, python/b]")),
+        (0.04, ("blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:")),
+        (0.06, ("at_most: 20", "at_most: 19")),
+    ],
+)
+def test_a_spec_that_asks_for_more_than_was_told_goes_on(
+    half_width: float, change: tuple[str, str]
+) -> None:
+    changed = TWO.replace(*change)
+    left = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
+    assert left.enough is None
+    assert left.plan.blocks == parse(changed, source="spec").most_blocks
+    assert left.missing > 0
+
+
+@pytest.mark.parametrize(("most", "goes_on"), [(7, False), (20, True)])
+def test_the_most_blocks_are_told_for_as_long_as_they_are_the_most(
+    most: int, goes_on: bool
+) -> None:
+    """The interval of some arm was never known."""
+    before = earlier([CPU, GPU], None, TWO.replace("at_most: 20", "at_most: 7"))
+    left = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
+    assert (left.missing > 0) == goes_on
