@@ -69,8 +69,9 @@ def _group(
         each for each in rankings[1:] if each.sole and first.sole and each.leader == first.leader
     ]
     more = [_FIRST[each.metric][0] for each in also if each.metric in _FIRST]
-    sentence = ranking_sentence(first, name, margin, known)
+    sentence = _place_sentence(first, name, margin, known)
     sentence += f"; it also {joined(more)}" if more else ""
+    sentence += _unranked([_choice(first, arm, name) for arm in first.left_out])
     rest = [each for each in rankings[1:] if each not in also]
     return [
         (_kind(first), sentence),
@@ -111,12 +112,29 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> list[Bullet]:
         for hardware, n in first.most_common():
             superlative, _ = _FIRST.get(metric, _FASTEST)
             of = f"for {n} of {count(len(own), 'implementation')}"
-            told.append(("best", f"{hardware} {superlative} {of}"))
+            away = dict.fromkeys(arm.hardware for r in own for arm in r.left_out)
+            told.append(("best", f"{hardware} {superlative} {of}{_unranked(list(away))}"))
     return told
 
 
 def ranking_sentence(
     ranking: Ranking, name: ArmNames, margin: float | None, known: Collection[_Pair] = ()
+) -> str:
+    """Who is first in a group, by how much, who may be as good, and who is not ranked."""
+    left_out = [_choice(ranking, arm, name) for arm in ranking.left_out]
+    return f"{_place_sentence(ranking, name, margin, known)}{_unranked(left_out)}"
+
+
+def _unranked(choices: Sequence[str]) -> str:
+    """What might be first, and has not the rounds of those that are ranked; empty for none."""
+    if not choices:
+        return ""
+    rest = "of an earlier start, is" if len(choices) == 1 else "of earlier starts, are"
+    return f"; {joined(choices)}, {rest} not ranked"
+
+
+def _place_sentence(
+    ranking: Ranking, name: ArmNames, margin: float | None, known: Collection[_Pair]
 ) -> str:
     """Who is first in a group, by how much, and who may be as good.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.report.blocks import Matched
@@ -12,8 +13,19 @@ from orchestrator.trial import Arm
 
 Among = Literal["implementations", "hardware", "arms"]
 
-Group = tuple[Among, str, list[Arm]]
-"""What is chosen between, within which hardware class or implementation, and of which arms."""
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What is chosen between, within which hardware class or implementation, and of which arms.
+
+    `left_out` could be chosen as well, and lack rounds that the others have.
+    """
+
+    among: Among
+    within: str
+    arms: tuple[Arm, ...]
+    left_out: tuple[Arm, ...] = ()
+
 
 _BY_THE_HOUR = ("train_cost_usd",)
 """On one hardware class this is time again."""
@@ -45,18 +57,26 @@ def groups(
             found.setdefault(("implementations", arm.hardware, alike), []).append(arm)
         found.setdefault(("hardware", arm.implementation, alike), []).append(arm)
         found.setdefault(("arms", "", alike), []).append(arm)
-    kept = [(among, within, _whole(matched, own)) for (among, within, _), own in found.items()]
+    kept = [
+        Group(among, within, *_whole(matched, own)) for (among, within, _), own in found.items()
+    ]
     order = ("implementations", "hardware", "arms")
     return sorted(
-        (each for each in kept if len(each[2]) > 1 and (each[0] != "arms" or _is_field(each[2]))),
-        key=lambda each: order.index(each[0]),
+        (
+            each
+            for each in kept
+            if len(each.arms) > 1 and (each.among != "arms" or _is_field(each.arms))
+        ),
+        key=lambda each: order.index(each.among),
     )
 
 
-def _whole(matched: Matched, arms: list[Arm]) -> list[Arm]:
-    """The arms with all complete rounds, where there are two; else all of them."""
-    whole = [arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds)]
-    return whole if len(whole) > 1 else arms
+def _whole(matched: Matched, arms: Sequence[Arm]) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
+    """The arms with all complete rounds, if there are two, and the others; else all and none."""
+    whole = tuple(arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds))
+    if len(whole) < 2:
+        return tuple(arms), ()
+    return whole, tuple(arm for arm in arms if arm not in whole)
 
 
 def _is_field(arms: Sequence[Arm]) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 
 from orchestrator.report.blocks import Matched, Round
 from orchestrator.report.derived import finite
-from orchestrator.report.groups import Among, groups
+from orchestrator.report.groups import Among, Group, groups
 from orchestrator.report.judgement import Judgement, judge
 from orchestrator.report.quiet import doubt
 from orchestrator.report.regression import Numbers
@@ -63,6 +63,7 @@ class Ranking:
     leader is shown to be better than each of the others by more than can be chance. `disturbed`
     counts those of the `blocks` in which one of these arms was disturbed, where there were too few
     quiet ones. `reason` says why the blocks tell nothing of any arm, and is empty where they may.
+    `left_out` are arms of an earlier start that belong here, and are not ranked for want of rounds.
     """
 
     metric: str
@@ -74,6 +75,7 @@ class Ranking:
     sole: bool
     disturbed: int = 0
     reason: str = ""
+    left_out: tuple[Arm, ...] = ()
 
 
 def rankings(
@@ -97,9 +99,9 @@ def rankings(
     found = []
     for each in filter(None, (metric, *RANKED)):
         logs = _logs(matched, each)
-        for among, within, arms in groups(matched, list(logs), each, scopes):
-            if (shared := _shared(matched, arms, logs)) is not None:
-                found.append(_rank(each, (among, within), arms, shared, margin, error))
+        for group in groups(matched, list(logs), each, scopes):
+            if (shared := _shared(matched, group.arms, logs)) is not None:
+                found.append(_rank(each, group, shared, margin, error))
     return tuple(found)
 
 
@@ -155,16 +157,9 @@ def _means(rounds: set[Round], arms: Sequence[Arm], logs: _Logs) -> Numbers:
     )
 
 
-def _rank(
-    metric: str,
-    question: tuple[Among, str],
-    arms: Sequence[Arm],
-    shared: _Shared,
-    margin: float,
-    error: float,
-) -> Ranking:
+def _rank(metric: str, group: Group, shared: _Shared, margin: float, error: float) -> Ranking:
     """The leader, and where the others stand."""
-    kept = shared.logs
+    arms, kept = group.arms, shared.logs
     pairs = list(combinations(range(len(arms)), 2))
     logs_apart = [(kept[j] - kept[i]).tolist() if not shared.reason else [] for i, j in pairs]
     judged = dict(zip(pairs, judge(logs_apart, math.log1p(margin), error), strict=True))
@@ -175,13 +170,15 @@ def _rank(
     )
     return Ranking(
         metric,
-        *question,
+        group.among,
+        group.within,
         leader=arms[lead],
         behind=behind,
         blocks=kept.shape[1],
         sole=all(each.standing == "worse" for each in behind),
         disturbed=shared.disturbed,
         reason=shared.reason,
+        left_out=group.left_out,
     )
 
 

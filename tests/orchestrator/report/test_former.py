@@ -92,6 +92,21 @@ def test_a_ranking_of_those_that_stay_loses_no_blocks() -> None:
     assert (alone.leader, alone.blocks, len(alone.behind)) == (UNROLL, 6, 2)
 
 
+def test_a_faster_arm_that_left_is_told_beside_the_ranking() -> None:
+    """UNROLL is the fastest, and has but six of twelve blocks."""
+    arms = (*EVERY, Arm("torch/portable", CPU))
+    summary = summarise(grown(arms=arms))
+    (ranking,) = summary.rankings
+    assert (ranking.leader, ranking.left_out) == (XLA, (UNROLL,))
+    shown = " ".join(render(summary, "text").split())
+    sentence = shown.partition(f"on {CPU}: tensorflow/portable+xla is the fastest")[2]
+    assert (
+        "over 12 blocks; 1 other further behind; tensorflow/portable+unroll, of an earlier start, "
+        "is not ranked"
+    ) in sentence
+    assert "not ranked" not in render(summarise(grown(left=(), arms=arms)), "text")
+
+
 def test_a_former_arm_with_every_round_is_ranked_with_the_others() -> None:
     """The same sweep was run again where one arm's hardware is not."""
     away = Arm("tensorflow/portable", GPU)
