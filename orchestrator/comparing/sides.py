@@ -14,6 +14,9 @@ from orchestrator.report.json_object import FORMAT, VERSION
 from orchestrator.report.records import SweepRecord, TrialRecord
 from orchestrator.trial import Arm, ConfigValue, OutcomeStatus
 
+_READ = range(2, VERSION + 1)
+"""The versions of a report of which what is needed here is the same."""
+
 _AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
@@ -96,10 +99,10 @@ def _expect_kind(path: Path, found: _Kind) -> None:
     """Of another version nothing else is looked at: what it lacks would say nothing."""
     if found.format != FORMAT:
         raise NoSide(f"{path}: expected format {FORMAT!r}, received {found.format!r}. {_AGAIN}")
-    if found.version != VERSION:
+    if found.version not in _READ:
         raise NoSide(
-            f"{path}: expected version {VERSION} of a report's JSON, received version "
-            f"{found.version}, which another rnnsweep wrote. {_AGAIN}"
+            f"{path}: expected version {' or '.join(map(str, _READ))} of a report's JSON, received "
+            f"version {found.version}, which another rnnsweep wrote. {_AGAIN}"
         )
 
 

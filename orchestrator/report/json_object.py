@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.report.summary import ReportSummary
 
 FORMAT = "rnnsweep-report"
-VERSION = 2
+VERSION = 3
 
 
 def to_json(summary: ReportSummary) -> str:

@@ -349,11 +349,12 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
         ("not json", "the whole: Invalid JSON"),
         ("{}", "format: Field required"),
         ('{"format": "rnnsweep-report"}', "version: Field required"),
+        ('{"format": "rnnsweep-report", "version": 3}', "sweep: Field required"),
         ('{"format": "rnnsweep-report", "version": 2}', "sweep: Field required"),
         (
             '{"format": "rnnsweep-report", "version": 1}',
-            "expected version 2 of a report's JSON, received version 1, which another rnnsweep "
-            "wrote. Write one with `rnnsweep report SWEEP -o FILE.json`",
+            "expected version 2 or 3 of a report's JSON, received version 1, which another "
+            "rnnsweep wrote. Write one with `rnnsweep report SWEEP -o FILE.json`",
         ),
     ],
 )
@@ -365,6 +366,15 @@ def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) 
         read_report(path)
     assert str(path) in str(refused.value)
     assert told in str(refused.value)
+
+
+def test_a_report_that_was_kept_of_version_2_is_read(tmp_path: Path) -> None:
+    """What it says of trials is what version 3 says."""
+    path = written(measured(), tmp_path / "b.json")
+    now = read_report(path)
+    path.write_text(path.read_text().replace('"version": 3', '"version": 2', 1))
+    assert '"version": 2' in path.read_text()
+    assert read_report(path) == now
 
 
 def test_another_format_is_no_report(tmp_path: Path) -> None:

@@ -24,10 +24,10 @@ def read(record: SweepRecord) -> dict[str, Any]:
     return content
 
 
-def test_the_keys_of_version_2() -> None:
+def test_the_keys_of_version_3() -> None:
     """A change here is a new version, unless keys are only added; the schema has the rest."""
     content = read(paired(7))
-    assert (content["format"], content["version"]) == ("rnnsweep-report", 2)
+    assert (content["format"], content["version"]) == ("rnnsweep-report", 3)
     assert list(content) == [
         "format", "version", "sweep", "baseline", "time_metric", "complete_blocks", "gaps",
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
