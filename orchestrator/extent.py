@@ -23,7 +23,7 @@ from orchestrator.session import why_enough
 from orchestrator.spec import SweepSpec
 from orchestrator.tracking.lease import Owner
 from orchestrator.tracking.opening import FoundSweep, SweepOpening
-from orchestrator.trial import Block, FinishedTrial, SweepIdentity
+from orchestrator.trial import Arm, Block, FinishedTrial, SweepIdentity
 
 if TYPE_CHECKING:
     from orchestrator.report.enough import Enough, Gathering
@@ -91,22 +91,33 @@ def extent(past: Iterable[Block | FinishedTrial]) -> int:
 
 
 def opening(
-    spec: SweepSpec, plan: Plan, identity: SweepIdentity, found: FoundSweep | None, home: Path
+    spec: SweepSpec,
+    plan: Plan,
+    identity: SweepIdentity,
+    found: FoundSweep | None,
+    home: Path,
+    *,
+    begun: bool = False,
 ) -> SweepOpening:
     """What the store is told: the sweep's whole extent, of which this start may do a part.
 
     Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
-    for the rest. Those that have begun are counted in reading.
+    for the rest. Those that have begun are counted in reading. Which arms the sweep has now only a
+    start changes that has `begun`: one that runs nothing leaves them as they were.
     """
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats
+    current: tuple[Arm, ...] = ()
     blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
     if found is not None and found.identity.generation == identity.generation:
         before = found.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
         repeats = max(repeats, before.repeats)
+        current = before.current or before.arms
         if spec.auto_blocks is None and before.aims.auto_blocks is None:
             blocks = max(blocks, before.blocks)
+    if begun:  # which arms those will be that are awaited the nodes will tell
+        current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
     return SweepOpening(
         identity=identity,
         spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
@@ -119,7 +130,7 @@ def opening(
         owner=Owner.here(),
         home=home,
         aims=spec.aims(),
-        current=() if plan.awaited else plan.arms,  # what those will be the nodes will tell
+        current=current,
     )
 
 

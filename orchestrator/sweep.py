@@ -89,7 +89,8 @@ def run_sweep(
         journal = stack.enter_context(Journal.open(folder.generation(number)))
         records = resume.take_over(journal, found, identity, spec)
         going_on = plan.over(resume.suggested(records))
-        stored = recorder.open(opening(spec, going_on, identity, found, options.home))
+        told = opening(spec, going_on, identity, found, options.home)
+        stored = recorder.open(told)
         state = resume.agree(journal, records, stored)
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
@@ -101,7 +102,7 @@ def run_sweep(
             nodes, plan = _wait(spec, nodes, awaited, stop)
             left = left_to(spec, plan, state, retry_failed=options.retry_failed)
             expect_runnable(spec, left.plan)
-            recorder.open(opening(spec, left.plan, identity, found, options.home))
+            recorder.open(told := opening(spec, left.plan, identity, found, options.home))
         if left.missing:
             confirm(left.plan, left.missing)
             if options.address is None:
@@ -109,7 +110,11 @@ def run_sweep(
                 nodes = _connect(stack, None, spec, stop)
                 plan = make_plan(spec, classify(nodes))
                 left = left_to(spec, plan, state, retry_failed=options.retry_failed)
-        for record in first_records(left, state):
+        if added := first_records(left, state):
+            begun = opening(spec, left.plan, identity, found, options.home, begun=True)
+            if set(begun.running) != set(told.running):
+                recorder.open(begun)
+        for record in added:
             journal.append(record)
         if left.missing:
             with view(left.plan) as watcher:
@@ -121,7 +126,7 @@ def run_sweep(
             if stopped is None and left.plan.auto is not None:
                 now = replay(read(journal.path.parent))
                 plan = left.plan.closed_at(extent(now.blocks.values()) if now else 0)
-                recorder.open(opening(spec, plan, identity, found, options.home))
+                recorder.open(opening(spec, plan, identity, found, options.home, begun=True))
         return conclude(recorder, spec, identity, stopped)
 
 

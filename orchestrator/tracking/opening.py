@@ -23,7 +23,7 @@ class SweepOpening:
 
     `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
     `home` is where the driver keeps the sweep; `aims` what its report is to decide; `current` are
-    those of the arms that this start runs, all of them where it is empty.
+    those of the arms that the last start that began was to run, all of them where it is empty.
     """
 
     identity: SweepIdentity
@@ -39,13 +39,18 @@ class SweepOpening:
     aims: Aims = field(default_factory=Aims)
     current: tuple[Arm, ...] = ()
 
+    @property
+    def running(self) -> tuple[Arm, ...]:
+        """The arms that the sweep has now."""
+        return self.current or self.arms
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The artifact `sweep.json`: what a report or a lost journal is rebuilt from.
 
-    `arms` are those of all starts; `current` those of the last one, or all where it is empty, as in
-    what earlier versions wrote.
+    `arms` are those of all starts; `current` those of the last one that began, or all where it is
+    empty, as in what earlier versions wrote.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, ser_json_inf_nan="constants")

@@ -6,22 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
+from orchestrator import resume
 from orchestrator.conclusion import conclude
 from orchestrator.extent import opening
 from orchestrator.hardware import classify
-from orchestrator.plan import AwaitedArm, make_plan
+from orchestrator.plan import AwaitedArm, Plan, make_plan
 from orchestrator.recorder import Recorder
 from orchestrator.report.baseline import BaselineError
 from orchestrator.report.records import SweepRecord
 from orchestrator.runnable import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec, parse
-from orchestrator.stopping import Stopped
-from orchestrator.tracking.opening import FoundSweep, manifest_of
-from orchestrator.trial import Arm, Block
+from orchestrator.stopping import Stopped, StopSignal
+from orchestrator.sweep import RunOptions, run_sweep
+from orchestrator.tracking.opening import FoundSweep, SweepOpening, manifest_of
+from orchestrator.trial import Arm, Block, FinishedTrial
 from tests.orchestrator.laid import node
 from tests.orchestrator.recorded import IDENTITY
 from tests.orchestrator.report.records import paired
@@ -104,9 +106,9 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     identity = replace(IDENTITY, name="sweep", generation=1)
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
-    first = opening(spec, larger, identity, None, tmp_path)
+    first = opening(spec, larger, identity, None, tmp_path, begun=True)
     found = FoundSweep(manifest_of(first), "", "complete", ())
-    again = opening(spec, laid, identity, found, tmp_path)
+    again = opening(spec, laid, identity, found, tmp_path, begun=True)
     assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(again.arms) == set(larger.arms)
     assert (first.current, again.current) == (larger.arms, laid.arms)
@@ -123,6 +125,83 @@ def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
     identity = replace(IDENTITY, name="sweep", generation=1)
     waiting = opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
     assert (waiting.arms, waiting.current) == (laid.arms, ())
+
+
+class Declined(Exception):
+    """Whoever was asked said no."""
+
+
+class Opened:
+    """A store that notes how a sweep was opened, and has what an earlier start left."""
+
+    def __init__(self, found: FoundSweep | None) -> None:
+        self.found = found
+        self.openings: list[SweepOpening] = []
+
+    def __call__(self, *_: object) -> Opened:
+        return self
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+    def find(self, name: str, *, trials: bool) -> FoundSweep | None:
+        assert (name, trials) == ("sweep", False)
+        return self.found
+
+    def open(self, told: SweepOpening) -> list[FinishedTrial]:
+        self.openings.append(told)
+        return []
+
+
+@pytest.mark.parametrize("declines", [True, False])
+def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declines: bool
+) -> None:
+    """The start before had a node with a GPU, and ran another implementation there."""
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    here, there = node("a"), node("b", gpus=1)
+    laid = make_plan(spec, classify([here, there]))
+    identity = resume.identify(spec, 1)
+    before = manifest_of(opening(spec, laid, identity, None, tmp_path, begun=True))
+    store = Opened(FoundSweep(before, "", "stopped", ()))
+    monkeypatch.setattr("orchestrator.sweep.Recorder", store)
+    monkeypatch.setattr("orchestrator.cluster.this_machine", lambda: (here,))
+    monkeypatch.setattr("orchestrator.sweep._connect", lambda *_: (here,))
+
+    def confirm(plan: Plan, missing: int) -> None:
+        assert missing == plan.trials
+        if declines:
+            raise Declined
+
+    def view(plan: Plan) -> NoReturn:
+        raise Declined  # it has begun: no need to run anything
+
+    options = RunOptions(tmp_path, "sqlite://")
+    with pytest.raises(Declined):
+        run_sweep(spec, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
+    ours = make_plan(spec, classify([here])).arms
+    assert set(ours) < set(laid.arms)
+    first, *others = store.openings
+    assert (set(first.arms), set(first.running)) == (set(laid.arms), set(laid.arms))
+    assert [each.running for each in others] == ([] if declines else [ours])
+    assert all(set(each.arms) == set(laid.arms) for each in others)
+
+
+def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    larger = make_plan(parse_larger(), classify([node("a")]))
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    first = opening(spec, laid, identity, None, tmp_path)
+    assert (first.current, first.running) == ((), laid.arms)
+    found = FoundSweep(manifest_of(first), "", "complete", ())
+    asked = opening(parse_larger(), larger, identity, found, tmp_path)
+    assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
+    begun = opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
+    assert begun.running == larger.arms
 
 
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
