@@ -25,7 +25,14 @@ from tests.benchmarks.trusting.sweeps import (
     plain,
 )
 
-_BURN = "import time\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end: pass"
+_BURN = """
+import os, time
+os.sched_setaffinity(0, {{{cpu}}})
+end = time.monotonic() + {seconds}
+while time.monotonic() < end: pass
+"""
+"""On a core of its own: the scheduler may set two beside each other, and leave a trainer alone."""
+
 _SETTINGS = {**SMALL, "epochs": 60}
 """Trials of some seconds: telemetry reads the node once a second."""
 
@@ -62,8 +69,10 @@ class Hog:
     def _watch(self) -> None:
         if not self._ended(self.after):
             return
-        burn = [sys.executable, "-c", _BURN.format(seconds=600)]
-        processes = [subprocess.Popen(burn) for _ in range(os.cpu_count() or 1)]
+        processes = [
+            subprocess.Popen([sys.executable, "-c", _BURN.format(cpu=cpu, seconds=600)])
+            for cpu in os.sched_getaffinity(0)
+        ]
         self.burned = True
         self._ended(self.after + self.during)
         for each in processes:
