@@ -13,7 +13,7 @@ _REFUSED = 2
 def main() -> None:
     """Run the command line, or say what this Python lacks."""
     try:
-        from orchestrator import cli  # noqa: PLC0415
+        from orchestrator.cli import main as cli  # noqa: PLC0415
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"Error: {error.name} is missing in {sys.executable}: rnnsweep's code travels, its "

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import main
-from orchestrator.cluster import this_machine
+from orchestrator.cli.main import main
+from orchestrator.cluster.connection import this_machine
 from orchestrator.hardware import classify
-from orchestrator.plan import make_plan
+from orchestrator.planning.plan import make_plan
 from orchestrator.spec import load, parse
 from workloads.registry import workloads
 

@@ -23,10 +23,10 @@ import sys
 from collections.abc import Sequence
 
 from workloads.backend import Claim
-from workloads.channel import Channel
-from workloads.commands import Commands
-from workloads.lifeline import die_with
-from workloads.trainer import answer
+from workloads.trainer.channel import Channel
+from workloads.trainer.commands import Commands
+from workloads.trainer.parent_death import die_with
+from workloads.trainer.requests import answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -140,7 +140,7 @@ _TRAINING_METRICS = (
     *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
     *("latency_s", "steps_s", "canary_ms"),
 )
-"""Of every workload that `workloads.training` trains. `import_s` is left out: a process reports
+"""Of every workload that `workloads.measuring.full_training` trains. `import_s` is left out: a process reports
 it once, so that a block's other trials would lack it."""
 
 _PASSES_METRICS = (
@@ -170,7 +170,7 @@ _WORK = ("epochs", "timed_steps", "samples", "validation_samples")
 _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="image_rows",
-        entry="workloads.image_rows:run",
+        entry="workloads.tasks.image_rows:run",
         summary="classifies images whose rows are read as a sequence (digits, MNIST)",
         settings_model=ImageRowsSettings,
         data_settings=_DATA,
@@ -180,7 +180,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     ),
     Workload(
         name="next_token",
-        entry="workloads.next_token:run",
+        entry="workloads.tasks.next_token:run",
         summary="tells the token that follows a window of text",
         settings_model=NextTokenSettings,
         data_settings=_DATA,
@@ -190,7 +190,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     ),
     Workload(
         name="char_rnn",
-        entry="workloads.char_rnn:run",
+        entry="workloads.tasks.char_rnn:run",
         summary="a character-level language model, which writes a text once it is trained",
         settings_model=CharRnnSettings,
         data_settings=_DATA,
@@ -200,7 +200,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     ),
     Workload(
         name="sentiment",
-        entry="workloads.sentiment:run",
+        entry="workloads.tasks.sentiment:run",
         summary="tells good reviews from bad ones: padded, masked, in both directions",
         settings_model=SentimentSettings,
         data_settings=_DATA,
@@ -210,7 +210,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     ),
     Workload(
         name="synthetic",
-        entry="workloads.synthetic:run",
+        entry="workloads.tasks.synthetic:run",
         summary="the recurrent layers alone, forward and both ways, on random input",
         settings_model=SyntheticSettings,
         work_settings=("timed_steps",),

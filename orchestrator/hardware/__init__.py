@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from orchestrator.hardware.classes import HardwareClass, classify, why_no_gpu_class
 from orchestrator.hardware.gpus import visible_gpus
-from orchestrator.hardware.json_object import hardware_json
+from orchestrator.hardware.json_format import hardware_json
 from orchestrator.hardware.probing import probe
-from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
+from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 from orchestrator.hardware.text import describe_hardware
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Node",
     "NodeProfile",
     "classify",
-    "counted",
     "describe_hardware",
     "hardware_json",
     "probe",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from orchestrator.core.names import gpu_class, selects
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
-from orchestrator.selector import gpu_class, selects
 from workloads.protocol import Device
 
 _MEMORY_RATIO = 1.1

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.hardware.files import number_of, numbered, text_of
 from orchestrator.hardware.profile import Cache, Cpu, NumaNode
+from orchestrator.hardware.sysfs import number_of, numbered, text_of
 
 CpuInfo = Mapping[str, str]
 

@@ -6,9 +6,10 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.hardware.files import number_of
-from orchestrator.hardware.profile import Gpu, counted
-from orchestrator.nvml import Nvml, NvmlDevice, NvmlError
+from orchestrator.core.text import counted
+from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
+from orchestrator.hardware.profile import Gpu
+from orchestrator.hardware.sysfs import number_of
 
 _NVIDIA = 0x10DE
 _DISPLAY = 0x03

@@ -14,8 +14,8 @@ import psutil
 
 from orchestrator.hardware.cpu import cpu_model, read_cpu, read_cpuinfo
 from orchestrator.hardware.gpus import probe_gpus, visible_gpus
-from orchestrator.hardware.machine import read_machine
 from orchestrator.hardware.profile import NodeProfile
+from orchestrator.hardware.virtualization import read_machine
 from workloads.cgroups import read_limits
 from workloads.cpus import usable_cpus
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.core.text import counted
 from workloads.cgroups import Limits
 
 
@@ -141,8 +142,3 @@ class Node:
     def host(self) -> str:
         """The name of the node's CPU class."""
         return f"{self.profile.cpu_model}, {counted(self.profile.cpus, 'CPU')}"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 CPU`, `2 CPUs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

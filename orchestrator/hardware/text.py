@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Set
 
-from orchestrator.folding import folded
+from orchestrator.core.text import counted, folded
 from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
 from orchestrator.hardware.peak import Peak, Rate
-from orchestrator.hardware.profile import Gpu, Node, NodeProfile, counted
+from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 
 _LABEL = 12
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")

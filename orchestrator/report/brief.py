@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from orchestrator.analysis.statistics.formatting import count
+from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section
-from orchestrator.report.markdown import escape, section
-from orchestrator.report.numbers import count
-from orchestrator.report.overview import matrix
-from orchestrator.report.speed import contrasts, speed
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.verdict import verdicts
-from orchestrator.report.wording import ArmNames, arm_names
+from orchestrator.report.formats.markdown import escape, section
+from orchestrator.report.sections.matrix_and_sizes import matrix
+from orchestrator.report.sections.speedups import contrasts, speed
+from orchestrator.report.sections.verdict import verdicts
+from orchestrator.report.wording.sentences import ArmNames, arm_names
 
 
 def to_short_markdown(

@@ -1,11 +1,11 @@
 """A sweep as its file asks for it: YAML in, one frozen, checked SweepSpec out."""
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
+from orchestrator.spec.errors import Problem, SpecError
 from orchestrator.spec.hardware import HardwareEntry
 from orchestrator.spec.prices import Price
-from orchestrator.spec.problems import Problem, SpecError
-from orchestrator.spec.reading import Arms, Limits, SweepSpec, load, parse
 from orchestrator.spec.space import Objective, Sampler, Search
+from orchestrator.spec.sweep_spec import Arms, Limits, SweepSpec, load, parse
 
 __all__ = [
     "Arms",

@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator.selector import ANY_IMPLEMENTATION
-from orchestrator.spec import decisions, fit, listed
+from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.trial import ConfigValue
+from orchestrator.spec import config_list, precision_checks, workload_checks
 from orchestrator.spec.dimensions import Choices, Range
-from orchestrator.spec.draft import Draft, draw
+from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.fields import ArmText
-from orchestrator.spec.problems import Finding, Path, nearest, shown
 from orchestrator.spec.space import (
     AGGREGATES,
     MEMORY_METRICS,
@@ -26,7 +26,7 @@ from orchestrator.spec.space import (
     activation,
     usual_sampler,
 )
-from orchestrator.trial import ConfigValue
+from orchestrator.spec.valid_parts import Draft, draw
 from workloads import implementations
 
 MAX_GRID = 100_000
@@ -45,9 +45,9 @@ def inconsistencies(data: Mapping[str, Any]) -> list[Finding]:
     if draft.search is not None:
         findings += _search(draft.search, has_blocks=draft.has_blocks)
         findings += _size(draft.search, draft.space) if sound else ()
-    findings += listed.unlike(draft.listed or {})
-    findings += fit.misfits(draft, sound=sound)
-    findings += decisions.undecided(draft, sound=sound)
+    findings += config_list.unlike(draft.listed or {})
+    findings += workload_checks.misfits(draft, sound=sound)
+    findings += precision_checks.undecided(draft, sound=sound)
     return findings
 
 
@@ -124,7 +124,7 @@ def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]
         expected = "at least one objective, such as {val_accuracy: maximize}"
         hint = f"only {', '.join(WITHOUT_OBJECTIVE)} do without"
         yield Finding(("search", "objectives"), expected, "nothing", hint)
-    yield from listed.beside(search)
+    yield from config_list.beside(search)
     written = "configs" in search and search["configs"] is None
     if has_blocks or sampler in ("grid", "list"):
         return

@@ -9,9 +9,9 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from orchestrator.core.trial import Config, ConfigValue, is_number
+from orchestrator.spec.errors import shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
-from orchestrator.spec.problems import shown
-from orchestrator.trial import Config, ConfigValue, is_number
 
 
 def _number(value: Any) -> Any:

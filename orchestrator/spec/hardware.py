@@ -31,12 +31,12 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator import labels
-from orchestrator.aims import MeasureMode
-from orchestrator.selector import Usage
+from orchestrator.core import labels
+from orchestrator.core.criteria import MeasureMode
+from orchestrator.core.names import Usage
+from orchestrator.core.trial import is_number
+from orchestrator.spec.errors import shown
 from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal
-from orchestrator.spec.problems import shown
-from orchestrator.trial import is_number
 
 
 def _key(text: str) -> str:

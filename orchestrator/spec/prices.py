@@ -19,9 +19,9 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from orchestrator.spec import files, places
+from orchestrator.spec import read_file, yaml_locations
+from orchestrator.spec.errors import Finding, SpecError, nearest, shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
-from orchestrator.spec.problems import Finding, SpecError, nearest, shown
 
 _KEY = "prices"
 
@@ -70,7 +70,7 @@ class Table:
     """The table that a spec means, as plain data, and where it was written."""
 
     data: Any
-    document: places.Document | None = None
+    document: yaml_locations.Document | None = None
     findings: tuple[Finding, ...] = ()
 
     def placed(self, finding: Finding) -> Finding:
@@ -96,7 +96,9 @@ def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> Table:
         return Table([], findings=(Finding((_KEY,), expected, shown(written)),))
     path = folder / written
     try:
-        document = places.read(files.read_text(path, "a file of prices"), source=str(path))
+        document = yaml_locations.read(
+            read_file.read_text(path, "a file of prices"), source=str(path)
+        )
     except SpecError as error:
         (problem, *_) = error.problems
         where = "" if problem.place == str(path) else f" ({problem.place})"
@@ -115,6 +117,6 @@ def _unknown(key: Any) -> Finding:
     return Finding((key,), _KEY, f"the unknown key {key!r}", nearest(key, [_KEY]))
 
 
-def _in(document: places.Document, finding: Finding) -> Finding:
+def _in(document: yaml_locations.Document, finding: Finding) -> Finding:
     place = finding.place or document.place(document.written(finding.path))
     return dataclasses.replace(finding, place=place)

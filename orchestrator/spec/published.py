@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from orchestrator.aims import PublishedRow
+from orchestrator.core.criteria import PublishedRow
 from orchestrator.spec.dimensions import Choice, Number
 from orchestrator.spec.fields import MetricName, ParameterName, Strict, as_tuple
 

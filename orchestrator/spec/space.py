@@ -18,11 +18,11 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.selector import ANY_IMPLEMENTATION
+from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec.dimensions import Choice, Choices, Dimension, Range, is_met, same
+from orchestrator.spec.errors import nearest
 from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text, as_tuple, refusal
-from orchestrator.spec.problems import nearest
-from orchestrator.trial import Config, ConfigValue
 
 __all__ = ["Choices", "Dimension", "Objective", "Range", "Sampler", "Search"]
 

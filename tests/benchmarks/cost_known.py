@@ -12,8 +12,8 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from orchestrator.cost_model import Method, NotPredicted, Observation, fit
-from orchestrator.trial import Arm, Config
+from orchestrator.analysis.cost_model import Method, NotPredicted, Observation, fit
+from orchestrator.core.trial import Arm, Config
 
 _ARMS = tuple(Arm(f"made/{kind}", "CPU, 2 CPUs") for kind in ("plain", "compiled", "fused"))
 _OVERHEAD_S = (0.05, 0.02, 0.2)

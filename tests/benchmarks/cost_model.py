@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.cost_model import (
+from orchestrator.analysis.cost_model import (
     MEMORY,
     METHODS,
     MIN_GROUPS,
@@ -38,11 +38,11 @@ from orchestrator.cost_model import (
     fit,
     observe,
 )
-from orchestrator.home import SweepFolder, sweep_home
-from orchestrator.journal import read, replay
-from orchestrator.refusal import Refusal
-from orchestrator.selector import device_of
-from orchestrator.trial import FinishedTrial
+from orchestrator.core.errors import Refusal
+from orchestrator.core.names import device_of
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.storage.home import SweepFolder, sweep_home
+from orchestrator.storage.journal import read, replay
 from tests.benchmarks import rig
 from tests.benchmarks.cost_known import Known, known
 

@@ -4,12 +4,12 @@
                                         [--output FOLDER]
 
 * rounds: two arms take turns in slices until their ratio's interval is as narrow as wanted, or all
-  turns are taken (`orchestrator.report.slices`), where turns resemble those before them.
-* reports: an arm's interval over blocks of unlike scatter (`orchestrator.report.judgement`).
+  turns are taken (`orchestrator.analysis.statistics.batch_means`), where turns resemble those before them.
+* reports: an arm's interval over blocks of unlike scatter (`orchestrator.analysis.statistics.verdicts`).
 * sweeps: `blocks: auto`, which stops at the first look whose interval is narrow
-  (`orchestrator.report.sequential`), with intervals of its level and of 95 %.
+  (`orchestrator.analysis.statistics.stopping_looks`), with intervals of its level and of 95 %.
 
-Draws and rules are those of the suite, `tests/orchestrator/report/draws.py`, in larger numbers.
+Draws and rules are those of the suite, `tests/orchestrator/analysis/random_draws.py`, in larger numbers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.report.judgement import judge
-from orchestrator.report.sequential import LEVEL
-from orchestrator.report.statistics import CONFIDENCE
+from orchestrator.analysis.statistics.estimates import CONFIDENCE
+from orchestrator.analysis.statistics.stopping_looks import LEVEL
+from orchestrator.analysis.statistics.verdicts import judge
 from tests.benchmarks import rig
-from tests.orchestrator.report.draws import (
+from tests.orchestrator.analysis.random_draws import (
     TRUTH,
     Draw,
     Draws,

@@ -26,10 +26,10 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.report.statistics import geometric_mean
+from orchestrator.analysis.statistics.estimates import geometric_mean
 from tests.benchmarks import rig
 from tests.benchmarks.contenders.table import verdict
-from tests.workloads.asking import Trainer, result
+from tests.workloads.shared_trainer import Trainer, result
 from workloads.backend import environment_for
 from workloads.implementations import parse
 

@@ -31,14 +31,14 @@ from ray import tune
 from ray.tune.search.optuna import OptunaSearch
 from rich.console import Console
 
-from orchestrator.cluster import connect
-from orchestrator.output import quiet
-from orchestrator.plan import Plan
-from orchestrator.progress import PlainLines
+from orchestrator.cli.output import quiet
+from orchestrator.cli.progress import PlainLines
+from orchestrator.cluster.connection import connect
+from orchestrator.core.stop_signal import StopSignal
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import parse
-from orchestrator.stopping import StopSignal
-from orchestrator.sweep import RunOptions, run_sweep
-from orchestrator.tracking import tracking_uri
+from orchestrator.storage.tracking import tracking_uri
 from tests.benchmarks import rig
 
 _LIMIT_MS = 100.0

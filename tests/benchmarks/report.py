@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.tracking import place, tracking_uri
+from orchestrator.storage.tracking import address, tracking_uri
 from tests.benchmarks import rig
 from tests.benchmarks.reporting.recorded import ARMS, NAME, REPEATS, record
 
@@ -91,7 +91,7 @@ def _commands(trials: int, scratch: Path) -> Mapping[str, list[str]]:
 
 def _environ(home: Path) -> dict[str, str]:
     environ = {**os.environ, "RNNSWEEP_HOME": str(home), "PYTHONWARNINGS": "ignore"}
-    place.set_defaults(environ)
+    address.set_defaults(environ)
     return environ | {"MLFLOW_TRACKING_URI": tracking_uri(home, {})}
 
 

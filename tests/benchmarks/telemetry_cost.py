@@ -23,8 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.execution.telemetry import Instruments, Sampler
 from orchestrator.hardware import probe
-from orchestrator.telemetry import Instruments, Sampler
 from tests.benchmarks import rig
 from tests.nvml.pretended import Pretended, PretendedGpu
 from workloads.protocol import Device

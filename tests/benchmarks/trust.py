@@ -30,7 +30,7 @@ from pathlib import Path
 import psutil
 
 from orchestrator import __version__
-from orchestrator.output import quiet
+from orchestrator.cli.output import quiet
 from tests.benchmarks.trusting import adaptive, equal, hog, slowdown, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import Interrupted

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.report.statistics import t_interval
+from orchestrator.analysis.statistics.estimates import t_interval
 from tests.benchmarks import rig
 from tests.benchmarks.unlike.busy import Result
 from tests.benchmarks.unlike.nodes import unlike_nodes

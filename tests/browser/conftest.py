@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
-from orchestrator.report.page import to_html
-from orchestrator.report.records import SweepRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.report.formats.html import to_html
 from tests.browser import samples
 from tests.lacking import skip_here
 

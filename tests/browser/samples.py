@@ -7,10 +7,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.summary import ReportSummary, summarise
-from orchestrator.trial import Arm, EpochRecord, Kernel, Telemetry
-from tests.orchestrator.report.records import sweep
+from orchestrator.analysis.summary import ReportSummary, summarise
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
+from tests.orchestrator.sample_records import sweep
 
 HARDWARE = ("AMD EPYC 9654, 8 CPUs", "NVIDIA H200", "Tesla T4")
 IMPLEMENTATIONS = (

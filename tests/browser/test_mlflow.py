@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
 from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.page import to_html
-from orchestrator.report.rendering import summarise
-from orchestrator.tracking.reading import read_sweep
-from orchestrator.tracking.record import TAG_LIMIT
-from orchestrator.trial import Arm, FinishedTrial, Telemetry
+from orchestrator.report.formats.html import to_html
+from orchestrator.report.render import summarise
+from orchestrator.storage.tracking.reader import read_sweep
+from orchestrator.storage.tracking.trial_record import TAG_LIMIT
 from tests.integration.sweeping import Command, Home, wait_for
-from tests.orchestrator.recorded import PORTABLE, XLA, address, finished, fresh_home, opening
-from tests.orchestrator.tracking.recording import children, tracker
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
+from tests.orchestrator.storage.tracking.recording import children, tracker
 
 _PATIENCE_MS = 60_000
 _CURVE = "system/cpu_utilization_percentage"

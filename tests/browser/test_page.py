@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.core.records import SweepRecord
 from orchestrator.report.charts import Chart, plots_of
-from orchestrator.report.records import SweepRecord
 from tests.browser import samples
 from tests.browser.conftest import Open
-from tests.orchestrator.report.records import sweep
+from tests.orchestrator.sample_records import sweep
 
 
 def test_a_page_draws_every_point_says_nothing_and_asks_for_nothing(open_page: Open) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from orchestrator import shipment
+from orchestrator.cluster import code_bundle
 from tests.cluster.hosts import ROOT, Done, Host, Running, Switch
 from tests.nvml.pretended import Pretended, PretendedGpu, library
 
@@ -130,7 +130,7 @@ class Lab:
     def on_the_head(self, *arguments: str, timeout_s: float = 60) -> Done:
         """A command on the head, with the code put there by hand."""
         with tempfile.TemporaryDirectory() as folder:
-            shipment.pack(Path(folder))
+            code_bundle.pack(Path(folder))
             packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
         self.head.write("/root/code.tar", packed.stdout)
         self.head.run(

@@ -223,7 +223,7 @@ def test_a_sweep_is_recorded_there_by_who_has_the_password(server: Server, tmp_p
     }
 
     def rnnsweep(*command: str, password: str) -> subprocess.CompletedProcess[str]:
-        call = [sys.executable, "-c", "from orchestrator.cli import main; main()", *command]
+        call = [sys.executable, "-c", "from orchestrator.cli.main import main; main()", *command]
         with_it = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
         return subprocess.run(
             call, env=with_it, cwd=INFRA.parent, capture_output=True, text=True, check=False

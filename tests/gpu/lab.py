@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from orchestrator.trainer import Trainer, TrainerGone
+from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from tests.gpu.sizes import Sizes
 from workloads.implementations import Implementation, parse
 from workloads.protocol import (

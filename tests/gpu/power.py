@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from orchestrator.hardware import probe
-from orchestrator.nvml import Nvml, NvmlError
+from orchestrator.hardware.nvml import Nvml, NvmlError
 
 _EVERY_S = 0.1
 """NVML's own figures change about as often."""

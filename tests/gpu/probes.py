@@ -14,7 +14,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from tests.gpu.reference import run_stack
-from workloads.canonical import (
+from workloads.context import Context
+from workloads.measuring.measurement import prepared
+from workloads.models.canonical_weights import (
     CanonicalLayer,
     StackShape,
     TorchLayer,
@@ -23,8 +25,6 @@ from workloads.canonical import (
     to_buffer,
     to_torch,
 )
-from workloads.context import Context
-from workloads.measurement import prepared
 from workloads.settings.recurrent import StackSettings
 
 
@@ -72,7 +72,7 @@ def numbers(trial: Context) -> dict[str, float]:
         model = _model(case, trial, return_sequences=True)
         short = _model(case, trial, return_sequences=False)
         from tests.gpu.gradients import as_array, differentiate
-        from workloads.layers import read_canonical, write_canonical
+        from workloads.models.layers import read_canonical, write_canonical
 
         draw = np.random.default_rng(trial.seed)
         counts = _counts(case)
@@ -108,7 +108,7 @@ def layout(trial: Context) -> dict[str, float]:
 
     case = Case(**trial.settings)
     with prepared(trial):
-        from workloads.layers import read_canonical
+        from workloads.models.layers import read_canonical
 
         stack = _numbered(read_canonical(_model(case, trial, return_sequences=True)))
         pieces = [_gate_by_gate(layer) for layer in stack]
@@ -182,7 +182,7 @@ def against_torch(trial: Context) -> dict[str, float]:
 def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
     import keras
 
-    from workloads.layers import recurrent_stack
+    from workloads.models.layers import recurrent_stack
 
     layers = recurrent_stack(
         case.stack, trial.implementation, return_sequences=return_sequences, seed=1
@@ -194,7 +194,7 @@ def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
 
 def _weights(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
     """Initial weights of a trial, with biases that are not zero."""
-    from workloads.weights import initial_layer
+    from workloads.models.initial_weights import initial_layer
 
     draw = np.random.default_rng(seed)
     layers = [initial_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]

@@ -60,7 +60,7 @@ was asked for shows as some 1e-4, a gate in the wrong place as some 1e-1."""
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
 _SAME_LOSS = 1e-3
-_PARITY = (sys.executable, "-c", "from orchestrator.cli import main; main()", "parity")
+_PARITY = (sys.executable, "-c", "from orchestrator.cli.main import main; main()", "parity")
 _PARITY_LIMIT_S = 300
 
 

@@ -13,11 +13,11 @@ from unittest import mock
 
 import numpy as np
 
-from workloads import synthetic
 from workloads.context import Context
 from workloads.implementations import Implementation, parse
-from workloads.measurement import prepared
+from workloads.measuring.measurement import prepared
 from workloads.settings.synthetic import SyntheticSettings
+from workloads.tasks import synthetic
 
 
 def fallen_back(trial: Context) -> dict[str, float]:
@@ -119,8 +119,8 @@ def _warm(
     trial: Context, implementation: Implementation, model: Any, size: SyntheticSettings
 ) -> Any:
     """Passes that have run, their batch, and what shows their kernel."""
-    from workloads import passes
     from workloads.evidence import Stack, prove_passes
+    from workloads.models import passes
 
     both = passes.of(model, implementation)
     batch = both.place(synthetic.inputs(size, trial.seed))

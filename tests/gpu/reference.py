@@ -1,7 +1,7 @@
 """Recurrent stacks forward and backward through time, in NumPy and float64: what others must match.
 
 Written from the equations alone (those of Keras' documentation, GRU with `reset_after`), on the
-canonical layout of `workloads.canonical`; it shares no code with any implementation.
+canonical layout of `workloads.models.canonical_weights`; it shares no code with any implementation.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.canonical import CanonicalLayer
 from workloads.eligibility import Cell
+from workloads.models.canonical_weights import CanonicalLayer
 
 Array: TypeAlias = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from orchestrator.trainer import TrainerGone
+from orchestrator.execution.trainer_process import TrainerGone
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import QUICK, Sizes
 from workloads.implementations import Implementation, parse
@@ -14,7 +14,7 @@ from workloads.protocol import Device, Event, KernelProof, Result, TrialRequest
 
 
 class Scripted:
-    """Stands in for `orchestrator.trainer.Trainer`. An answer of None is the process's end."""
+    """Stands in for `orchestrator.execution.trainer_process.Trainer`. An answer of None is the process's end."""
 
     def __init__(self, answer: Callable[[TrialRequest], Sequence[Event] | None]) -> None:
         self._answer, self._events = answer, list[Event]()

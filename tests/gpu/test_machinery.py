@@ -21,8 +21,8 @@ from tests.gpu.lab import Lab
 from tests.gpu.outcomes import OtherHardware, Outcome, Record
 from tests.gpu.scripted import as_asked, lab_of
 from tests.gpu.sizes import CELLS, QUICK, SHAPES
-from workloads.canonical import StackShape, from_buffer, to_buffer
 from workloads.implementations import parse
+from workloads.models.canonical_weights import StackShape, from_buffer, to_buffer
 from workloads.protocol import (
     Artifact,
     Device,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.gpu import proofs, times
 from tests.gpu.lab import Lab
-from tests.workloads.asking import expect_package
+from tests.workloads.shared_trainer import expect_package
 from workloads.implementations import BACKENDS
 
 ON_A_CPU = [

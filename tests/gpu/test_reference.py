@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.gpu.lab import Lab
 from tests.gpu.reference import run_stack
 from tests.gpu.sizes import CELLS
-from tests.workloads.asking import expect_package
-from workloads.canonical import CanonicalLayer
+from tests.workloads.shared_trainer import expect_package
 from workloads.eligibility import Cell
+from workloads.models.canonical_weights import CanonicalLayer
 
 DOUBLE = 1e-12
 

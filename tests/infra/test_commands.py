@@ -15,7 +15,7 @@ import click
 import pytest
 import yaml
 
-from orchestrator.cli import main as rnnsweep
+from orchestrator.cli.main import main as rnnsweep
 from tests.infra.documents import INFRA, document
 
 FILES = sorted(

@@ -115,7 +115,7 @@ def test_rnnsweep_can_be_built_from_what_is_copied(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (made,) = tmp_path.glob("rnnsweep-*.whl")
     inside = zipfile.ZipFile(made).namelist()
-    assert {"orchestrator/cli.py", "workloads/__main__.py"} <= set(inside)
+    assert {"orchestrator/cli/main.py", "workloads/__main__.py"} <= set(inside)
 
 
 def test_what_the_lock_does_not_pin_is_pinned_here() -> None:

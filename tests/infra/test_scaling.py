@@ -15,9 +15,9 @@ from ray.core.generated.autoscaler_pb2 import ClusterResourceConstraint
 from ray.core.generated.common_pb2 import LabelSelectorOperator
 
 from orchestrator.hardware import classify
-from orchestrator.plan import make_plan
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.node_wait import requests
 from orchestrator.spec import load
-from orchestrator.waiting import requests
 from tests.infra.documents import INFRA, document
 
 SWEEP = INFRA / "kubernetes/job/sweep.yaml"

@@ -19,7 +19,7 @@ import psutil
 import yaml
 from mlflow import MlflowClient
 
-from tests.orchestrator.recorded import fresh_home
+from tests.orchestrator.sample_sweeps import fresh_home
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = Path(sys.executable).with_name("rnnsweep")

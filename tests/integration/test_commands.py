@@ -20,7 +20,7 @@ def test_help_imports_nothing_heavy(command: str | None) -> None:
     arguments = [command, "--help"] if command else ["--help"]
     program = (
         "import json, sys\n"
-        "from orchestrator.cli import main\n"
+        "from orchestrator.cli.main import main\n"
         "try: main(json.loads(sys.argv[1]))\n"
         "finally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
     )

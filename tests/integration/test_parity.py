@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.integration.sweeping import Home, wait_for
-from tests.workloads.asking import expect_package
-from tests.workloads.test_checkpoint import Arrays, rewrite
+from tests.workloads.models.test_checkpoint import Arrays, rewrite
+from tests.workloads.shared_trainer import expect_package
 
 SMALL = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
 

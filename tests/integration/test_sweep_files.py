@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.spec import load
 from tests.integration.sweeping import ROOT, Home
-from tests.workloads.asking import expect_package
+from tests.workloads.shared_trainer import expect_package
 from workloads.implementations import parse
 
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}

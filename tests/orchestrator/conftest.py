@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.warmth import Trainers
+from orchestrator.execution.trainer_pool import Trainers
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workloads.asking import Trainer, expect_package
+from tests.workloads.shared_trainer import Trainer, expect_package
 
 
 @pytest.fixture(scope="session")

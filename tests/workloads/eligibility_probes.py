@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.workloads.pretended import CUDNN
+from tests.workloads.stand_in_gpus import CUDNN
 from workloads.context import Context
 from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, ineligible
 from workloads.implementations import Implementation, parse
@@ -28,7 +28,7 @@ from workloads.protocol import Device
 REFUSED = "refused"
 _REFUSALS = (
     "use_cudnn=True was specified, but cuDNN is not supported",  # Keras
-    "expected the lstm cell without dropout between layers",  # workloads.fused
+    "expected the lstm cell without dropout between layers",  # workloads.models.fused
     "expected padding on the right",
     "expected no mask, because the stack is stateful",
 )
@@ -71,7 +71,7 @@ def without_gpu(trial: Context) -> dict[str, float]:
 
 def swallowed(trial: Context) -> dict[str, float]:
     """What Keras' PyTorch layers do where the library's call fails on a pretended GPU."""
-    from tests.workloads.pretended import torch as pretended
+    from tests.workloads.stand_in_gpus import torch as pretended
 
     asked, failing = parse("torch/cudnn"), RuntimeError("cuDNN error")
     counts: Counter[str] = Counter()
@@ -92,7 +92,7 @@ def xla(trial: Context) -> dict[str, float]:
     import tensorflow as tf
     from tensorflow.python.framework import kernels
 
-    from tests.workloads.pretended import tensorflow as pretended
+    from tests.workloads.stand_in_gpus import tensorflow as pretended
 
     tf.function(tf.matmul, jit_compile=True)(tf.ones((1, 1)), tf.ones((1, 1)))  # registers kernels
     found: dict[str, float] = {}
@@ -109,7 +109,7 @@ def xla(trial: Context) -> dict[str, float]:
 
 def eager_call(trial: Context) -> dict[str, float]:
     """Whether JAX without a graph, too, reaches the cuDNN call, for which a CPU has no code."""
-    from tests.workloads.pretended import jax as pretended
+    from tests.workloads.stand_in_gpus import jax as pretended
 
     with pretended.gpu():
         model = model_of(parse("jax/fused+eager"), LayerTraits(bidirectional=True))
@@ -183,7 +183,7 @@ def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
 
 def kernel_of(implementation: Implementation, traits: LayerTraits, device: Device) -> str:
     """What a training step of such layers runs, on this CPU or on a GPU that is pretended."""
-    pretended = importlib.import_module(f"tests.workloads.pretended.{implementation.backend}")
+    pretended = importlib.import_module(f"tests.workloads.stand_in_gpus.{implementation.backend}")
     try:
         with pretended.gpu() if device == "gpu" else nullcontext():
             model = model_of(implementation, traits)
@@ -198,7 +198,7 @@ def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
     """A model of such layers, behind what makes their mask."""
     import keras
 
-    from workloads.layers import recurrent_stack
+    from workloads.models.layers import recurrent_stack
 
     settings: Any = SimpleNamespace(units=4, **dataclasses.asdict(traits))
     with _policy_of(implementation):
@@ -258,7 +258,7 @@ def _portable(implementation: Implementation) -> Cases:
 def _run(implementation: Implementation, traits: LayerTraits) -> None:
     import keras
 
-    from workloads import passes
+    from workloads.models import passes
 
     with _policy_of(implementation):
         run = passes.of(model_of(implementation, traits), implementation)

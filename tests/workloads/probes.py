@@ -21,18 +21,18 @@ import numpy as np
 from workloads.context import Context
 from workloads.frameworks import current, feeding
 from workloads.frameworks.feeding import in_order
-from workloads.image_rows import build, load, run
 from workloads.implementations import Implementation, parse
 from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find
 from workloads.settings.image_rows import ImageRowsSettings
+from workloads.tasks.image_rows import build, load, run
 from workloads.turns import Turns
 
 
 def warm_ups(trial: Context) -> dict[str, float]:
     """Losses of two warm passes, and exact state before the first and after its restoration."""
-    from workloads.start import Start
-    from workloads.training import warm_pass
+    from workloads.measuring.full_training import warm_pass
+    from workloads.models.start_state import Start
 
     plan = planned(trial)
     start = Start(plan.model)
@@ -53,8 +53,8 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
 def starts_of_slices(trial: Context) -> dict[str, float]:
     """Exact state before the warm-up, when the first slice is asked for, and when the second is."""
-    from workloads.slicing import in_slices, warm_steps
-    from workloads.start import Start
+    from workloads.measuring.sliced_training import in_slices, warm_steps
+    from workloads.models.start_state import Start
 
     plan = planned(trial)
     start, seen = Start(plan.model), list[float]()
@@ -85,14 +85,14 @@ def bare(trial: Context) -> dict[str, float]:
 
 def unwarmed(trial: Context) -> dict[str, float]:
     """Times epochs whose functions were never traced: must fail."""
-    from workloads.training import timed
+    from workloads.measuring.full_training import timed
 
     return timed(planned(trial), trial)
 
 
 def poisoned(trial: Context) -> dict[str, float]:
     """Trains from a start that holds NaN: must fail at the end of the first epoch."""
-    from workloads.training import timed, warm_up
+    from workloads.measuring.full_training import timed, warm_up
 
     plan = planned(trial)
     plan.model.layers[-1].bias.assign(np.full(10, np.nan))
@@ -113,7 +113,7 @@ def cudnn_unchecked(trial: Context) -> dict[str, float]:
 
 def leftovers(trial: Context) -> dict[str, float]:
     """How many models and traced graphs of earlier trials are still in memory."""
-    from workloads.model import WitnessedModel
+    from workloads.models.model import WitnessedModel
 
     living = [type(item) for item in gc.get_objects()]
     return {
@@ -144,8 +144,8 @@ def hook_calls(trial: Context) -> dict[str, float]:
 
 def single_steps(trial: Context) -> dict[str, float]:
     """How many single steps are timed, and how many are run for that."""
-    from workloads.clocks import StepClock
-    from workloads.training import timed_steps, warm_up
+    from workloads.measuring.full_training import timed_steps, warm_up
+    from workloads.measuring.keras_clocks import StepClock
 
     plan = dataclasses.replace(planned(trial), timed_steps=trial.settings["timed_steps"])
     warm_up(plan)
@@ -156,7 +156,7 @@ def single_steps(trial: Context) -> dict[str, float]:
             super().__init__(*arguments)
             clocks.append(self)
 
-    with mock.patch("workloads.training.StepClock", Kept):
+    with mock.patch("workloads.measuring.full_training.StepClock", Kept):
         metrics = timed_steps(plan, trial)
     (clock,) = clocks
     return {**metrics, "timed": float(len(clock.seconds)), "run": float(clock.calls)}
@@ -186,9 +186,9 @@ def stateful(trial: Context) -> dict[str, float]:
     import keras
 
     from workloads.data.samples import Samples
-    from workloads.layers import recurrent_stack
-    from workloads.model import compiled
-    from workloads.run import Run
+    from workloads.models.compile import compiled
+    from workloads.models.layers import recurrent_stack
+    from workloads.models.run import Run
     from workloads.settings.char_rnn import CharRnnSettings
 
     current(trial.implementation.backend).configure(trial.implementation, trial.device)
@@ -241,7 +241,7 @@ def _backend() -> str:
 
 def planned(trial: Context, implementation: Implementation | None = None) -> Any:
     """What the trial would train, on an implementation that may be another one."""
-    from workloads.run import Run
+    from workloads.models.run import Run
 
     implementation = implementation or trial.implementation
     framework = current(implementation.backend)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import hardware
-from tests.workloads.asking import expect_package
+from tests.workloads.shared_trainer import expect_package
 from workloads import cpus
 from workloads.backend import environment_for
 from workloads.implementations import BACKENDS, parse

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.workloads.asking import Trainer, result
 from tests.workloads.eligibility_probes import REFUSED
-from tests.workloads.pretended import CUDNN, ELSEWHERE
+from tests.workloads.shared_trainer import Trainer, result
+from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
 
 PROBES = "tests.workloads.eligibility_probes"
 EACH_BACKEND = pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])

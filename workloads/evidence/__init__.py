@@ -17,8 +17,8 @@ import keras
 from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
-    from workloads.passes import Passes
-    from workloads.run import Run
+    from workloads.models.passes import Passes
+    from workloads.models.run import Run
 
 TF32_CAPABILITY = 8
 """The first compute capability of NVIDIA's GPUs with TF32 (Ampere)."""

@@ -24,12 +24,12 @@ from workloads.evidence import (
     unanimous,
 )
 from workloads.frameworks import feeding
-from workloads.fused.call import SCOPE
 from workloads.implementations import Implementation
+from workloads.models.fused.call import SCOPE
 
 if TYPE_CHECKING:
-    from workloads.passes.jax import JaxPasses
-    from workloads.run import Run
+    from workloads.models.passes.jax import JaxPasses
+    from workloads.models.run import Run
 
 _WHILE, _PRODUCT, _LIBRARY_CALL = (
     "stablehlo.while",

@@ -25,12 +25,12 @@ from workloads.evidence import (
     text,
     unanimous,
 )
-from workloads.fused.call import SCOPE
 from workloads.implementations import Implementation
+from workloads.models.fused.call import SCOPE
 
 if TYPE_CHECKING:
-    from workloads.passes.tensorflow import TensorFlowPasses
-    from workloads.run import Run
+    from workloads.models.passes.tensorflow import TensorFlowPasses
+    from workloads.models.run import Run
 
 _LOOPS = ("While", "StatelessWhile")
 _PRODUCTS = ("MatMul", "BatchMatMulV2")

@@ -17,13 +17,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from workloads.evidence import TF32_CAPABILITY, Proof, Seen, Stack, judge, shown, text
-from workloads.fused.call import SCOPE
 from workloads.implementations import Implementation
-from workloads.start import Start
+from workloads.models.fused.call import SCOPE
+from workloads.models.start_state import Start
 
 if TYPE_CHECKING:
-    from workloads.passes.torch import TorchPasses
-    from workloads.run import Run
+    from workloads.models.passes.torch import TorchPasses
+    from workloads.models.run import Run
 
 _STEPS = 100
 _CALLS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")

@@ -1,4 +1,4 @@
-"""What `orchestrator.parity` asks of `workloads.parity`, and what that answers."""
+"""What `orchestrator.diagnostics.parity` asks of `workloads.tasks.parity`, and what that answers."""
 
 from __future__ import annotations
 

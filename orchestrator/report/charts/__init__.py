@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Chart, Heat, Plot
 from orchestrator.report.charts.crossovers import crossovers
 from orchestrator.report.charts.learning import learning
@@ -14,8 +15,7 @@ from orchestrator.report.charts.phases import phases
 from orchestrator.report.charts.speedups import speedups
 from orchestrator.report.charts.telemetry import telemetry
 from orchestrator.report.charts.trade_offs import trade_offs
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import arm_names
+from orchestrator.report.wording.sentences import arm_names
 
 __all__ = ["Chart", "Heat", "Plot", "plots_of"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from orchestrator.analysis.comparisons.crossover import Crossover
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import number, ratio
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.naming import slug
-from orchestrator.report.crossover import Crossover
 from orchestrator.report.document import Table
-from orchestrator.report.numbers import number, ratio
-from orchestrator.report.overtaking import not_allowed_for, sides
-from orchestrator.report.statistics import Estimate
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
-from orchestrator.trial import Arm
+from orchestrator.report.wording.crossovers import not_allowed_for, sides
+from orchestrator.report.wording.sentences import ArmNames
 
 
 def crossovers(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from orchestrator.analysis.arms.learning import LearningCurve
+from orchestrator.analysis.statistics.formatting import number, quartiles
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import metric_title, slug
 from orchestrator.report.document import Table
-from orchestrator.report.learning import LearningCurve
-from orchestrator.report.numbers import number, quartiles
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
-from orchestrator.trial import Arm
+from orchestrator.report.wording.sentences import ArmNames
 
 
 def learning(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:

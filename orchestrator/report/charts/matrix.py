@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from orchestrator.analysis.comparisons.matrix import Cell
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import ratio
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Heat
 from orchestrator.report.charts.speedups import SIGNS, read_from
-from orchestrator.report.matrix import Cell
-from orchestrator.report.numbers import ratio
-from orchestrator.report.statistics import Estimate
-from orchestrator.report.summary import ReportSummary
-from orchestrator.trial import Arm
 
 _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from orchestrator.report.measures import MEASURES
-from orchestrator.report.numbers import number
-from orchestrator.trial import Config
+from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.analysis.statistics.formatting import number
+from orchestrator.core.trial import Config
 
 _TITLES = {measure.metric: measure.title for measure in MEASURES}
 

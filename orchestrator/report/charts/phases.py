@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from orchestrator.analysis.arms.phases import PHASES
+from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.document import Table
-from orchestrator.report.numbers import ABSENT, number
-from orchestrator.report.phases import PHASES
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames
+from orchestrator.report.wording.sentences import ArmNames
 
 
 def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:

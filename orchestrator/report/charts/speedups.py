@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import ratio
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
-from orchestrator.report.comparison import Comparison
 from orchestrator.report.document import Table
-from orchestrator.report.numbers import ratio
-from orchestrator.report.statistics import Estimate
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.wording import ArmNames, verdict_sentence
-from orchestrator.trial import Arm
+from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "cannot tell": "?"}
 """So that a verdict is not told by colour alone."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from orchestrator.analysis.arms.representatives import TelemetryCurves
+from orchestrator.analysis.statistics.formatting import number
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table
-from orchestrator.report.numbers import number
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.telling_runs import TelemetryCurves
-from orchestrator.report.wording import ArmNames
-from orchestrator.trial import Arm
+from orchestrator.report.wording.sentences import ArmNames
 
 MOST_POINTS = 400
 """Of one curve: more are one line to the eye, and a burden to the page."""

@@ -7,17 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from orchestrator.analysis.arms.pareto import Point
+from orchestrator.analysis.arms.trade_offs import TradeOff
+from orchestrator.analysis.metrics.measures import FRESH_ONLY
+from orchestrator.analysis.statistics.formatting import count, number
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.names import class_of
+from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import config_text, metric_title, slug
 from orchestrator.report.document import Table
-from orchestrator.report.measures import FRESH_ONLY
-from orchestrator.report.numbers import count, number
-from orchestrator.report.pareto import Point
-from orchestrator.report.summary import ReportSummary
-from orchestrator.report.trade_offs import TradeOff
-from orchestrator.report.wording import ArmNames
-from orchestrator.selector import class_of
-from orchestrator.trial import Arm
+from orchestrator.report.wording.sentences import ArmNames
 
 _FRONT_STYLE = 6  # of no arm's colour: its points are several arms'
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import psutil
 
 from tests.benchmarks.contenders.question import SEED
-from tests.workloads.asking import Trainer, result
+from tests.workloads.shared_trainer import Trainer, result
 from workloads.backend import environment_for
 from workloads.implementations import parse
 from workloads.protocol import Device, Environment, Epoch

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from workloads.canonical import CanonicalLayer
-from workloads.char_rnn import load
 from workloads.data.samples import Samples
+from workloads.models.canonical_weights import CanonicalLayer
+from workloads.models.initial_weights import initial_layer, initial_value
 from workloads.settings.char_rnn import CharRnnSettings
-from workloads.weights import initial_layer, initial_value
+from workloads.tasks.char_rnn import load
 
 SEED = 0
 _VALIDATION_BATCHES = 4

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, TypeAlias
 
-from orchestrator.report.statistics import Estimate, geometric_mean
+from orchestrator.analysis.statistics.estimates import Estimate, geometric_mean
 from tests.benchmarks import rig
 from tests.benchmarks.contenders.pairs import Asked, Pair
 from tests.benchmarks.contenders.processes import Question

@@ -11,11 +11,7 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.journal import Journal, rebuild, replay
-from orchestrator.recorder import Recorder
-from orchestrator.resume import unrecorded
-from orchestrator.tracking import Owner, SweepOpening, tracking_uri
-from orchestrator.trial import (
+from orchestrator.core.trial import (
     Arm,
     Block,
     Config,
@@ -28,6 +24,10 @@ from orchestrator.trial import (
     Telemetry,
     make_trial,
 )
+from orchestrator.storage.journal import Journal, rebuild, replay
+from orchestrator.storage.resume import unrecorded
+from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
+from orchestrator.storage.tracking.recorder import Recorder
 
 NAME = "report-benchmark"
 REPEATS = 2

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.aims import Aims, AutoBlocks, Timing
-from orchestrator.report.comparison import Comparison
-from orchestrator.report.enough import Gathering
-from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.rendering import summarise
-from orchestrator.report.slices import Paired, paired, planned_looks
-from orchestrator.trial import FinishedTrial, Outcome, Trial
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.analysis.stopping import Gathering
+from orchestrator.core.criteria import Aims, AutoBlocks, Timing
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import FinishedTrial, Outcome, Trial
+from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, drawn, recorded
 from tests.benchmarks.trusting.sweeps import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from orchestrator.home import SweepFolder
-from orchestrator.journal import TrialFinished, read
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import TrialFinished, read
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import (
     FUSED,

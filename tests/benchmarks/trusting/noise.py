@@ -82,7 +82,7 @@ def autocorrelation(logs: np.ndarray[Any, np.dtype[np.float64]], lag: int) -> fl
 
 def measured(trials: int) -> Iterator[float]:
     """Milliseconds per step of equal epochs, one after another in a warm trainer."""
-    from tests.workloads.asking import Trainer  # noqa: PLC0415 - imports pytest
+    from tests.workloads.shared_trainer import Trainer  # noqa: PLC0415 - imports pytest
     from workloads.protocol import Epoch  # noqa: PLC0415
 
     with Trainer() as trainer:

@@ -15,15 +15,15 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from orchestrator.plan import Plan
-from orchestrator.progress import PlainLines
-from orchestrator.report.comparison import Comparison
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import summarise
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.stop_signal import StopSignal
+from orchestrator.planning.plan import Plan
+from orchestrator.report.render import summarise
+from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import parse
-from orchestrator.stopping import StopSignal
-from orchestrator.sweep import RunOptions, run_sweep
-from orchestrator.tracking import tracking_uri
+from orchestrator.storage.tracking import tracking_uri
 
 OURS = "tests.benchmarks.trusting.workload:run"
 FUSED = "torch/fused"

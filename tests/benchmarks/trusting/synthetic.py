@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.rendering import summarise
-from orchestrator.report.summary import ReportSummary
-from orchestrator.trial import Arm, Kernel
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, Kernel
+from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded
 

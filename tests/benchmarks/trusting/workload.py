@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from workloads import image_rows
 from workloads.context import Context
-from workloads.measurement import measure
+from workloads.measuring.measurement import measure
 from workloads.settings.image_rows import ImageRowsSettings
+from workloads.tasks import image_rows
 
 _SLOW = re.compile(r"slow_(\d+)")
 

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.cluster import use_token
-from orchestrator.cpu_sets import confined
+from orchestrator.cluster.connection import use_token
+from orchestrator.execution.cpu_claims import confined
 
 FAST_CPUS, SLOW_CPUS = 1, 2
 _STORE_BYTES = 80 * 2**20

@@ -12,16 +12,16 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
-from orchestrator.blocks import Blocks
+from orchestrator.core.names import usage_of
+from orchestrator.core.trial import Outcome, SweepIdentity
 from orchestrator.hardware import Node, NodeProfile, classify
-from orchestrator.issue import Issue
-from orchestrator.open_blocks import open_limit
-from orchestrator.placement import make_lanes
-from orchestrator.plan import make_plan
-from orchestrator.selector import usage_of
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.open_blocks import open_limit
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.sampler import Suggester
 from orchestrator.spec import parse
-from orchestrator.suggest import Suggester
-from orchestrator.trial import Outcome, SweepIdentity
 from tests.benchmarks.unlike.busy import Result, Span, judge
 from tests.benchmarks.unlike.nodes import FAST_CPUS, SLOW_CPUS
 from tests.benchmarks.unlike.sweeps import Question

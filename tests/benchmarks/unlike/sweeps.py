@@ -13,14 +13,14 @@ from typing import Any
 
 from rich.console import Console
 
-from orchestrator.home import SweepFolder
-from orchestrator.journal import AttemptStarted, TrialFinished, read
-from orchestrator.plan import Plan
-from orchestrator.progress import PlainLines
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.stop_signal import StopSignal
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import parse
-from orchestrator.stopping import StopSignal
-from orchestrator.sweep import RunOptions, run_sweep
-from orchestrator.tracking import tracking_uri
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import AttemptStarted, TrialFinished, read
+from orchestrator.storage.tracking import tracking_uri
 from tests.benchmarks.unlike.busy import Result, Span, judge
 from tests.benchmarks.unlike.nodes import FAST_CPUS
 from tests.workloads.examples import sleeper

@@ -8,11 +8,11 @@ from io import StringIO
 
 import pytest
 
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import render, summarise
-from orchestrator.report.rows import COLUMNS
-from orchestrator.trial import Arm
-from tests.orchestrator.report.records import CPU, PORTABLE, XLA, paired, sweep, trial
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.formats.csv_rows import COLUMNS
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial
 
 
 def read(record: SweepRecord) -> list[dict[str, str]]:

@@ -11,13 +11,13 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.aims import Aims, PublishedRow
+from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, EpochRecord, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.records import SweepRecord, TrialRecord
-from orchestrator.report.rendering import ReportFormat, render, summarise
-from orchestrator.trial import Arm, EpochRecord, ImpossibleArm
-from tests.orchestrator.report.large import large
-from tests.orchestrator.report.records import CPU, GPU, PORTABLE, XLA, sweep, trial
+from orchestrator.report.render import ReportFormat, render, summarise
+from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep, trial
 
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m [a](http://b) =cmd"
 SLICED = tuple(Arm(name, f"{CPU} [timing]") for name in ("torch/fused", "tensorflow/portable"))

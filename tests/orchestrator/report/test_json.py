@@ -8,11 +8,11 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from orchestrator.report import schema
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm
-from tests.orchestrator.report.records import CPU, PORTABLE, XLA, paired, sweep, trial
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.formats import json_schema
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial
 
 
 def read(record: SweepRecord) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_figures_of_all_complete_trials_are_told_apart_from_those_of_complete_ro
     assert content["validity"]["arms"][0]["noise"]["others_cpu_pct"]["n"] == 8
     arm, cell = content["arms"][0], content["matrix"]["cells"][0]
     assert (arm["used"], len(cell["run_ids"]["any"])) == (7, 7)
-    told = schema.schema()["description"]
+    told = json_schema.schema()["description"]
     assert "always in `phases`, in the arms of `validity`, and in `arms`" in told
 
 

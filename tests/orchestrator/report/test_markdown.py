@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from orchestrator.core.trial import Arm
 from orchestrator.report.document import Document, Section, Table, visible
-from orchestrator.report.markdown import to_markdown
-from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm
-from tests.orchestrator.report.records import CPU, PORTABLE, paired, sweep, trial
+from orchestrator.report.formats.markdown import to_markdown
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, PORTABLE, paired, sweep, trial
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 HOSTILE = "<script>alert(1)</script> | `code` **bold** [a](javascript:b) ![i](j)\n# h\n\n- x ~~y~~"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.report.rendering import render, summarise
-from tests.orchestrator.report.records import PORTABLE, paired, sweep, trial
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
 
 
 def told(*trials_of: dict[str, Any]) -> str:

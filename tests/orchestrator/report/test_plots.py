@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.report.charts import plots_of
 from orchestrator.report.charts.chart import Chart, Heat
-from orchestrator.report.numbers import ratio
-from orchestrator.report.plots import draw
-from orchestrator.report.rendering import summarise
+from orchestrator.report.formats.matplotlib_plots import draw
+from orchestrator.report.render import summarise
 from tests.browser import samples
-from tests.orchestrator.report.known import UNITS, obeying
-from tests.orchestrator.report.records import PORTABLE, UNROLL, XLA
+from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
+from tests.orchestrator.sample_records import PORTABLE, UNROLL, XLA
 
 SVG = "{http://www.w3.org/2000/svg}"
 

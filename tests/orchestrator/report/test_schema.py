@@ -10,24 +10,23 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from orchestrator import report
-from orchestrator.aims import Aims, PublishedRow
-from orchestrator.report import schema
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm, Telemetry
-from tests.orchestrator.report.large import large
-from tests.orchestrator.report.records import CPU, PORTABLE, XLA, paired, sweep, trial
+from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Telemetry
+from orchestrator.report.formats import json_schema
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial
 
-PUBLISHED = Path(report.__file__).with_name("report.schema.json")
+PUBLISHED = Path(json_schema.__file__).with_name("report.schema.json")
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
 ROW = PublishedRow("a paper", "tensorflow/portable", "Tesla P100", {"units": 64}, {"fit_s": 1.0})
 HOSTILE = Arm('名 <script> "quoted" \n \x1b', CPU)
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    """Else: python -m orchestrator.report.schema > orchestrator/report/report.schema.json"""
-    assert PUBLISHED.read_text(encoding="utf-8") == schema.text()
+    """Else: python -m orchestrator.report.formats.json_schema > orchestrator/report/formats/report.schema.json"""
+    assert PUBLISHED.read_text(encoding="utf-8") == json_schema.text()
     VALIDATOR.check_schema(VALIDATOR.schema)
 
 

@@ -7,10 +7,10 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import render, summarise
-from orchestrator.trial import Arm, DatasetRecord, ImpossibleArm
-from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, DatasetRecord, ImpossibleArm
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 
 def text(record: SweepRecord, baseline: str | None = None, width: int = 100) -> str:

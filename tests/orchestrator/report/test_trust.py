@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator.aims import Aims, AutoBlocks, Margins
-from orchestrator.report.blockwise import OfRound, timed_pairs
-from orchestrator.report.comparison import Comparison
-from orchestrator.report.judgement import judge
-from orchestrator.report.records import SweepRecord
-from orchestrator.report.rendering import render, summarise
-from orchestrator.report.sequential import looks
-from orchestrator.report.statistics import t_interval
-from orchestrator.report.wording import arm_names, verdict_sentence
-from orchestrator.trial import Arm
-from tests.orchestrator.report.records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.pairing.pairs import OfRound, timed_pairs
+from orchestrator.analysis.statistics.estimates import t_interval
+from orchestrator.analysis.statistics.stopping_looks import looks
+from orchestrator.analysis.statistics.verdicts import judge
+from orchestrator.core.criteria import Aims, AutoBlocks, Margins
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.render import render, summarise
+from orchestrator.report.wording.sentences import arm_names, verdict_sentence
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 TIMED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
 TIMED_BASE = Arm("tensorflow/portable", f"{CPU} [timing]")

@@ -1,0 +1,1 @@
+"""Numbers from the records of a sweep. No text for people."""

@@ -1,0 +1,1 @@
+"""Each arm by itself: phases, learning, validity, best configs and trade-offs."""

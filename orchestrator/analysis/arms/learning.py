@@ -1,0 +1,79 @@
+"""Learning curves: what each arm had learned after each epoch, and after how many seconds."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from orchestrator.analysis.statistics.estimates import Spread, spread
+from orchestrator.core.names import measure_of
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPoint:
+    """After one epoch (from 1): the metric over blocks, and their median seconds of training.
+
+    Seconds are of training alone, validation apart, from the first timed epoch on.
+    """
+
+    epoch: int
+    seconds: float
+    value: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class LearningCurve:
+    """One arm's metric against epochs and seconds, over the matched rounds where there are any.
+
+    Repeats are averaged within their block first. A point is over the blocks that got so far.
+    """
+
+    arm: Arm
+    metric: str
+    matched: bool
+    trials: int
+    points: tuple[LearningPoint, ...]
+
+
+def learning(
+    used: Mapping[Arm, Sequence[TrialRecord]], matched: Mapping[Arm, bool]
+) -> tuple[LearningCurve, ...]:
+    """A curve for each arm and metric of its epochs; arms timed in slices have none."""
+    return tuple(
+        curve
+        for arm, trials in used.items()
+        if measure_of(arm) == "full"
+        for curve in _curves(arm, trials, matched.get(arm, False))
+    )
+
+
+def _curves(arm: Arm, trials: Sequence[TrialRecord], matched: bool) -> list[LearningCurve]:
+    told = [trial for trial in trials if trial.epochs]
+    seconds: dict[int, list[float]] = defaultdict(list)
+    values: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for trial in told:
+        at_s = 0.0
+        for epoch in trial.epochs:
+            at_s += epoch.seconds
+            seconds[epoch.index].append(at_s)
+            for metric, value in epoch.metrics.items():
+                if math.isfinite(value):
+                    values[metric, epoch.index][trial.block].append(value)
+    points: dict[str, list[LearningPoint]] = {}
+    for metric, index in sorted(values):
+        found = spread([_mean(repeats) for repeats in values[metric, index].values()])
+        assert found is not None  # only finite values are kept
+        point = LearningPoint(index + 1, median(seconds[index]), found)
+        points.setdefault(metric, []).append(point)
+    return [
+        LearningCurve(arm, metric, matched, len(told), tuple(own)) for metric, own in points.items()
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return values[0] if len(values) == 1 else math.fsum(values) / len(values)

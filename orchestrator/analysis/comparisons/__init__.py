@@ -1,0 +1,1 @@
+"""Comparisons between arms: speed, accuracy, targets, crossovers, break-even and rankings."""

@@ -1,0 +1,195 @@
+"""The same figures by size: a report that pools all sizes hides what a reader has to choose by."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.metrics.derived import finite
+from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.statistics.estimates import Estimate, Spread, geometric_mean, spread
+from orchestrator.analysis.statistics.formatting import number
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm, Config, ConfigValue, is_number
+
+_GROUPS = 4
+"""How many ranges a param with more values is divided into, with equally many blocks in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCell:
+    """One arm at one size; `speedup` over its baseline, None for fewer than two blocks."""
+
+    arm: Arm
+    blocks: int
+    time: Spread | None
+    rate: Spread | None
+    accuracy: Spread | None
+    speedup: Estimate | None
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeGroup:
+    """The matched blocks whose param has one value, or lies in one range; `label` names it."""
+
+    label: str
+    low: float | None
+    high: float | None
+    blocks: tuple[int, ...]
+    cells: tuple[SizeCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """The groups along one param that varied. `explains` is the share (R²) of the variance of the
+    blocks' mean log time that the param explains by itself: the most telling param is first.
+    """
+
+    param: str
+    explains: float
+    groups: tuple[SizeGroup, ...]
+
+
+def by_size(
+    matched: Matched,
+    configs: Mapping[int, Config],
+    comparisons: Sequence[Comparison],
+    metric: str | None,
+) -> tuple[BySize, ...]:
+    """The matched blocks along every param that varied, the most telling param first.
+
+    Args:
+        matched: the trials of the complete rounds.
+        configs: each block's config.
+        comparisons: the pairs of times that the speed-ups are made from.
+        metric: what time is told by; without one no param is more telling than another.
+    """
+    blocks = matched.blocks
+    varied = [
+        name
+        for name in sorted({name for block in blocks for name in configs[block]})
+        if len({configs[block].get(name) for block in blocks}) > 1
+    ]
+    by_block = _by_block(matched)
+    whole = {arm: own for arm, own in by_block.items() if arm not in matched.former}
+    times = {block: _log_time(whole or by_block, block, metric) for block in blocks}
+    ratios = {
+        c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
+    }
+    found = []
+    for name in varied:
+        values = {block: configs[block][name] for block in blocks if name in configs[block]}
+        groups = tuple(
+            SizeGroup(label, low, high, own, _cells(own, by_block, ratios, metric))
+            for label, low, high, own in _divided(values)
+        )
+        found.append(BySize(name, _explained(values, times), groups))
+    return tuple(sorted(found, key=lambda each: (-each.explains, each.param)))
+
+
+def _by_block(matched: Matched) -> dict[Arm, dict[int, list[TrialRecord]]]:
+    found: dict[Arm, dict[int, list[TrialRecord]]] = {arm: {} for arm in matched.trials}
+    for arm, rounds in matched.trials.items():
+        for (block, _), trials in rounds.items():
+            found[arm].setdefault(block, []).extend(trials)
+    return found
+
+
+def _cells(
+    blocks: Sequence[int],
+    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]],
+    ratios: Mapping[Arm, Mapping[int, float]],
+    metric: str | None,
+) -> tuple[SizeCell, ...]:
+    cells = []
+    for arm, by_block in trials.items():
+        own = [trial for block in blocks for trial in by_block.get(block, ())]
+        pairs = [ratios[arm][block] for block in blocks if block in ratios.get(arm, {})]
+        cells.append(
+            SizeCell(
+                arm=arm,
+                blocks=sum(block in by_block for block in blocks),
+                time=_spread(own, metric) if metric else None,
+                rate=_spread(own, "samples_per_s"),
+                accuracy=_spread(own, "val_accuracy"),
+                speedup=geometric_mean(pairs),
+                run_ids=tuple(trial.run_id for trial in own),
+            )
+        )
+    return tuple(cells)
+
+
+def _spread(trials: Sequence[TrialRecord], metric: str) -> Spread | None:
+    return spread([trial.metrics[metric] for trial in trials if metric in trial.metrics])
+
+
+def _log_time(
+    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]], block: int, metric: str | None
+) -> float | None:
+    """The mean log of all the block's times, of arms that have every block: each counts alike."""
+    told = [
+        math.log(value)
+        for by_block in trials.values()
+        for value in (finite(by_block.get(block, ()), metric) if metric else ())
+        if value > 0
+    ]
+    return math.fsum(told) / len(told) if told else None
+
+
+Group = tuple[str, float | None, float | None, tuple[int, ...]]
+
+
+def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
+    """Each value by itself, or, of many numbers, ranges with about equally many blocks."""
+    own: dict[ConfigValue, list[int]] = defaultdict(list)
+    for block, value in values.items():
+        own[value].append(block)
+    if not all(map(_is_finite, own)):
+        return [(str(value), None, None, tuple(own[value])) for value in sorted(own, key=str)]
+    sizes = sorted(own, key=float)
+    if len(sizes) <= _GROUPS:
+        return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
+    parts: dict[int, list[ConfigValue]] = defaultdict(list)
+    done = 0
+    for size in sizes:  # in the part in which the middle of its blocks lies
+        parts[int(_GROUPS * (done + len(own[size]) / 2) / len(values))].append(size)
+        done += len(own[size])
+    return [
+        (
+            _name(part[0]) if len(part) == 1 else f"{_name(part[0])}–{_name(part[-1])}",
+            float(part[0]),
+            float(part[-1]),
+            tuple(sorted(block for size in part for block in own[size])),
+        )
+        for part in parts.values()
+    ]
+
+
+def _is_finite(value: ConfigValue) -> bool:
+    return is_number(value) and math.isfinite(value)
+
+
+def _name(size: ConfigValue) -> str:
+    return number(float(size))
+
+
+def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float | None]) -> float:
+    """The share of the variance of the log times: R² on the log of a number, else η² of groups."""
+    told = {block: time for block in values if (time := times.get(block)) is not None}
+    y = np.array(list(told.values()))
+    if len(y) < 3 or not np.ptp(y):
+        return 0.0
+    if all(_is_finite(values[block]) and float(values[block]) > 0 for block in told):
+        x = np.log([float(values[block]) for block in told])
+        return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
+    groups: dict[ConfigValue, list[float]] = defaultdict(list)
+    for block, time in told.items():
+        groups[values[block]].append(time)
+    within = sum(np.var(own) * len(own) for own in groups.values())
+    return float(1 - within / (np.var(y) * len(y)))

@@ -1,0 +1,114 @@
+"""The matrix hardware × implementation: each arm's speed-up and figures in one cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.comparisons.speed import Comparison, Contrast
+from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.analysis.metrics.measures import EXPENSES, SCOPED, Measure, Trainer
+from orchestrator.analysis.pairing.baseline import Baseline
+from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
+from orchestrator.core.criteria import MeasureMode
+from orchestrator.core.names import measure_of
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One arm: its speed-up over its baseline, and median and quartiles of each metric.
+
+    `verdict` is the comparison's; `baseline`, `different mathematics` or empty where there is
+    none. `matched` tells whether the figures are over the rounds that are complete on every arm.
+    `run_ids` are the trials behind the figures, by the trainers whose trials count for a measure
+    (`Measure.trainer`); those behind the speed-up are the comparison's pairs. `energy_scope` is
+    what the energy is that of: energies of unlike scopes are not to be compared, and where an
+    arm's own trials have unlike ones there is no figure.
+    """
+
+    arm: Arm
+    mode: MeasureMode
+    matched: bool
+    speedup: Estimate | None
+    verdict: str
+    figures: Mapping[str, Spread]
+    run_ids: Mapping[Trainer, tuple[str, ...]]
+    energy_scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows are implementations, columns hardware (as arms use it), in the order of the spec.
+
+    An implementation that does not stand on a hardware class has no cell there. Arms that are
+    timed in slices have hardware of their own and no accuracy.
+    """
+
+    implementations: tuple[str, ...] = ()
+    hardware: tuple[str, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    cells: tuple[Cell, ...] = ()
+
+
+def matrix(
+    arms: Sequence[ArmSummary],
+    used: Mapping[Arm, Sequence[TrialRecord]],
+    fair: Sequence[Comparison],
+    unlike: Sequence[Contrast],
+    baseline: Baseline | None,
+    measures: Sequence[Measure],
+) -> Matrix:
+    """Lay the arms out; `used` are the trials behind each arm's measures."""
+    verdicts: dict[Arm, tuple[Estimate | None, str]] = {
+        **{each.arm: (each.speedup, each.verdict) for each in fair},
+        **{each.arm: (None, "different mathematics") for each in unlike},
+    }
+    known = {measure.metric for measure in measures}  # an objective may be one of them
+    expenses = [
+        each
+        for each in EXPENSES
+        if each.metric not in known and any(finite(own, each.metric) for own in used.values())
+    ]
+    for over in baseline.of.values() if baseline else ():
+        verdicts.setdefault(over, (None, "baseline"))
+    return Matrix(
+        implementations=tuple(dict.fromkeys(each.arm.implementation for each in arms)),
+        hardware=tuple(dict.fromkeys(each.arm.hardware for each in arms)),
+        measures=(*measures, *expenses),
+        cells=tuple(
+            _cell(each, used.get(each.arm, ()), verdicts.get(each.arm, (None, "")), expenses)
+            for each in arms
+        ),
+    )
+
+
+def _cell(
+    arm: ArmSummary,
+    trials: Sequence[TrialRecord],
+    told: tuple[Estimate | None, str],
+    expenses: Sequence[Measure],
+) -> Cell:
+    scopes = scopes_of(trials)
+    found = {
+        each.metric: spread(finite(trials, each.metric))
+        for each in expenses
+        if len(scopes) < 2 or each.metric not in SCOPED
+    }
+    fresh = [trial.run_id for trial in trials if trial.trainer_trials == 0]
+    return Cell(
+        arm=arm.arm,
+        mode=measure_of(arm.arm),
+        matched=arm.matched,
+        speedup=told[0],
+        verdict=told[1],
+        figures={**arm.measures, **{metric: value for metric, value in found.items() if value}},
+        run_ids={
+            "any": tuple(trial.run_id for trial in trials),
+            "warm": tuple(trial.run_id for trial in trials if trial.trainer_trials > 0),
+            "fresh": tuple(fresh),
+        },
+        energy_scope=min(scopes, default="") if len(scopes) < 2 else "",
+    )

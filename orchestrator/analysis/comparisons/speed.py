@@ -1,0 +1,206 @@
+"""Each arm against its baseline, block by block.
+
+Arms that compute the same are compared, and judged together: the more comparisons, the wider each
+one's interval. Arms that do not compute the same are only put side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
+from orchestrator.analysis.metrics.measures import TIMES
+from orchestrator.analysis.pairing.baseline import Baseline
+from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.paired_arms import (
+    Measured,
+    Paired,
+    measured,
+    pair_up,
+    time_metric,
+)
+from orchestrator.analysis.pairing.pairs import Pair
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
+from orchestrator.analysis.statistics.stopping_looks import confidence_for
+from orchestrator.analysis.statistics.verdicts import Finding, Judgement, Outlook, judge
+from orchestrator.core.criteria import Aims, Margins, MeasureMode
+from orchestrator.core.names import mathematics_of, measure_of
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+
+Verdict = Literal["same", "faster", "slower", "cannot tell"]
+
+_SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An arm against its baseline.
+
+    `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time, with
+    its plain 95 % interval: above 1 the arm is faster. The verdict is read from `corrected`, the
+    interval at the level `confidence` that allows for the report's other comparisons; `p_value` (of
+    no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
+    within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
+    blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason` says
+    why a verdict is `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring
+    (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
+    `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
+    them to be right.
+
+    `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
+    slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
+    first one's reason; with `quiet_only` the pairs are over undisturbed rounds alone. `torn_rounds`
+    counts those left out because two arms that should have taken turns in them did not. `accuracy`
+    is None where it is not known of two blocks, or not of whole trainings.
+    """
+
+    arm: Arm
+    baseline: Arm | None
+    metric: str | None
+    pairs: tuple[Pair, ...]
+    speedup: Estimate | None
+    verdict: Verdict
+    reason: str
+    corrected: Estimate | None = None
+    confidence: float | None = None
+    p_value: float | None = None
+    plain_confidence: float = CONFIDENCE
+    margin: float = Margins().speed
+    outlook: Outlook | None = None
+    accuracy: AccuracyComparison | None = None
+    measures: tuple[MeasureMode, MeasureMode] = ("full", "full")
+    quiet_only: bool = True
+    disturbed_blocks: tuple[int, ...] = ()
+    disturbance: str = ""
+    torn_rounds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """An arm beside a baseline that computes something else: no fair pair, and so no verdict.
+
+    `mathematics` says what differs. `time_ratio` and `accuracy_difference` are made as a
+    comparison's: the baseline's time over the arm's, and the arm's val_accuracy minus the
+    baseline's, with plain 95 % intervals.
+    """
+
+    arm: Arm
+    baseline: Arm
+    mathematics: str
+    metric: str | None
+    pairs: tuple[Pair, ...]
+    time_ratio: Estimate | None
+    accuracy_difference: Estimate | None
+
+
+def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Comparison, ...]:
+    """Every arm but the baseline itself and those of other mathematics, in the spec's order."""
+    metric = time_metric(matched)
+    sides = [
+        (arm, base)
+        for arm, base in _sides(record, baseline)
+        if base is None or not difference_of(arm, base)
+    ]
+    numbers = measured(matched, metric)
+    paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
+    margins = record.aims.margins
+    error = 1 - confidence_for(record.aims.auto_blocks)  # it may have ended by these widths
+    speeds = judge([p.telling if p else [] for p in paired], math.log1p(margins.speed), error)
+    accuracies = compare_accuracies(record, matched, sides, paired)
+    both = zip(speeds, accuracies, strict=True)
+    return tuple(
+        _compare(matched, (arm, base), metric, found, judged, record.aims)
+        if base is not None and found is not None
+        else _incomparable(arm, metric, margins)
+        for (arm, base), found, judged in zip(sides, paired, both, strict=True)
+    )
+
+
+def contrast(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Contrast, ...]:
+    """The arms whose mathematics is not their baseline's, in the order of the spec."""
+    numbers = measured(matched, time_metric(matched))
+    confidence = confidence_for(record.aims.auto_blocks)
+    return tuple(
+        _contrast(numbers, arm, base, confidence)
+        for arm, base in _sides(record, baseline)
+        if base is not None and difference_of(arm, base)
+    )
+
+
+def difference_of(arm: Arm, other: Arm) -> str:
+    """What only one of the two computes (`activation relu`); empty where they are a fair pair."""
+    one, two = mathematics_of(arm), mathematics_of(other)
+    return "" if one == two else " and ".join(filter(None, (one, two)))
+
+
+def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | None]]:
+    sides = [(arm, baseline.of.get(arm)) for arm in record.arms]
+    return [(arm, base) for arm, base in sides if arm != base]
+
+
+def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
+    reason = "the baseline cannot run on this hardware"
+    mode = measure_of(arm)
+    return Comparison(
+        arm, None, metric, (), None, "cannot tell", reason,
+        margin=margins.speed, measures=(mode, mode),
+    )  # fmt: skip
+
+
+def _compare(
+    matched: Matched,
+    sides: tuple[Arm, Arm],
+    metric: str | None,
+    found: Paired,
+    judged: tuple[Judgement, AccuracyComparison | None],
+    aims: Aims,
+) -> Comparison:
+    (arm, base), (speed, accuracy) = sides, judged
+    plain = confidence_for(aims.auto_blocks)
+    told = speed.finding != "cannot tell"
+    return Comparison(
+        arm=arm,
+        baseline=base,
+        metric=metric,
+        pairs=found.times,
+        speedup=found.ratio(plain),
+        verdict=_SPEED.get(speed.finding, "cannot tell"),
+        reason="" if told else found.doubt or _doubt(matched, sides, metric, found.times),
+        corrected=exponential(speed.corrected) if speed.corrected else None,
+        confidence=speed.confidence,
+        p_value=speed.p_value,
+        plain_confidence=plain,
+        margin=aims.margins.speed,
+        outlook=speed.outlook,
+        accuracy=accuracy,
+        measures=(measure_of(arm), measure_of(base)),
+        quiet_only=found.quiet_only,
+        disturbed_blocks=tuple(sorted(found.disturbed)),
+        disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",
+        torn_rounds=found.torn,
+    )
+
+
+def _contrast(numbers: Measured, arm: Arm, base: Arm, confidence: float) -> Contrast:
+    found = pair_up(numbers, arm, base)
+    ratio, differs = found.ratio(confidence), difference_of(arm, base)
+    return Contrast(arm, base, differs, numbers.metric, found.times, ratio, found.difference)
+
+
+def _doubt(
+    matched: Matched, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
+) -> str:
+    """Why nothing can be told."""
+    for side in sides:
+        if side in matched.set_aside:
+            return f"no trial of {side} is complete"
+    if metric is None and matched.rounds:
+        return f"neither {' nor '.join(TIMES)} was recorded on two arms"
+    if len(pairs) < MIN_BLOCKS:
+        number = f"{len(pairs)} block{'' if len(pairs) == 1 else 's'}" if pairs else ""
+        return f"{number or 'no complete block'}; at least {MIN_BLOCKS} are needed"
+    return "the interval includes 1, and reaches beyond the margin"

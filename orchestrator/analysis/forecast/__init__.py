@@ -1,0 +1,1 @@
+"""Forecasts of the trials that are missing: time, memory and further blocks."""

@@ -1,0 +1,48 @@
+"""What other sweeps of a home have measured of a workload: what a new one may be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from orchestrator.analysis.cost_model import Observation, observe
+from orchestrator.core.trial import SweepIdentity
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import JournalError, read, replay
+from orchestrator.storage.tracking.run_content import all_settings
+
+_MOST_SWEEPS = 5
+
+
+def settings_of(identity: SweepIdentity) -> Mapping[str, Any]:
+    """All settings that the trials of a sweep share, defaults included."""
+    return all_settings(identity, {})
+
+
+def others(folder: SweepFolder, workload: str) -> Iterator[tuple[str, list[Observation]]]:
+    """The latest sweeps of the home by other names, each with its complete trials.
+
+    A journal that cannot be read is passed over: nothing is at stake but a forecast.
+    """
+    home = folder.home / "sweeps"
+    found = [each for each in home.iterdir() if each.is_dir()] if home.is_dir() else []
+    left = _MOST_SWEEPS
+    for path in sorted(found, key=_changed, reverse=True):
+        other = SweepFolder(folder.home, path.name)
+        if other.name == folder.name or not left:
+            continue
+        try:
+            state = replay(read(other.generation(other.latest())))
+        except (JournalError, OSError):
+            continue
+        if state is None or state.identity.workload != workload:
+            continue
+        seen = observe(state.finished.values(), settings_of(state.identity))
+        if seen:
+            left -= 1
+            yield state.identity.label, seen
+
+
+def _changed(path: Path) -> float:
+    return max((each.stat().st_mtime for each in path.rglob("*.jsonl")), default=0.0)

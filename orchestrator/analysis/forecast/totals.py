@@ -1,0 +1,158 @@
+"""What the rest of a sweep may take: a cost model over configs that are not suggested yet.
+
+The missing trials are run many times over in thought (`rehearsal.py`), and what all of them take is
+told with where it lies in 90 % of these runs. An adaptive sampler suggests other configs than
+chance does; nobody knows which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.analysis.cost_model import MEMORY, HeldOut, Models, NotPredicted
+from orchestrator.analysis.forecast.simulation import RUNS, Ahead, Draws, make_draws, rehearse
+from orchestrator.core.names import device_of
+from orchestrator.core.trial import Arm
+from orchestrator.planning.pricing import price_of
+from orchestrator.spec import Price
+
+Totals = NDArray[np.float64]
+"""One number a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A median over the runs in thought, and where 90 % of them lie."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is left: seconds of the clock, energy of the timed epochs, money.
+
+    None where nothing is known: energy that was not measured, hardware without a price. `peak_mib`
+    has the most memory that a trial to come takes, by the metric's name, where fresh trainers have
+    shown it, and `peak_mib_interval` where 90 % of the runs lie, from and to. `refused` says, by
+    the metric's name, why memory or energy is not told though some trials told theirs. `method` and
+    `held_out` tell of the model of a trial's time.
+    """
+
+    seconds: Amount
+    energy_j: Amount | None
+    usd: Amount | None
+    peak_mib: Mapping[str, float]
+    method: str
+    held_out: HeldOut
+    peak_mib_interval: Mapping[str, tuple[float, float]]
+    refused: Mapping[str, str]
+
+
+def look_ahead(
+    ahead: Ahead,
+    models: Models,
+    prices: Sequence[Price],
+    makespan: Callable[[Mapping[Arm, float]], float],
+) -> Outlook:
+    """Run the missing trials in thought.
+
+    Args:
+        ahead: what is missing.
+        models: of what was measured.
+        prices: of the spec.
+        makespan: how long arms take side by side that need so many seconds each.
+
+    Raises:
+        NotPredicted: too little was measured, or configs too far from what is to come, or some arm
+            not at all.
+    """
+    draws, refused = make_draws(ahead), dict[str, str]()
+    seconds = _totals(models, "trial_s", ahead, draws)
+    energy = _energy(models, ahead, draws, refused)
+    if energy is None and any(each.usd_per_kwh is not None for each in prices):
+        prices = ()  # energy has a price and was not measured
+    clock = [makespan({arm: float(seconds[arm][run]) for arm in seconds}) for run in range(RUNS)]
+    peaks = _peaks(models, ahead, draws, refused)
+    model = models.of("trial_s")
+    return Outlook(
+        _amount(np.array(clock)),
+        _amount(np.sum(list(energy.values()), axis=0)) if energy else None,
+        _money(seconds, energy, prices),
+        {target: peak.value for target, peak in peaks.items()},
+        model.method,
+        model.held_out,
+        {target: (peak.low, peak.high) for target, peak in peaks.items()},
+        refused,
+    )
+
+
+def _totals(models: Models, target: str, ahead: Ahead, draws: Draws) -> dict[Arm, Totals]:
+    """For each arm what its missing trials take together, in each run in thought."""
+    arms = [arm for arm in ahead.arms if ahead.trials(arm)]
+    costs = rehearse(models.of(target), ahead, draws, arms)
+    return {arm: each.sum(axis=1) for arm, each in costs.items()}
+
+
+def _energy(
+    models: Models, ahead: Ahead, draws: Draws, refused: dict[str, str]
+) -> dict[Arm, Totals] | None:
+    """As `_totals`; None where it was measured of too few trials, or not on every arm."""
+    try:
+        return _totals(models, "energy_j", ahead, draws)
+    except NotPredicted as why:
+        if models.measured("energy_j"):
+            refused["energy_j"] = str(why)
+        return None
+
+
+def _peaks(
+    models: Models, ahead: Ahead, draws: Draws, refused: dict[str, str]
+) -> dict[str, Amount]:
+    """The most memory that any trial to come takes; not told where one config is too far.
+
+    The configs that are too far are the largest: the maximum of the others would be no bound.
+    """
+    found = {}
+    for target in MEMORY:
+        arms = [arm for arm in ahead.arms if ahead.trials(arm) and _has(arm, target)]
+        if not arms or not models.measured(target):
+            continue
+        try:
+            costs = rehearse(models.of(target), ahead, draws, arms, far=0)
+        except NotPredicted as why:
+            refused[target] = str(why)
+        else:
+            largest = [each.max(axis=1) for each in costs.values()]
+            found[target] = _amount(np.max(largest, axis=0))
+    return found
+
+
+def _has(arm: Arm, target: str) -> bool:
+    """Whether trials of the arm take memory of that kind."""
+    return target != "peak_gpu_mib" or device_of(arm.hardware) == "gpu"
+
+
+def _money(
+    seconds: Mapping[Arm, Totals], energy: Mapping[Arm, Totals] | None, prices: Sequence[Price]
+) -> Amount | None:
+    """What all of it costs; None where an arm has no price."""
+    total = np.zeros(RUNS)
+    for arm, taken in seconds.items():
+        price = price_of(arm.hardware, prices)
+        if price is None:
+            return None
+        total = total + (price.usd_per_hour or 0.0) / price.gpus / 3600 * taken
+        if price.usd_per_kwh is not None and energy is not None:
+            total = total + price.usd_per_kwh / 3.6e6 * energy[arm]
+    return _amount(total) if seconds and prices else None
+
+
+def _amount(values: Totals) -> Amount:
+    low, middle, high = (float(each) for each in np.quantile(values, (0.05, 0.5, 0.95)))
+    return Amount(middle, low, high)

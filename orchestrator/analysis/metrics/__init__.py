@@ -1,0 +1,1 @@
+"""Metrics of a trial, and those derived from them."""

@@ -1,0 +1,101 @@
+"""What a report tells of each arm: which metrics, their units, and which trials count for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from orchestrator.core.records import SweepRecord, TrialRecord
+
+Trainer = Literal["any", "warm", "fresh"]
+"""Which trials are comparable: all, all but a trainer's first, or a trainer's first only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric of the report; `per` of the metric's own unit are one `unit`."""
+
+    metric: str
+    label: str
+    unit: str
+    trainer: Trainer = "any"
+    per: float = 1.0
+
+    @property
+    def title(self) -> str:
+        """`step (ms)`: the label with its unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    def counts(self, trial: TrialRecord) -> bool:
+        """Whether the trial's trainer process makes its value comparable."""
+        fresh = trial.trainer_trials == 0
+        return self.trainer == "any" or fresh == (self.trainer == "fresh")
+
+
+MEASURES = (
+    Measure("step_ms", "step", "ms"),
+    Measure("step_ms_median", "median step", "ms"),
+    Measure("step_ms_p95", "p95 step", "ms"),
+    Measure("forward_ms", "forward", "ms"),
+    Measure("sample_us", "sample", "µs"),
+    Measure("samples_per_s", "rate", "samples/s"),
+    Measure("model_flops_per_s", "model rate", "GFLOP/s", per=1e9),
+    Measure("model_flops_utilization_pct", "of the device's peak", "%"),
+    Measure("train_s", "train", "s"),
+    Measure("validate_s", "validate", "s"),
+    Measure("time_to_accuracy_s", "time to accuracy", "s"),
+    Measure("loss", "loss", ""),
+    Measure("accuracy", "accuracy", ""),
+    Measure("val_loss", "val_loss", ""),
+    Measure("val_accuracy", "val_accuracy", ""),
+    Measure("bits_per_char", "bits_per_char", ""),
+    Measure("val_bits_per_char", "val_bits_per_char", ""),
+    Measure("evaluate_s", "evaluate", "s"),
+    Measure("predict_s", "predict", "s"),
+    Measure("predict_sample_ms", "predict one", "ms"),
+    Measure("mean_gpu_utilization_pct", "GPU busy", "%"),
+    Measure("max_temperature_c", "hottest", "°C"),
+    # A trainer's first trial pays for its start; after it, memory keeps what came before.
+    Measure("load_s", "load", "s", "warm"),
+    Measure("compile_s", "compile", "s", "warm"),
+    Measure("peak_rss_mib", "peak memory", "MiB", "fresh"),
+    Measure("peak_gpu_mib", "peak GPU memory", "MiB", "fresh"),
+)
+
+EXPENSES = (
+    Measure("epoch_s", "epoch", "s"),
+    Measure("fit_s", "fit", "s"),
+    Measure("energy_j", "energy", "J"),
+    Measure("energy_per_sample_j", "energy a sample", "mJ", per=1e-3),
+    Measure("train_cost_usd", "cost of the timed epochs", "USD"),
+    Measure("cost_usd", "cost of a trial", "USD"),
+)
+"""What the matrix tells of an arm beside its measures."""
+
+FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
+
+SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
+"""What is that of its trial's `energy_scope`: figures of unlike scopes are of unlike things."""
+
+TIMES = ("step_ms", "train_s")
+"""What speed-ups are told by: the first of these that at least two arms measured."""
+
+
+def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
+    """The measures that a complete trial has, and the objectives that are none of them.
+
+    Where every trial had a fresh trainer all of them are alike, and none is left out.
+    """
+    complete = [trial for trial in record.trials if trial.status == "complete"]
+    recorded = {metric for trial in complete for metric in trial.metrics}
+    known = {measure.metric for measure in MEASURES}
+    expenses = {measure.metric: measure for measure in EXPENSES}
+    own = tuple(
+        expenses.get(name, Measure(name, name, ""))
+        for name in record.objectives
+        if name in recorded - known
+    )
+    found = tuple(measure for measure in MEASURES if measure.metric in recorded) + own
+    if all(trial.trainer_trials == 0 for trial in complete):
+        return tuple(replace(measure, trainer="any") for measure in found)
+    return found

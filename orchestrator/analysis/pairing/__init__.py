@@ -1,0 +1,1 @@
+"""Complete rounds and the pairs of arms within them."""

@@ -1,0 +1,70 @@
+"""Which arm each arm is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.core.names import names_arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+
+
+class BaselineError(ValueError):
+    """The baseline asked for is none of the sweep's arms; the message names the choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the speed-ups are over.
+
+    With scope `arm` every arm is compared with one arm; with `same hardware` each with the
+    baseline's implementation on its own hardware. `of` has no entry for an arm on whose hardware
+    the implementation does not stand.
+    """
+
+    name: str
+    scope: Literal["arm", "same hardware"]
+    of: Mapping[Arm, Arm]
+
+
+def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
+    """The baseline for `asked`: an arm, an implementation, or None for the sweep's first arm.
+
+    What stands on one hardware class only is that arm; what stands on several (an implementation,
+    or one `on gpu` where there are several kinds) is compared within each of them. None for a
+    sweep none of whose arms can run.
+
+    Raises:
+        BaselineError: `asked` names no arm that can run.
+    """
+    if asked is None:
+        return _one(record, record.arms[0]) if record.arms else None
+    for arm in record.arms:
+        if str(arm) == asked:
+            return _one(record, arm)
+    standing = {arm.hardware: arm for arm in record.arms if names_arm(asked, arm)}
+    if len(standing) == 1:
+        return _one(record, *standing.values())
+    if not standing:
+        raise BaselineError(_unknown(record, asked))
+    of = {arm: standing[arm.hardware] for arm in record.arms if arm.hardware in standing}
+    return Baseline(asked, "same hardware", of)
+
+
+def _one(record: SweepRecord, baseline: Arm) -> Baseline:
+    return Baseline(str(baseline), "arm", dict.fromkeys(record.arms, baseline))
+
+
+def _unknown(record: SweepRecord, asked: str) -> str:
+    for arm, reason in ((i.arm, i.reason) for i in record.impossible):
+        if asked in (str(arm), arm.implementation):
+            told = f"baseline {asked!r} cannot run: {reason}"
+            break
+    else:
+        told = f"baseline {asked!r} is not an arm of sweep {record.name!r}"
+    choices = {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
+    if not choices:
+        return f"{told}; none of its arms can run, so there is nothing to choose from"
+    return f"{told}; choose one of: {'; '.join(choices)}"

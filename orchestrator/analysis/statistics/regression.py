@@ -1,0 +1,68 @@
+"""Straight lines through few points, and how sure they are: ordinary least squares.
+
+NumPy and SciPy's quantiles do the mathematics: statsmodels would take longer to import than a
+whole report takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Coefficients, the covariance of their errors, and the residuals' degrees of freedom.
+
+    `confidence` is the level of the intervals.
+    """
+
+    coefficients: Numbers
+    covariance: Numbers
+    freedom: int
+    confidence: float = CONFIDENCE
+
+    def at(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """The fitted values of these rows and the half-widths of their confidence intervals."""
+        errors = np.sqrt(np.maximum(0, np.einsum("ij,jk,ik->i", rows, self.covariance, rows)))
+        return rows @ self.coefficients, self._quantile * errors
+
+    def coefficient(self, place: int) -> Estimate:
+        """One coefficient with its interval; `n` is the number of rows that were fitted."""
+        value = float(self.coefficients[place])
+        half = self._quantile * float(np.sqrt(self.covariance[place, place]))
+        return Estimate(self.freedom + len(self.coefficients), value, value - half, value + half)
+
+    def p_value(self, place: int) -> float:
+        """How likely a coefficient so far from 0 would be if it were 0 (two-sided t test)."""
+        error = float(np.sqrt(self.covariance[place, place]))
+        if error == 0:
+            return 0.0 if self.coefficients[place] else 1.0
+        return 2 * float(stdtr(self.freedom, -abs(float(self.coefficients[place])) / error))
+
+    @property
+    def _quantile(self) -> float:
+        return float(stdtrit(self.freedom, (1 + self.confidence) / 2))
+
+
+def fit(rows: Numbers, values: Numbers, confidence: float = CONFIDENCE) -> Fit | None:
+    """Least squares with the usual error of its coefficients: s² (X'X)⁻¹.
+
+    None where the rows cannot tell the coefficients apart, or leave no residual to judge by.
+    Source: Draper and Smith, "Applied regression analysis", 3rd edition, 1998, chapter 5.
+    """
+    n, k = rows.shape
+    if n <= k or np.linalg.matrix_rank(rows) < k:
+        return None
+    coefficients: Numbers = np.linalg.lstsq(rows, values, rcond=None)[0].astype(np.float64)
+    residuals = values - rows @ coefficients
+    inverse = np.linalg.inv(rows.T @ rows)
+    covariance = np.asarray(inverse * float(residuals @ residuals) / (n - k), dtype=np.float64)
+    return Fit(coefficients, covariance, n - k, confidence)

@@ -1,0 +1,159 @@
+"""Whether a sweep has blocks enough: by how wide the intervals of its speed-ups are, nothing else.
+
+Never by a verdict: who stops as soon as a difference shows finds one too often, and too large a
+one. The width of an interval says nothing of where it lies, so that the estimate has no bias.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from orchestrator.analysis.comparisons.speed import difference_of
+from orchestrator.analysis.pairing.baseline import pick_baseline
+from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.analysis.pairing.paired_arms import measured, pair_up, time_metric
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, t_interval
+from orchestrator.analysis.statistics.stopping_looks import confidence_for, looks
+from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, FinishedTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """After how many complete blocks a sweep asked for no more, and why.
+
+    `half_width` is that of the widest interval, as a share; None where there was none to judge by.
+    """
+
+    blocks: int
+    half_width: float | None
+    why: str
+
+
+@dataclass(slots=True)
+class Gathering:
+    """A sweep's complete blocks, in the order in which they were completed.
+
+    What was looked at, and when, depends on the outcomes and on their order alone, so that a start
+    that goes on from a journal decides as the one before it did.
+
+    Args:
+        auto: when there are enough.
+        arms: that every block has.
+        repeats: rounds of each block.
+        baseline: the spec's choice.
+    """
+
+    auto: AutoBlocks
+    arms: tuple[Arm, ...]
+    repeats: int
+    baseline: str | None = None
+    enough: Enough | None = None
+    _outcomes: dict[str, FinishedTrial] = field(default_factory=dict)
+    _ended: Counter[int] = field(default_factory=Counter)
+    _complete: list[int] = field(default_factory=list)
+
+    def take(self, finished: FinishedTrial) -> None:
+        """Take an outcome; where that completes a block, look whether it was the last one needed.
+
+        Trials of other arms or repeats than the blocks have now say nothing.
+        """
+        trial = finished.trial
+        if trial.arm not in self.arms or trial.repeat >= self.repeats:
+            return
+        if trial.key not in self._outcomes:
+            self._ended[trial.block] += 1
+        self._outcomes[trial.key] = finished
+        whole = self._ended[trial.block] == len(self.arms) * self.repeats
+        if whole and trial.block not in self._complete:
+            self._complete.append(trial.block)
+            self._look()
+
+    def _look(self) -> None:
+        blocks = len(self._complete)
+        if self.enough is not None or blocks not in looks(self.auto):
+            return
+        trials = [each for each in self._outcomes.values() if each.trial.block in self._complete]
+        widths = half_widths(trials, self.arms, self.auto, self.baseline).values()
+        known = [width for width in widths if width is not None]
+        widest = max(known) if len(known) == len(widths) and known else None
+        if not widths:
+            self.enough = Enough(blocks, None, "there is nothing to compare")
+        elif widest is not None and widest <= self.auto.interval:
+            asked = f"{100 * self.auto.interval:.3g} %"
+            self.enough = Enough(blocks, widest, f"every speed-up is known to ± {asked}")
+        elif blocks >= self.auto.most:
+            most = f"{self.auto.most} are the most (blocks.at_most)"
+            self.enough = Enough(blocks, widest, most + self._what_never_completes(trials))
+
+    def _what_never_completes(self, trials: Iterable[FinishedTrial]) -> str:
+        """For a person: the arms of fair pairs of which nothing is known; empty where all are."""
+        able = {each.trial.arm for each in trials if each.outcome.status == "complete"}
+        paired = {arm for pair in fair_pairs(self.arms, self.baseline) for arm in pair}
+        silent = [str(arm) for arm in self.arms if arm in paired - able]
+        return f"; no trial of {' or '.join(silent)} completes" if silent else ""
+
+
+def half_widths(
+    trials: Iterable[FinishedTrial],
+    arms: Sequence[Arm],
+    auto: AutoBlocks,
+    baseline: str | None,
+) -> Mapping[Arm, float | None]:
+    """The half-width of each fair pair's interval, as a share, by its arm.
+
+    None for too few blocks in which both completed, and where one of the two never did: that may
+    yet come.
+    """
+    record = _record(trials, arms)
+    matched = match(record)
+    numbers = measured(matched, time_metric(matched))
+    widths: dict[Arm, float | None] = {}
+    for arm, base in fair_pairs(arms, baseline):
+        ratios = pair_up(numbers, arm, base).telling
+        found = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
+        widths[arm] = math.expm1((found.high - found.low) / 2) if found else None
+    return widths
+
+
+def fair_pairs(arms: Sequence[Arm], baseline: str | None) -> tuple[tuple[Arm, Arm], ...]:
+    """Each arm with the one that it is compared with, as in the report.
+
+    But for arms without a baseline, and of other mathematics than it has.
+    """
+    against = pick_baseline(_record((), arms), baseline)
+    sides = [(arm, against.of.get(arm)) for arm in arms] if against else []
+    return tuple(
+        (arm, base)
+        for arm, base in sides
+        if base is not None and arm != base and not difference_of(arm, base)
+    )
+
+
+def _record(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> SweepRecord:
+    records = tuple(_trial_record(each) for each in trials)
+    blocks = len({each.block for each in records})
+    return SweepRecord(
+        name="", generation=1, run_id="", workload="", objectives={}, arms=tuple(arms),
+        impossible=(), blocks=blocks, repeats=1, expected_trials=len(records), trials=records,
+    )  # fmt: skip
+
+
+def _trial_record(finished: FinishedTrial) -> TrialRecord:
+    trial, outcome = finished.trial, finished.outcome
+    return TrialRecord(
+        run_id=trial.key,
+        trial_key=trial.key,
+        block=trial.block,
+        config=trial.config,
+        arm=trial.arm,
+        repeat=trial.repeat,
+        status=outcome.status,
+        metrics=outcome.metrics,
+        node=outcome.node,
+        notes=outcome.telemetry.notes if outcome.telemetry else {},
+    )

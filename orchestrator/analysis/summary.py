@@ -1,0 +1,243 @@
+"""From a sweep's record to everything that a report says, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.analysis.arms.arm_summary import (
+    ArmSummary,
+    TrialCounts,
+    count_trials,
+    summarise_arm,
+)
+from orchestrator.analysis.arms.best_config import Best, best_of_arm
+from orchestrator.analysis.arms.learning import LearningCurve, learning
+from orchestrator.analysis.arms.pareto import Front, pareto_front
+from orchestrator.analysis.arms.phases import PhaseSplit, phases
+from orchestrator.analysis.arms.published import PublishedBeside, published
+from orchestrator.analysis.arms.representatives import TelemetryCurves, telling
+from orchestrator.analysis.arms.trade_offs import TradeOff, trade_offs
+from orchestrator.analysis.arms.validity import Validity, prove
+from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
+from orchestrator.analysis.comparisons.by_size import BySize, by_size
+from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
+from orchestrator.analysis.comparisons.matrix import Matrix, matrix
+from orchestrator.analysis.comparisons.ranking import Ranking, rankings
+from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
+from orchestrator.analysis.comparisons.targets import Target, reach
+from orchestrator.analysis.metrics.failures import LeftOut, left_out
+from orchestrator.analysis.metrics.measures import Measure, measures_of
+from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
+from orchestrator.analysis.pairing.complete_rounds import (
+    BlockGap,
+    Matched,
+    ParamRange,
+    Round,
+    match,
+    ranges,
+)
+from orchestrator.analysis.pairing.paired_arms import time_metric
+from orchestrator.analysis.statistics.stopping_looks import confidence_for
+from orchestrator.core.names import mathematics_of, work_of
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, DatasetRecord, ImpossibleArm, Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class SweepHead:
+    """What the sweep is and how far it has come."""
+
+    name: str
+    generation: int
+    label: str
+    workload: str
+    state: str
+    run_id: str
+    objectives: Mapping[str, str]
+    blocks: int
+    repeats: int
+    trials: TrialCounts
+    environment: Mapping[str, str]
+    settings: Mapping[str, Any]
+    datasets: tuple[DatasetRecord, ...]
+    sampler: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSummary:
+    """Everything that a report says; `trials` are the raw rows behind every number.
+
+    `comparisons` are fair pairs; `different_mathematics` are the other arms and their baselines.
+    `complete_rounds` are blocks and repeats: those that are complete on every arm, but for the
+    `former` ones, of earlier starts, which the last one was not to run.
+    """
+
+    sweep: SweepHead
+    baseline: Baseline | None
+    time_metric: str | None
+    complete_blocks: tuple[int, ...]
+    gaps: tuple[BlockGap, ...]
+    set_aside: tuple[Arm, ...]
+    configs: tuple[ParamRange, ...]
+    comparisons: tuple[Comparison, ...]
+    measures: tuple[Measure, ...]
+    arms: tuple[ArmSummary, ...]
+    front: Front
+    left_out: tuple[LeftOut, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    trials: tuple[TrialRecord, ...]
+    different_mathematics: tuple[Contrast, ...] = ()
+    matrix: Matrix = field(default_factory=Matrix)
+    best_of_arm: tuple[Best, ...] = ()
+    fronts: tuple[TradeOff, ...] = ()
+    crossovers: tuple[Crossover, ...] = ()
+    break_evens: tuple[BreakEven, ...] = ()
+    learning: tuple[LearningCurve, ...] = ()
+    phases: tuple[PhaseSplit, ...] = ()
+    curves: tuple[TelemetryCurves, ...] = ()
+    published: tuple[PublishedBeside, ...] = ()
+    validity: Validity = field(default_factory=Validity)
+    sizes: tuple[BySize, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    targets: tuple[Target, ...] = ()
+    complete_rounds: tuple[Round, ...] = ()
+    former: tuple[Arm, ...] = ()
+
+    @property
+    def matched_runs(self) -> frozenset[str]:
+        """The ids of the runs that stand in a complete round: those that are compared."""
+        rounds = set(self.complete_rounds)
+        arms = {*self.former, *(each.arm for each in self.arms if each.matched)}
+        return frozenset(
+            trial.run_id
+            for trial in self.trials
+            if trial.status == "complete"
+            and trial.arm in arms
+            and (trial.block, trial.repeat) in rounds
+        )
+
+
+def summarise(
+    record: SweepRecord,
+    baseline: str | None = None,
+    curves: Mapping[str, Telemetry] = MappingProxyType({}),
+    targets: Sequence[float] = (),
+) -> ReportSummary:
+    """Summarise a sweep, complete or not.
+
+    Args:
+        record: the sweep as the store has it.
+        baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that stands on
+            several hardware classes is the baseline within each. What the spec says if None, or
+            else the sweep's first arm.
+        curves: telemetry by run id, of the trials that `representatives` chose.
+        targets: accuracies to be reached, beside the spec's own.
+
+    Raises:
+        BaselineError: `baseline` is no arm of the sweep that can run.
+    """
+    over = _over(record, baseline)
+    matched = match(record)
+    own = _by_arm(record)
+    place = {arm: i for i, arm in enumerate(own)}
+    trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.trial_key))
+    measures = measures_of(record)
+    configs = {trial.block: trial.config for trial in reversed(trials)}
+    ranged = [configs[block] for block in matched.blocks or sorted(configs)]
+    arms = tuple(summarise_arm(record, matched, arm, own[arm], measures) for arm in own)
+    used = {each.arm: _used(matched, each.arm, own[each.arm]) for each in arms}
+    fair = compare(record, matched, over) if over else ()
+    unlike = contrast(record, matched, over) if over else ()
+    mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
+    alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
+    metric = time_metric(matched)
+    error = 1 - confidence_for(record.aims.auto_blocks)
+    table = matrix(arms, used, fair, unlike, over, measures)
+    scopes = {cell.arm: cell.energy_scope for cell in table.cells}
+    return ReportSummary(
+        sweep=_head(record),
+        baseline=over,
+        time_metric=metric,
+        complete_blocks=matched.blocks,
+        gaps=matched.gaps,
+        set_aside=matched.set_aside,
+        configs=ranges(ranged),
+        comparisons=fair,
+        measures=measures,
+        arms=arms,
+        front=pareto_front(record, mathematics, work),
+        left_out=tuple(row for arm in own for row in left_out(arm, own[arm])),
+        impossible=record.impossible,
+        trials=tuple(trials),
+        different_mathematics=unlike,
+        matrix=table,
+        best_of_arm=best_of_arm(own, record.objectives),
+        fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
+        crossovers=crossovers(fair, configs, record.aims.margins.speed),
+        break_evens=break_evens(matched, over, confidence_for(record.aims.auto_blocks)),
+        learning=learning(used, {each.arm: each.matched for each in arms}),
+        phases=phases(own),
+        curves=telling(trials, curves),
+        published=published(record, own),
+        validity=prove(record, matched, own),
+        sizes=by_size(matched, configs, fair, metric),
+        rankings=rankings(matched, metric, record.aims.margins.speed, scopes, error),
+        targets=reach(record, matched, over, targets),
+        complete_rounds=tuple(sorted(matched.rounds)),
+        former=matched.former,
+    )
+
+
+def _by_arm(record: SweepRecord) -> dict[Arm, list[TrialRecord]]:
+    """The trials of every arm, block by block: the sweep's arms first, then those of old starts."""
+    extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
+    own: dict[Arm, list[TrialRecord]] = {arm: [] for arm in (*record.arms, *extra)}
+    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.trial_key)):
+        own[trial.arm].append(trial)
+    return own
+
+
+def _used(matched: Matched, arm: Arm, own: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
+    return matched.beside(arm) or [trial for trial in own if trial.status == "complete"]
+
+
+def _over(record: SweepRecord, asked: str | None) -> Baseline | None:
+    """The baseline that was asked for, or the spec's own where that can run, or the first arm."""
+    if asked is None and record.aims.baseline is not None:
+        try:
+            return pick_baseline(record, record.aims.baseline)
+        except BaselineError:  # it was right when the spec was checked; the hardware has changed
+            return pick_baseline(record, None)
+    return pick_baseline(record, asked)
+
+
+def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
+    """How what the baseline does differs from the settings; all that it names are alike."""
+    return ask(next(iter(baseline.of.values()))) if baseline else ""
+
+
+def _head(record: SweepRecord) -> SweepHead:
+    arms = set(record.arms)
+    planned = [trial for trial in record.trials if trial.arm in arms]
+    return SweepHead(
+        name=record.name,
+        generation=record.generation,
+        label=record.name if record.generation == 1 else f"{record.name}#{record.generation}",
+        workload=record.workload,
+        state=record.state,
+        run_id=record.run_id,
+        objectives=record.objectives,
+        blocks=record.blocks,
+        repeats=record.repeats,
+        trials=count_trials(planned, record.expected_trials),
+        environment=record.environment,
+        settings=record.settings,
+        datasets=record.datasets,
+        sampler=record.sampler,
+        seed=record.seed,
+    )

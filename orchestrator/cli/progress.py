@@ -1,0 +1,294 @@
+"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.core.text import counted, duration
+from orchestrator.core.trial import Arm, Config, Outcome, Trial
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.assignment import Issue
+
+_REFRESH_PER_S = 1  # more would be work on the machine that is being measured
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sweep in numbers, as trials go by."""
+
+    plan: Plan
+    ended: Counter[Arm] = field(default_factory=Counter)
+    failed: Counter[Arm] = field(default_factory=Counter)
+    per_block: Counter[int] = field(default_factory=Counter)
+    durations_s: list[float] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    begun: set[int] = field(default_factory=set)
+    enough: int | None = None
+    out: dict[str, tuple[Issue, int]] = field(default_factory=dict)
+    began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def trials_ended(self) -> int:
+        """Trials that have an outcome, earlier starts included."""
+        return self.ended.total()
+
+    @property
+    def blocks_ended(self) -> int:
+        """Blocks all of whose trials have an outcome."""
+        whole = len(self.plan.possible) * self.plan.repeats
+        return sum(ended == whole for ended in self.per_block.values())
+
+    @property
+    def blocks_expected(self) -> int:
+        """How many blocks there will be, as far as is known."""
+        return self.plan.blocks if self.enough is None else self.enough
+
+    @property
+    def trials_expected(self) -> int:
+        """How many trials there will be, as far as is known."""
+        return self.blocks_expected * len(self.plan.possible) * self.plan.repeats
+
+    @property
+    def total(self) -> str:
+        """The same in a word: `at most 360` where blocks come until there are enough."""
+        return f"at most {self.trials_expected}" if self.is_open else str(self.trials_expected)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether blocks may come or not."""
+        return self.plan.auto is not None and self.enough is None
+
+    @property
+    def bound(self) -> str:
+        """How an estimate of what is left is meant."""
+        return "at most" if self.is_open else "about"
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since this start began."""
+        return time.monotonic() - self.began_s
+
+    def take(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
+        """Count an outcome; `now` is False for one of an earlier start.
+
+        One that is done again counts where it ended first.
+        One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
+        """
+        self.out.pop(trial.key, None)
+        if not self.plan.wants(trial) or trial.key in self.seen:
+            return
+        self.seen.add(trial.key)
+        self.begun.add(trial.block)
+        self.ended[trial.arm] += 1
+        self.per_block[trial.block] += 1
+        if now:
+            self.durations_s.append(outcome.ended_s - outcome.started_s)
+        if outcome.failure is not None:
+            self.failed[trial.arm] += 1
+
+    def remaining_s(self) -> float | None:
+        """Estimated seconds left, from the pace of this start; None before two trials ended."""
+        if len(self.durations_s) < 2:
+            return None
+        pace_s = self.elapsed_s / len(self.durations_s)
+        return pace_s * max(0, self.trials_expected - self.trials_ended)
+
+
+class PlainLines:
+    """One line for each trial that ends: for logs and pipes."""
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        self._console = console
+        self.tally = Tally(plan)
+
+    def __enter__(self) -> PlainLines:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def restored(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial of an earlier start."""
+        self.tally.take(trial, outcome, now=False)
+
+    def issued(self, issue: Issue) -> None:
+        """A trial was handed out."""
+        self.tally.begun.add(issue.trial.block)
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """A running trial finished an epoch."""
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Print the trial's line."""
+        self.tally.take(trial, outcome)
+        left = self.tally.remaining_s()
+        self._console.print(
+            f"{self.tally.trials_ended}/{self.tally.total}  block {trial.block}  "
+            f"{self._named(trial.arm)}  {describe(trial.config)}  {verdict(outcome)}"
+            + (f"  ({self.tally.bound} {duration(left)} left)" if left else ""),
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+    def _named(self, arm: Arm) -> str:
+        """The arm, without its hardware where the whole sweep stands on one."""
+        alone = len({each.hardware for each in self.tally.plan.arms}) == 1
+        return arm.implementation if alone else str(arm)
+
+    def warn(self, text: str) -> None:
+        """Print a warning."""
+        self._console.print(f"Warning: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+        """Print that a disturbed round is done again."""
+        first = trials[0]
+        self._say(
+            f"block {first.block}, repeat {first.repeat}: disturbed; "
+            f"{counted(len(trials), 'trial')} done again (rerun {rerun})"
+        )
+
+    def standing(self, trials: Sequence[Trial]) -> None:
+        """Print that a round could not be done again."""
+        first = trials[0]
+        self._say(
+            f"block {first.block}, repeat {first.repeat}: not done again to its end; "
+            f"{counted(len(trials), 'outcome')} from before stand"
+        )
+
+    def enough(self, blocks: int, why: str) -> None:
+        """Print that no more blocks are asked for; those that have begun are finished."""
+        self.tally.enough = len(self.tally.begun)
+        self._say(f"enough after {counted(blocks, 'block')}: {why}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def lost(self, issue: Issue) -> None:
+        """Print that an attempt was lost."""
+        self._console.print(
+            f"block {issue.trial.block}  {issue.trial.arm}: attempt {issue.attempt} was lost "
+            "with its worker; trying again",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+class LiveView(PlainLines):
+    """A view that is redrawn in place, for a terminal."""
+
+    def __init__(self, console: Console, plan: Plan) -> None:
+        super().__init__(console, plan)
+        self._live = Live(
+            get_renderable=self.drawn,
+            console=console,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def issued(self, issue: Issue) -> None:
+        """Show the trial among those that are out."""
+        super().issued(issue)
+        self.tally.out[issue.trial.key] = (issue, 0)
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """Show how far the trial is."""
+        self.tally.out[issue.trial.key] = (issue, index + 1)
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """Count the trial; failures also get a line of their own."""
+        if outcome.failure is not None:
+            super().finished(trial, outcome)
+        else:
+            self.tally.take(trial, outcome)
+
+    def drawn(self) -> RenderableType:
+        """The view as it is now."""
+        tally, plan = self.tally, self.tally.plan
+        left = tally.remaining_s()
+        pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
+        head = Text(
+            f"{tally.trials_ended} of {tally.total} trials · {tally.blocks_ended} of "
+            f"{tally.blocks_expected} blocks · {60 * pace:.1f} trials/min · "
+            f"{duration(tally.elapsed_s)} gone"
+            + (f" · {tally.bound} {duration(left)} left" if left is not None else "")
+        )
+        table = Table(box=None, pad_edge=False, padding=(0, 2))
+        for column in ("arm", "", "ended", "failed"):
+            table.add_column(column, justify="left" if column == "arm" else "right")
+        per_arm = tally.blocks_expected * plan.repeats
+        for arm in plan.arms:
+            bar = ProgressBar(total=per_arm, completed=tally.ended[arm], width=20)
+            failed = Text(str(tally.failed[arm]), style="red" if tally.failed[arm] else "dim")
+            table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
+        rows: list[RenderableType] = [head, table]
+        busy: Counter[str] = Counter()
+        for issue, epochs in list(tally.out.values()):
+            node = issue.lane.node.id
+            busy[node] += 1
+            runs = busy[node] <= issue.lane.room(issue.device)
+            epoch = f"  epoch {epochs} done" if epochs else ""
+            arms = f"{len(issue.trials)} arms in turns" if issue.others else str(issue.trial.arm)
+            text = f"block {issue.trial.block}  {arms}  {describe(issue.trial.config)}"
+            mark = "▸ now   " if runs else "  next  "
+            rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
+        return Group(*rows)
+
+
+def make_view(console: Console, plan: Plan) -> PlainLines:
+    """The live view on a terminal, plain lines elsewhere."""
+    return LiveView(console, plan) if console.is_terminal else PlainLines(console, plan)
+
+
+def describe(config: Config) -> str:
+    """A config in a few words: `units=32 layers=1`."""
+    return " ".join(f"{name}={_short(value)}" for name, value in config.items())
+
+
+def verdict(outcome: Outcome) -> str:
+    """How a trial ended, in a few words."""
+    if outcome.failure is not None:
+        return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
+    if outcome.status != "complete":
+        return outcome.status.replace("_", " ")
+    return _figures(outcome.metrics)
+
+
+def _figures(metrics: Mapping[str, float]) -> str:
+    shown = {"step_ms": "ms/step", "val_accuracy": "val_accuracy", "train_s": "s training"}
+    figures = [f"{metrics[name]:.3g} {words}" for name, words in shown.items() if name in metrics]
+    return ", ".join(figures) or "complete"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

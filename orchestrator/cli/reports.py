@@ -1,0 +1,350 @@
+"""The commands that read what sweeps have measured: `report`, `query` and `compare`."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+
+import click
+
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, refusing, show, unwritable, width
+from orchestrator.core.errors import Refusal
+from orchestrator.storage.home import sweep_home
+
+if TYPE_CHECKING:
+    from orchestrator.core.records import SweepRecord
+    from orchestrator.core.trial import Telemetry
+    from orchestrator.report.compare import ArmChange, Changes, FailOn, Side
+    from orchestrator.report.query import Sheet, SheetFormat
+
+_ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
+_CompareFormat: TypeAlias = Literal["text", "markdown", "json"]
+_Format = TypeVar("_Format", bound=str)
+_REPORT_SUFFIXES: dict[str, _ReportFormat] = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".json": "json",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+}
+_COMPARE_SUFFIXES: dict[str, _CompareFormat] = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".json": "json",
+}
+_QUERY_SUFFIXES: dict[str, SheetFormat] = {
+    ".txt": "table",
+    ".csv": "csv",
+    ".json": "json",
+    ".parquet": "parquet",
+}
+
+_generation_option = click.option(
+    "--generation",
+    type=click.IntRange(min=1),
+    help="An earlier --fresh, counted from 1 (or as NAME#1).",
+)
+_output_option = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
+)
+
+
+@click.command()
+@click.argument("sweep")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json", "csv", "html"]),
+    help="By default as the output file's name says, else text.",
+)
+@click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
+@click.option(
+    "--target",
+    "targets",
+    metavar="ACCURACY",
+    multiple=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Tell what it takes to reach this val_accuracy as well; may be repeated.",
+)
+@_generation_option
+@click.option(
+    "--plots",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Draw the report's plots into this folder as well, as PNG and SVG.",
+)
+@click.option(
+    "--brief", is_flag=True, help="The verdict and the speed-ups alone; text and markdown."
+)
+@_output_option
+@refusing
+def report(
+    sweep: str,
+    form: _ReportFormat | None,
+    generation: int | None,
+    plots: Path | None,
+    brief: bool,
+    output: Path | None,
+    **compared: Any,
+) -> None:
+    """Report on a SWEEP, as its tracking store has it.
+
+    `html` is one page with everything in it, to be opened in a browser without a network.
+    """
+    if form is None:
+        form = _form_of(output, _REPORT_SUFFIXES, "text")
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise Refusal(
+            "--format html: expected a file to write the page to, received a terminal. "
+            f"Add -o {_file_name(sweep)}.html"
+        )
+    if brief and form not in ("text", "markdown"):
+        raise Refusal(
+            f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
+            " --format markdown"
+        )
+    record = _read(sweep, generation)
+    from orchestrator.report import render
+
+    curves = _curves(record) if plots is not None or form != "csv" else {}
+    summary = render.summarise(record, curves=curves, **compared)
+    _put(render.render(summary, form, width=width(), brief=brief).encode(errors="replace"), output)
+    if plots is not None:
+        from orchestrator.report.formats.matplotlib_plots import draw
+
+        try:
+            drawn = draw(summary, plots)
+        except OSError as error:
+            raise Refusal(unwritable(plots, error)) from error
+        click.echo(f"wrote {len(drawn)} files into {plots}", err=True)
+
+
+@click.command()
+@click.argument("sweep")
+@click.argument("where", required=False, default="")
+@click.option("--columns", metavar="A,B,…", help="These columns, in this order; `all` for all.")
+@click.option("--sort", metavar="A,-B,…", help="Sort by these columns; with a - falling.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most so many rows.")
+@click.option("--list", "lists", is_flag=True, help="Tell which columns there are instead.")
+@_generation_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    help="By default as the output file's name says, else table.",
+)
+@_output_option
+@refusing
+def query(sweep: str, where: str, **choices: Any) -> None:
+    """The trials of a SWEEP that WHERE means, one row each.
+
+    \b
+    rnnsweep query quickstart "hardware ~ 'H200' and val_accuracy > 0.97" \\
+        --columns arm,units,step_ms,val_accuracy --sort step_ms
+
+    WHERE compares columns with numbers and texts in quotes by = != < <= > >= in (…), by ~ and !~
+    (the text stands in it; with * or ? it fits the whole; upper and lower case are one), and asks
+    whether they are missing (`is missing`, `is not missing`); joined by and, or, not and
+    parentheses. A missing value matches nothing else. Times are in UTC.
+    """
+    from orchestrator.report.query import as_bytes, ask, select, to_listing, usual_columns
+
+    form: SheetFormat | None = choices["form"]
+    output: Path | None = choices["output"]
+    if form is None:
+        form = _form_of(output, _QUERY_SUFFIXES, "table")
+    if form == "parquet" and output is None and sys.stdout.isatty():
+        raise Refusal(
+            "--format parquet: expected a file to write to, received a terminal. "
+            f"Add -o {_file_name(sweep)}.parquet"
+        )
+    record = _read(sweep, choices["generation"])
+    wanted = _names(choices["columns"])
+    columns = None if choices["lists"] or wanted in ([], ["all"]) else wanted
+    found = ask(record, where, columns, sort=_names(choices["sort"]), limit=choices["limit"])
+    if choices["lists"]:
+        show(to_listing(found))
+        return
+    shown = found if wanted or form != "table" else select(found, usual_columns(record, found))
+    about = {"sweep": record.name, "generation": record.generation, "where": where}
+    _put(as_bytes(shown, form, about), output)
+    if form == "table" or not found.rows:
+        _say_how_many(len(record.trials), found)
+
+
+@click.command()
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "untold"]),
+    multiple=True,
+    help="Exit with code 1 where an arm became so (larger: in memory), or (untold) where one is "
+    "gone, or could not be judged; may be repeated.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=0, min_open=True, max=1),
+    default=0.05,
+    show_default=True,
+    help="The share of the time per step, or of the memory, that does not matter.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "markdown", "json"]),
+    help="By default as the output file's name says, else text.",
+)
+@_output_option
+@refusing
+def compare(
+    before: str,
+    after: str,
+    fail_on: tuple[FailOn, ...],
+    margin: float,
+    form: _CompareFormat | None,
+    output: Path | None,
+) -> int:
+    """What changed from A to B beyond noise: two sweeps, or one at two times.
+
+    A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
+    (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
+    least 6, for a verdict. Exit code 1 where --fail-on says so. An arm that is gone, of which
+    nothing can be told, or on hardware of another name, is named then, and fails with `--fail-on
+    untold` alone.
+    """
+    from orchestrator.report import compare as comparing
+    from orchestrator.report.formats.markdown import to_markdown
+    from orchestrator.report.formats.text import to_text
+
+    if form is None:
+        form = _form_of(output, _COMPARE_SUFFIXES, "text")
+    changes = comparing.compare(_side(before), _side(after), margin)
+    failed = comparing.failing(changes, fail_on)
+    if form == "json":
+        text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"
+    else:
+        told = comparing.to_document(changes)
+        text = to_markdown(told) if form == "markdown" else to_text(told, width())
+    _put(text.encode(errors="replace"), output)
+    fails = _say_what_fails(changes, failed, fail_on)
+    return WITH_FAILURES if fails else COMPLETE
+
+
+def _say_what_fails(
+    changes: Changes, failed: Sequence[ArmChange], fail_on: Sequence[FailOn]
+) -> bool:
+    """Name what makes the exit code 1, and every arm that was not judged; whether there is any."""
+    if failed:
+        show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
+    if not fail_on:
+        return False
+    untold = "untold" in fail_on and (changes.untold or bool(changes.unjudged))
+    new = ((arm, f"only {changes.after.label} has it") for arm in changes.only_after)
+    names = [f"{arm} ({why})" for arm, why in (*changes.unjudged, *new)]
+    if names:
+        head = "--fail-on untold" if untold else "Warning"
+        show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
+    if changes.untold and untold:
+        show("--fail-on untold: no arm could be judged\n", err=True)
+    elif changes.untold and not failed:
+        show(
+            "Warning: no arm could be judged, so that --fail-on had nothing to find; "
+            "`--fail-on untold` makes that exit code 1\n",
+            err=True,
+        )
+    return bool(failed) or untold
+
+
+def _form_of(output: Path | None, known: Mapping[str, _Format], usual: _Format) -> _Format:
+    """The format that the file's name says; the usual one where it says none.
+
+    Raises:
+        Refusal: its suffix is none of those known.
+    """
+    if output is None or not output.suffix:
+        return usual
+    try:
+        return known[output.suffix.lower()]
+    except KeyError:
+        raise Refusal(
+            f"{output}: expected a name that ends in {', '.join(known)}; received "
+            f"{output.suffix}. Name it so, or add --format"
+        ) from None
+
+
+def _side(name: str) -> Side:
+    """A report's file, or a sweep of the store."""
+    from orchestrator.report.compare import of_record, read_report
+
+    path = Path(name)
+    if path.suffix.lower() == ".json":
+        return read_report(path)
+    record = _read(name, None)
+    return of_record(record, f"{record.name}#{record.generation}")
+
+
+def _say_how_many(trials: int, found: Sheet) -> None:
+    if not trials:
+        show("no trial of this sweep has ended yet\n", err=True)
+    else:
+        show(f"{len(found.rows)} of {trials} trials\n", err=True)
+
+
+def _names(text: str | None) -> list[str]:
+    return list(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
+
+
+def _file_name(sweep: str) -> str:
+    return sweep.replace("#", "-").replace("/", "-")
+
+
+def _read(sweep: str, generation: int | None) -> SweepRecord:
+    import atexit
+    import gc
+
+    # These commands build one large thing and end: the collector, which looks at it again whenever
+    # it has grown by 700 objects, would take a quarter of the time at 10,000 trials; and as much
+    # again at the very end, where Python looks through all that is there: MLflow, and the trials.
+    gc.set_threshold(200_000)
+    atexit.register(gc.freeze)
+    from orchestrator.storage.tracking import tracking_uri
+    from orchestrator.storage.tracking.reader import read_sweep
+
+    return read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
+
+
+def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
+    """The telemetry of one trial of each arm: what a report shows over time."""
+    from orchestrator.analysis.arms.representatives import representatives
+    from orchestrator.storage.tracking import tracking_uri
+    from orchestrator.storage.tracking.curves import read_curves
+
+    return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))
+
+
+def _put(content: bytes, output: Path | None) -> None:
+    """Write to a file, or to stdout.
+
+    Raises:
+        Refusal: it cannot be written.
+    """
+    if output is None:
+        show(content)
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(content)
+    except OSError as error:
+        raise Refusal(unwritable(output, error)) from error
+    click.echo(f"wrote {output}", err=True)
+
+
+COMMANDS = (report, query, compare)

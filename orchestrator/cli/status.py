@@ -1,0 +1,99 @@
+"""How far sweeps are, from another terminal: read from their journals, without touching them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.text import duration
+from orchestrator.storage.home import HomeUnusable, SweepFolder
+from orchestrator.storage.journal import JournalError, SweepState, read, replay
+from orchestrator.storage.lock import holder
+
+
+class NoSuchSweep(Refusal):
+    """The home has no sweep of that name."""
+
+
+def describe_sweeps(home: Path, name: str | None) -> str:
+    """A paragraph for each sweep of the home, or for the one of that name.
+
+    Raises:
+        NoSuchSweep: there is none of that name.
+        HomeUnusable: the home is no folder.
+        JournalError: the journal of the one that was named cannot be read.
+    """
+    if home.exists() and not home.is_dir():
+        raise HomeUnusable(home, "not a directory")
+    folder = home / "sweeps"
+    found = folder.iterdir() if folder.is_dir() else ()
+    names = sorted(each.name for each in found if each.is_dir())
+    if name is not None and name not in names:
+        known = f"; it has {', '.join(names)}" if names else "; it has none"
+        raise NoSuchSweep(
+            f"no sweep {name!r} in {home}{known}. Set RNNSWEEP_HOME to the home that has it"
+        )
+    if name is not None:
+        return _describe(SweepFolder(home, name))
+    if not names:
+        return f"no sweeps in {home}\n"
+    return "".join(_describe_or_say_why_not(SweepFolder(home, each)) for each in names)
+
+
+def _describe_or_say_why_not(folder: SweepFolder) -> str:
+    """One sweep that cannot be read does not hide the others."""
+    try:
+        return _describe(folder)
+    except (JournalError, OSError) as error:
+        return f"{folder.name}: cannot be read: {error}\n"
+
+
+def _describe(folder: SweepFolder) -> str:
+    state = replay(read(folder.generation(folder.latest())))
+    if state is None:
+        return f"{folder.name}: not started\n"
+    if not state.sessions:
+        return f"{state.identity.label}: {_opening(folder)}\n"
+    session = state.sessions[-1]
+    finished = [each for each in state.finished.values() if session.wants(each.trial)]
+    blocks = sum(session.holds(index) for index in state.blocks)
+    total = blocks if state.enough else session.blocks - len(session.passed_over)
+    trials = total * session.repeats * len(session.arms)
+    outcomes = Counter(each.outcome.status for each in finished)
+    counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
+    at_most = "at most " if session.least and not state.enough else ""
+    lines = [
+        f"{state.identity.label}: {_activity(folder, state)}",
+        f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
+        f"{blocks} of {at_most}{total} blocks suggested",
+    ]
+    if state.enough:
+        lines.append(f"  enough after {state.enough.blocks} blocks: {state.enough.why}")
+    for each in finished:
+        if each.outcome.failure is not None:
+            failure = each.outcome.failure
+            lines.append(
+                f"  failed: block {each.trial.block}, {each.trial.arm}: {failure.reason}: "
+                f"{failure.message}"
+            )
+    return "\n".join(lines) + "\n"
+
+
+_GOES_ON = "the same run command goes on"
+
+
+def _opening(folder: SweepFolder) -> str:
+    """Of a sweep that the store has and that has begun no trial: `stopped`, as reports call it."""
+    who = holder(folder.path)
+    return f"starting ({who})" if who is not None else f"stopped before it began; {_GOES_ON}"
+
+
+def _activity(folder: SweepFolder, state: SweepState) -> str:
+    who = holder(folder.path)
+    if who is not None:
+        return f"running ({who}), for {duration(time.time() - state.sessions[-1].at_s)}"
+    if state.ended is None:
+        return f"stopped abruptly; {_GOES_ON}"
+    return state.ended.state

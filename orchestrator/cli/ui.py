@@ -1,0 +1,117 @@
+"""MLflow's own UI on a sweep's store: a process that lives as long as the command."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord
+from orchestrator.storage.tracking import TrackingError, address
+from orchestrator.storage.tracking.ui_views import view_link
+
+HOST, PORT = "127.0.0.1", 5000
+"""Where the UI is served, unless told otherwise."""
+
+_LATEST = 5
+
+
+class PortTaken(Refusal):
+    """Somebody else listens there."""
+
+
+def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
+    """Serve the UI until it is interrupted; for a tracking server, say where its UI is.
+
+    Returns:
+        The exit code: 0 once interrupted.
+
+    Raises:
+        StoreMissing: no sweep has made a store yet.
+        PortTaken: the port is not free.
+    """
+    if not address.is_database(tracking_uri):
+        print(f"The tracking server has its own UI: {address.shown(tracking_uri)}")  # noqa: T201
+        return 0
+    database = address.sqlite_path(tracking_uri)
+    if database is not None and not database.exists():
+        raise address.no_store(database)
+    _expect_free(host, port)
+    environ = dict(os.environ)
+    address.set_defaults(environ)
+    environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")  # seconds, for nothing here
+    environ.setdefault("PYTHONWARNINGS", "ignore")
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+        *("--uvicorn-opts", "--log-level warning"),
+        *("--backend-store-uri", tracking_uri),
+        *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
+        *("--host", host, "--port", str(port)),
+    ]
+    print("MLflow is coming up …", flush=True)  # noqa: T201
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # no less than Ctrl-C: the server ends with us
+        signal.signal(ending, signal.default_int_handler)
+    # A session of its own: Ctrl-C in the terminal is this command's to handle.
+    with subprocess.Popen(command, env=environ, start_new_session=True) as server:
+        try:
+            if _wait_for(server, host, port):
+                print(f"MLflow: http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
+                print(_links(tracking_uri, f"http://{host}:{port}"), end="", flush=True)  # noqa: T201
+            return server.wait()
+        except KeyboardInterrupt:
+            os.killpg(server.pid, signal.SIGTERM)
+            return 0
+
+
+def view_of(record: SweepRecord, tracking_uri: str) -> str:
+    """Where a sweep's trials are to be seen in MLflow, with the columns and charts that matter."""
+    is_local = address.is_database(tracking_uri)
+    root_url = f"http://{HOST}:{PORT}" if is_local else address.shown(tracking_uri)
+    link = view_link(root_url, record.experiment_id, record.run_id)
+    return f"the trials in MLflow{', while `rnnsweep ui` runs' if is_local else ''}: {link}"
+
+
+def _links(tracking_uri: str, root_url: str) -> str:
+    """A line for each of the latest sweeps; none where the store cannot be read just now."""
+    from orchestrator.storage.tracking.reader import list_sweeps  # noqa: PLC0415  (MLflow: seconds)
+
+    try:
+        latest = list_sweeps(tracking_uri)[:_LATEST]
+    except TrackingError:
+        return ""
+    names = [
+        f"{each.name}#{each.generation}" if each.generation > 1 else each.name for each in latest
+    ]
+    width = max(map(len, names), default=0)
+    return "".join(
+        f"  {name:{width}}  {view_link(root_url, each.experiment_id, each.run_id)}\n"
+        for name, each in zip(names, latest, strict=True)
+    )
+
+
+def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
+    """Whether the server answers before it ends."""
+    while server.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, port), timeout=1).close()
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def _expect_free(host: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise PortTaken(
+                f"{host}:{port}: expected a free port, received: {error.strerror}. "
+                "Choose another with --port"
+            ) from error

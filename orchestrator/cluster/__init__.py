@@ -1,0 +1,1 @@
+"""Ray clusters: connection, membership, autoscaler, code bundle and jobs."""

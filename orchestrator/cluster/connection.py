@@ -1,0 +1,321 @@
+"""The Ray cluster that a sweep runs on: joined or started, asked what it is made of, left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator import hardware
+from orchestrator.cluster import code_bundle
+from orchestrator.core.errors import last_line, one_line
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.hardware import Node, NodeProfile
+
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # a signal is the sweep's to handle
+    "TUNE_DISABLE_AUTO_CALLBACK_SYNCER": "1",
+    "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what resume reads
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "86400",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",  # trials give way to nobody: by default to everybody
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `upkeep`
+}
+_ANSWER_S = 5.0
+_GOODBYE_S = 10.0
+_OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
+
+_left_in_silence = threading.Event()
+
+
+class ClusterError(RuntimeError):
+    """The cluster could not be reached or was lost; the message says what to do next."""
+
+
+def this_machine() -> tuple[Node, ...]:
+    """The machine as a cluster of one node, without starting Ray."""
+    profile = hardware.probe()
+    return (Node("", profile, profile.cpus),)
+
+
+@contextlib.contextmanager
+def connect(
+    address: str | None, workload: str | None = None, *, may_be_empty: bool = False
+) -> Iterator[tuple[Node, ...]]:
+    """Join the cluster at `address`, or start one on this machine; its nodes, probed.
+
+    Our code goes with us to a cluster's nodes, and with it the code of a user's own `workload`.
+    A cluster without a node for trials is refused, unless it `may_be_empty` at first.
+
+    Raises:
+        ClusterError: no cluster answers there, or it cannot run our code.
+        Refusal: the user's own code cannot travel.
+        Stopped: SIGTERM came while Ray started.
+    """
+    os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
+    if address is not None:
+        address = _answering(address)
+        use_token()  # before Ray is imported: it reads its configuration then
+    import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
+
+    try:
+        yield _join(address, workload, may_be_empty=may_be_empty)
+    finally:
+        if address is None:
+            ray.shutdown()
+        else:
+            _leave()
+
+
+def _leave() -> None:
+    """Leave a cluster; where its head does not answer any more, without a goodbye."""
+    import ray  # noqa: PLC0415
+
+    goodbye = threading.Thread(target=ray.shutdown, daemon=True, name="ray-shutdown")
+    goodbye.start()
+    goodbye.join(_GOODBYE_S)
+    if goodbye.is_alive():
+        _left_in_silence.set()
+
+
+def was_left_in_silence() -> bool:
+    """Whether this process still has threads that wait for a cluster's head, and will for ever."""
+    return _left_in_silence.is_set()
+
+
+def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
+    import ray  # noqa: PLC0415
+
+    try:
+        if address is None:
+            profile = hardware.probe()
+            _start(profile)
+            (ray_node,) = (node for node in ray.nodes() if node["Alive"])
+            return (Node(ray_node["NodeID"], profile, profile.cpus, labels=_labels(ray_node)),)
+        with tempfile.TemporaryDirectory(prefix="rnnsweep-code-") as folder:
+            env = _runtime_env(Path(folder), workload)
+            ray.init(address=address, runtime_env=env, log_to_driver=False, logging_level="warning")
+        nodes = _probe_all(may_be_empty=may_be_empty)
+        _expect_actors(nodes)
+        return nodes
+    except ClusterError:
+        raise
+    except SystemExit as error:  # Ray takes SIGTERM for itself before it does anything else
+        raise Stopped from error
+    except ray.exceptions.RayError as error:
+        raise _cannot_run(error) from error
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        if "ersion mismatch" in str(error):
+            raise _other_versions(address, error) from error
+        raise _no_answer(address or "this machine", error) from error
+
+
+def _start(profile: NodeProfile) -> None:
+    """Start Ray here. `address="local"`: never join a cluster that died badly on this machine.
+
+    Raises:
+        ClusterError: Ray's own look at NVML met a GPU that does not answer.
+    """
+    import ray  # noqa: PLC0415
+
+    if profile.gpu_faults and profile.gpus:  # Ray would hand out GPUs that are lost, too
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in profile.gpus)
+    try:
+        ray.init(
+            address="local",
+            num_cpus=profile.cpus,
+            num_gpus=len(profile.gpus),
+            object_store_memory=_OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="warning",
+        )
+    except Exception as error:
+        if not profile.gpu_faults:
+            raise
+        raise ClusterError(
+            f"Ray does not start here ({error}), where {profile.gpu_faults[0]}: reset that GPU"
+            " (nvidia-smi --gpu-reset, or a reboot), or run on the CPU alone with"
+            " CUDA_VISIBLE_DEVICES=-1"
+        ) from error
+
+
+def _answering(address: str) -> str:
+    """The address of a head that answers, its host as a number: Ray waits for ever for a name.
+
+    Fails within seconds where nobody listens, for which Ray itself tries for ten minutes.
+
+    Raises:
+        ClusterError: nobody does, or it is no address of a cluster's head.
+    """
+    if address == "auto":
+        return address
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit() or int(port) > 65_535:
+        hint = "; with a dashboard's address use rnnsweep submit" if "://" in address else ""
+        raise ClusterError(
+            "--address: expected HOST:PORT of a Ray head (such as 10.0.0.5:6379) or auto, "
+            f"received {address!r}{hint}"
+        )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S) as connection:
+            number = connection.getpeername()[0]
+    except OSError as error:
+        raise _no_answer(address, error) from error
+    return f"[{number}]:{port}" if ":" in number else f"{number}:{port}"
+
+
+def _no_answer(where: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"no Ray cluster answers at {where}: {str(error).rstrip('.')}. Is it running (ray "
+        "status), and is its authentication token here (~/.ray/auth_token or RAY_AUTH_TOKEN)?"
+    )
+
+
+def _other_versions(address: str | None, error: Exception) -> ClusterError:
+    """Ray's nodes exchange pickles, so that versions must agree to the patch level."""
+    found = one_line(error, between="; ")
+    return ClusterError(
+        f"the Ray cluster at {address} expects the same versions of Ray and Python everywhere, "
+        f"received others here: {found}. rnnsweep submit runs the sweep with the head's own"
+    )
+
+
+def _cannot_run(error: Exception) -> ClusterError:
+    """Our code came to a node and could not run there: what is missing is its dependencies."""
+    return ClusterError(
+        f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. Its code "
+        "travels; its dependencies must be installed on every node, in the Python that Ray runs in "
+        "(pip install -r requirements.lock)"
+    )
+
+
+def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
+    """What Ray brings to the nodes; None within a Ray job that has brought a folder already."""
+    job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")
+    if "working_dir" in (job.get("runtime_env") or {}):
+        return None
+    code_bundle.pack(folder, workload)
+    return {"working_dir": str(folder), "env_vars": code_bundle.environ()}
+
+
+def use_token() -> None:
+    """Show the cluster this machine's token, where it has one.
+
+    Ray 2.60 switches token authentication on by itself when it starts a cluster, and not when
+    it joins one: without this, a cluster started with `ray start` refuses its own user.
+    """
+    token_file = Path.home() / ".ray" / "auth_token"
+    if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+class _Present:
+    """An actor that is there."""
+
+    def here(self) -> bool:
+        """Whether it is."""
+        return True
+
+
+def _expect_actors(nodes: Sequence[Node]) -> None:
+    """Notice a cluster without token authentication, to which this process shows a token.
+
+    Its tasks run; its actors, which are to speak back, are taken for abandoned and end at once.
+
+    Raises:
+        ClusterError: it is one.
+    """
+    import ray  # noqa: PLC0415
+
+    if not nodes or os.environ.get("RAY_AUTH_MODE") != "token":
+        return
+    actor = pinned(_Present, nodes[0].id).remote()
+    try:
+        ray.get(actor.here.remote())
+    except ray.exceptions.ActorDiedError as error:
+        raise ClusterError(
+            "the Ray cluster ended an actor before it began. That is what happens where it runs"
+            " without token authentication and this machine shows it a token (~/.ray/auth_token):"
+            " set RAY_AUTH_MODE=disabled for this command, or start the cluster with"
+            " RAY_AUTH_MODE=token"
+        ) from error
+
+
+def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
+    """Probe every node that has a CPU to give, by a task pinned to it.
+
+    A head node is often started without any (`--num-cpus=0`), to be left alone by trials. One that
+    leaves while it is asked takes no part.
+
+    Raises:
+        ClusterError: no node has one.
+    """
+    import ray  # noqa: PLC0415
+
+    willing = [node for node in ray.nodes() if node["Alive"] and given_cpus(node)]
+    probes = [(node, begin_probe(node)) for node in willing]
+    found = []
+    for node, probe in probes:
+        try:
+            found.append(as_node(node, ray.get(probe)))
+        except ray.exceptions.RayError:
+            if _is_alive(node["NodeID"]):
+                raise
+    if not found and not may_be_empty:
+        alive = sum(node["Alive"] for node in ray.nodes())
+        raise ClusterError(
+            f"no node of the Ray cluster has a CPU for trials ({alive} alive): start a node"
+            " with ray start --address HEAD:6379, without --num-cpus=0"
+        )
+    return tuple(found)
+
+
+def _is_alive(node_id: str) -> bool:
+    import ray  # noqa: PLC0415
+
+    return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
+
+
+def begin_probe(ray_node: Mapping[str, Any]) -> Any:
+    """Have one of `ray.nodes()` probed, by a task pinned to it; Ray's reference to the profile."""
+    return pinned(hardware.probe, ray_node["NodeID"]).remote(every_gpu=True)
+
+
+def pinned(function: Callable[..., Any], node_id: str) -> Any:
+    """A task of Ray's that runs on that node only, whatever else runs there."""
+    import ray  # noqa: PLC0415
+
+    selector = {"ray.io/node-id": node_id}
+    return ray.remote(function).options(num_cpus=0, label_selector=selector)
+
+
+def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:
+    """A node as Ray and its own profile tell of it."""
+    cpus, gpus = _given(ray_node, "CPU"), _given(ray_node, "GPU")
+    return Node(ray_node["NodeID"], profile, cpus, gpus, _labels(ray_node))
+
+
+def given_cpus(ray_node: Mapping[str, Any]) -> int:
+    """How many CPUs a node has for trials: a head is often started with none."""
+    return _given(ray_node, "CPU")
+
+
+def _labels(node: Mapping[str, Any]) -> dict[str, str]:
+    """Ray's labels of a node, those that its user gave it among them."""
+    return {str(name): str(value) for name, value in (node.get("Labels") or {}).items()}
+
+
+def _given(node: Mapping[str, Any], resource: str) -> int:
+    """How much of a resource a node has for Ray to give."""
+    return int(node["Resources"].get(resource, 0))

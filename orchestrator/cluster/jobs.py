@@ -1,0 +1,315 @@
+"""Sweeps as Ray jobs: the one file that speaks to Ray's job server, over HTTP.
+
+Each start of a sweep is a job of its own, `rnnsweep-NAME-N`; at most one of a name runs at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from orchestrator.cluster import connection
+from orchestrator.core.errors import Refusal, last_line
+
+State = Literal["waiting", "running", "ended", "failed", "stopped"]
+"""`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
+
+STOP_WAIT_S = 90
+"""How long a stopped sweep may take to record what is done (Ray's own limit is 3 s)."""
+
+_STATES: Mapping[str, State] = {
+    "PENDING": "waiting",
+    "RUNNING": "running",
+    "SUCCEEDED": "ended",
+    "FAILED": "failed",
+    "STOPPED": "stopped",
+}
+_SWEEP, _DIGEST = "rnnsweep_sweep", "rnnsweep_digest"
+_ANSWER_S, _REQUEST_S = 5.0, 60.0
+_IDLE_S = 30.0
+"""A log that has been silent for so long is asked for anew: nobody says that a network is gone."""
+_CHATTY = (
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray.dashboard.modules.job.sdk",
+    "ray._private.runtime_env.packaging",
+)
+"""Loggers of Ray's that tell every step of a submission."""
+
+_AWAY_S = 600.0
+"""How long a cluster may be out of reach before following its log is given up."""
+_POLL_S = 1.0
+
+
+class SubmissionError(Refusal):
+    """The cluster's job server did not do what it was asked."""
+
+
+class OutOfReach(SubmissionError):
+    """It does not answer, or not any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A start of a sweep, to be run on the cluster.
+
+    `entrypoint` is a shell command that runs in a copy of `folder` on the head, with `environ`
+    besides what is set there; `digest` tells a sweep from another of its name.
+    """
+
+    sweep: str
+    digest: str
+    entrypoint: str
+    folder: Path
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A start of a sweep that the cluster knows. Times are seconds since the epoch."""
+
+    id: str
+    sweep: str
+    digest: str
+    state: State
+    exit_code: int | None
+    message: str
+    began: bool
+    started_s: float | None
+    ended_s: float | None
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs, or will."""
+        return self.state in ("waiting", "running")
+
+    @property
+    def number(self) -> int:
+        """Which start of its sweep it is, on this cluster, from 1."""
+        return int(self.id.rpartition("-")[2])
+
+
+class Cluster:
+    """The job server of a cluster's head.
+
+    Args:
+        address: of the head's dashboard, such as `http://10.0.0.5:8265`.
+
+    Raises:
+        SubmissionError: it is no such address, nobody answers there, or this machine's token is
+            not the cluster's.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = _checked(address)
+        connection.use_token()
+        for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):
+            os.environ.pop(name, None)  # they would win over --address without a word
+        self._client = self._ask(lambda: _client(self.address))
+
+    def starts(self, sweep: str | None = None) -> list[Submitted]:
+        """The starts of a sweep (of all sweeps) that this cluster has had, the oldest first."""
+        known = [_submitted(each) for each in self._ask(self._client.list_jobs)]
+        ours = [each for each in known if each and sweep in (None, each.sweep)]
+        return sorted(filter(None, ours), key=lambda each: (each.sweep, each.number))
+
+    def latest(self, sweep: str) -> Submitted | None:
+        """The latest start of a sweep; None if this cluster has had none."""
+        return next(reversed(self.starts(sweep)), None)
+
+    def submit(self, order: Order) -> Submitted:
+        """Send a start of a sweep, or find the one that somebody sent at the same moment.
+
+        The caller has seen that none of that sweep is active.
+        """
+        before = self.latest(order.sweep)
+        id = f"rnnsweep-{order.sweep}-{before.number + 1 if before else 1}"
+        environ = {**order.environ, "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_WAIT_S)}
+        try:
+            self._ask(
+                lambda: self._client.submit_job(
+                    entrypoint=order.entrypoint,
+                    submission_id=id,
+                    runtime_env={"working_dir": str(order.folder), "env_vars": environ},
+                    metadata={_SWEEP: order.sweep, _DIGEST: order.digest},
+                )
+            )
+        except SubmissionError:
+            found = next((each for each in self.starts(order.sweep) if each.id == id), None)
+            if found is None or not found.active:
+                raise
+            return found
+        return self.look(id)
+
+    def look(self, id: str) -> Submitted:
+        """A start of a sweep, as it is now."""
+        found = _submitted(self._ask(lambda: self._client.get_job_info(id)))
+        if found is None:
+            raise SubmissionError(f"{self.address}: job {id} is not one of rnnsweep's")
+        return found
+
+    def log(self, id: str) -> str:
+        """All that a start has written."""
+        return str(self._ask(lambda: self._client.get_job_logs(id)))
+
+    def stop(self, id: str) -> Submitted:
+        """Ask a start to stop, and wait until it has."""
+        self._ask(lambda: self._client.stop_job(id))
+        deadline_s = time.monotonic() + STOP_WAIT_S + 30
+        while (found := self.look(id)).active:
+            if time.monotonic() > deadline_s:
+                raise SubmissionError(
+                    f"{self.address}: expected {id} to stop within {STOP_WAIT_S + 30} s; it still "
+                    f"runs. See rnnsweep logs {found.sweep} --address {self.address}"
+                )
+            time.sleep(_POLL_S)
+        return found
+
+    def follow(
+        self, id: str, write: Callable[[str], None], warn: Callable[[str], None]
+    ) -> Submitted:
+        """Write a start's log as it grows, until it ends; how it ended.
+
+        A network that is away for some minutes costs nothing: what was missed comes after it, and
+        `warn` says once that it is away.
+
+        Raises:
+            OutOfReach: the cluster has been away for too long.
+        """
+        written = 0
+
+        def take(log: str) -> None:
+            nonlocal written
+            write(log[written:])
+            written = max(written, len(log))
+
+        seen_s, warned = time.monotonic(), False
+        while True:
+            try:
+                asyncio.run(self._tail(id, take))
+                found = self.look(id)
+                if not found.active:
+                    take(self.log(id))
+                    return found
+                seen_s, warned = time.monotonic(), False
+            except OutOfReach as error:
+                if time.monotonic() - seen_s > _AWAY_S:
+                    raise
+                if not warned:
+                    warn(f"{error}. Trying again for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
+                warned = True
+            time.sleep(_POLL_S)
+
+    async def _tail(self, id: str, take: Callable[[str], None]) -> None:
+        """The log from its beginning, as long as it grows and the connection stands."""
+        import aiohttp  # noqa: PLC0415
+
+        log = ""
+        chunks = self._client.tail_job_logs(id)
+        try:
+            while True:
+                log += await asyncio.wait_for(anext(chunks), _IDLE_S)
+                take(log)
+        except (StopAsyncIteration, TimeoutError, RuntimeError, OSError, aiohttp.ClientError):
+            return  # whether it has ended is asked for elsewhere
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        """The server's answer; what stands between us and it, as an error for people."""
+        import requests  # noqa: PLC0415
+        from ray.exceptions import AuthenticationError  # noqa: PLC0415
+
+        try:
+            return question()
+        except AuthenticationError as error:
+            raise SubmissionError(
+                f"{self.address}: the cluster refuses this machine's authentication token"
+                f" ({_first_line(error)}). Expected the head's own: copy its ~/.ray/auth_token to "
+                "~/.ray/auth_token here, or set RAY_AUTH_TOKEN"
+            ) from error
+        except (ConnectionError, requests.ConnectionError, requests.Timeout) as error:
+            raise OutOfReach(_no_answer(self.address, error)) from error
+        except (requests.RequestException, RuntimeError, ValueError, KeyError) as error:
+            raise SubmissionError(
+                f"{self.address}: expected Ray's job server to do as asked, received: "
+                f"{last_line(error, escaped=True)}"
+            ) from error
+
+
+def _client(address: str) -> Any:
+    from ray.job_submission import JobSubmissionClient  # noqa: PLC0415  (seconds)
+
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    class Client(JobSubmissionClient):
+        """Ray's own, which by itself would wait for an answer for ever."""
+
+        def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
+            options.setdefault("timeout", _REQUEST_S)
+            return super()._do_request(method, endpoint, **options)
+
+    return Client(address)
+
+
+def _submitted(details: Any) -> Submitted | None:
+    """What Ray says of a job; None for one that is not ours."""
+    metadata = details.metadata or {}
+    sweep, id = metadata.get(_SWEEP), details.submission_id
+    if sweep is None or not re.fullmatch(rf"rnnsweep-{re.escape(sweep)}-\d+", id or ""):
+        return None
+    status = str(details.status.value)
+    return Submitted(
+        id=id,
+        sweep=sweep,
+        digest=metadata.get(_DIGEST, ""),
+        state=_STATES[status],
+        exit_code=0 if status == "SUCCEEDED" else details.driver_exit_code,
+        message=details.message or "",
+        began=details.driver_node_id is not None,
+        started_s=details.start_time / 1000 if details.start_time else None,
+        ended_s=details.end_time / 1000 if details.end_time else None,
+    )
+
+
+def _checked(address: str) -> str:
+    """The address of a dashboard, if somebody listens there.
+
+    Raises:
+        SubmissionError: nobody does, or it is no such address.
+    """
+    parts = urllib.parse.urlsplit(address)
+    try:
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        port = None
+    if port is None or not parts.hostname or parts.scheme not in ("http", "https"):
+        raise SubmissionError(
+            "--address: expected the address of the cluster's dashboard (such as "
+            f"http://10.0.0.5:8265), received {address!r}"
+        )
+    try:
+        socket.create_connection((parts.hostname, port), timeout=_ANSWER_S).close()
+    except OSError as error:
+        raise OutOfReach(_no_answer(address, error)) from error
+    return address.rstrip("/")
+
+
+def _no_answer(address: str, error: Exception) -> str:
+    return (
+        f"no Ray dashboard answers at {address}: {_first_line(error).rstrip('.')}. It runs on the "
+        "head of a cluster with ray[default]; from elsewhere it has to listen on more than "
+        "localhost (ray start --head --dashboard-host 0.0.0.0), or be reached through a tunnel"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    """Its first sentence: Ray's errors go on with advice of their own."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]

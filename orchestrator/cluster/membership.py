@@ -1,0 +1,149 @@
+"""Who belongs to the Ray cluster while a sweep runs: asked in a thread, which may have to wait.
+
+A cluster whose head is gone answers nothing, and Ray ends a process that has waited for it long
+enough; so no question of this kind is asked in the thread that runs the sweep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from orchestrator.cluster.connection import as_node, begin_probe, given_cpus, pinned
+from orchestrator.core.errors import last_line
+from orchestrator.hardware import Node
+
+_EVERY_S = 1.0
+
+_PROBES = 3
+"""A node that joins and cannot be probed so many times is not used."""
+
+
+class Membership:
+    """The cluster's nodes, each with its profile: those that join are probed first.
+
+    Args:
+        nodes: those that are known already.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = {node.id: node for node in nodes}
+        self._probes: dict[str, tuple[Mapping[str, Any], Any]] = {}
+        self._failed: Counter[str] = Counter()
+        self._unusable: dict[str, str] = {}
+        self._pings: dict[str, Any] = {}
+        self._wanted: set[str] = set()
+        self._answered: dict[str, float] = {}
+        self._heard_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[Membership]:
+        """Go on asking, until the block ends."""
+        thread = threading.Thread(target=self._watch, daemon=True, name="cluster-membership")
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ended.set()
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are there, as far as is known."""
+        with self._lock:
+            return tuple(self._nodes.values())
+
+    @property
+    def unusable(self) -> dict[str, str]:
+        """Nodes that have joined and could not be probed, by id: `HOST: why`."""
+        with self._lock:
+            return dict(self._unusable)
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the cluster's head last answered."""
+        with self._lock:
+            return time.monotonic() - self._heard_s
+
+    def ask(self, node_id: str) -> None:
+        """Have a node answer, which shows that it is there (see `has_answered`)."""
+        with self._lock:
+            self._answered.pop(node_id, None)
+            self._wanted.add(node_id)
+
+    def has_answered(self, node_id: str) -> bool:
+        """Whether it has, since it was last asked."""
+        with self._lock:
+            return node_id in self._answered
+
+    def _watch(self) -> None:
+        import ray  # noqa: PLC0415
+
+        while not self._ended.wait(_EVERY_S):
+            with contextlib.suppress(Exception):  # whatever it is, the cluster is asked again
+                alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+                self._hear(alive)
+                self._probe(alive)
+                self._ping(alive)
+
+    def _hear(self, alive: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._heard_s = time.monotonic()
+            self._nodes = {id_: node for id_, node in self._nodes.items() if id_ in alive}
+
+    def _probe(self, alive: Mapping[str, Any]) -> None:
+        """Ask new nodes what they are made of; take in those that have answered."""
+        for id_, ray_node in alive.items():
+            known = id_ in self._nodes or id_ in self._probes or id_ in self._unusable
+            if not known and given_cpus(ray_node):
+                self._probes[id_] = ray_node, begin_probe(ray_node)
+        for id_, (ray_node, probe) in list(self._probes.items()):
+            profile = _result(probe)
+            if id_ not in alive:
+                del self._probes[id_]
+            elif isinstance(profile, Exception):
+                del self._probes[id_]  # asked once more, or given up
+                self._failed[id_] += 1
+                if self._failed[id_] >= _PROBES:
+                    host = ray_node["NodeManagerHostname"]
+                    with self._lock:
+                        self._unusable[id_] = f"{host}: {last_line(profile)}"
+            elif profile is not None:
+                del self._probes[id_]
+                with self._lock:
+                    self._nodes[id_] = as_node(ray_node, profile)
+
+    def _ping(self, alive: Mapping[str, Any]) -> None:
+        with self._lock:
+            wanted, self._wanted = self._wanted, set()
+        for id_ in wanted & alive.keys():
+            self._pings[id_] = pinned(_here, id_).remote()
+        for id_, ping in list(self._pings.items()):
+            if id_ not in alive:
+                del self._pings[id_]
+            elif _result(ping) is True:
+                del self._pings[id_]
+                with self._lock:
+                    self._answered[id_] = time.monotonic()
+
+
+def _here() -> bool:
+    return True
+
+
+def _result(reference: Any) -> Any:
+    """What a task returned, the error that it ended with, or None while it runs."""
+    import ray  # noqa: PLC0415
+
+    done, _ = ray.wait([reference], timeout=0)
+    if not done:
+        return None
+    try:
+        return ray.get(reference)
+    except Exception as error:  # noqa: BLE001 - a node that cannot answer is not used
+        return error

@@ -1,0 +1,1 @@
+"""Plain data of a sweep: arms, trials, outcomes, records, names and errors. No I/O."""

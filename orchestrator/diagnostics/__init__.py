@@ -1,0 +1,1 @@
+"""One-off checks: parity, hardware peaks and the catalogue of workloads."""

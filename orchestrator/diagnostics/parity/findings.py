@@ -1,0 +1,119 @@
+"""What a portability check found: pairs with their differences, and what could not take part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.diagnostics.parity.question import Impossible, Side
+from workloads.eligibility import Cell
+from workloads.implementations import Precision
+
+TOLERANCES: Mapping[Precision, float] = {
+    "float32": 1e-5,
+    "tf32": 2e-3,
+    "fp16": 5e-3,
+    "bf16": 3e-2,
+}
+"""Largest relative differences that rounding alone explains, by the coarser precision.
+
+Seen between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16, 5e-3 in bfloat16; TF32
+keeps as many bits of a factor as float16. Gates in another order, a matrix transposed or a bias
+lost make more than 1e-3 of a difference in float32.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Weights of one side, loaded by another; see `workloads.settings.parity.Compared`."""
+
+    saved: Side
+    loaded: Side
+    difference: float | None
+    exact: bool
+    tolerance: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the outputs are within the tolerance, and the weights exactly the same."""
+        return self.exact and self.difference is not None and self.difference <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A side that could not save, or not load."""
+
+    side: Side
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that a check found.
+
+    `saved_on` is the machine of weights that were brought here; None where all was done at once.
+    `kept_in` is the folder of those that were saved only.
+    """
+
+    machine: str
+    saved_on: str | None
+    kept_in: Path | None
+    data: str
+    settings: Mapping[str, Any]
+    saved: tuple[Side, ...]
+    pairs: tuple[Pair, ...]
+    failed: tuple[Failed, ...]
+    impossible: tuple[Impossible, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether something was compared with something else, and nothing speaks against it.
+
+        Where weights were saved only: whether there are any, and none are missing.
+        """
+        if self.kept_in is not None:
+            return bool(self.saved) and not self.failed
+        return (
+            any(self.is_across(pair) for pair in self.pairs)
+            and all(pair.within for pair in self.pairs)
+            and not self.failed
+        )
+
+    def is_across(self, pair: Pair) -> bool:
+        """Whether others loaded the weights than saved them."""
+        return pair.saved != pair.loaded or self.saved_on is not None
+
+    def of(self, cell: Cell) -> tuple[Pair, ...]:
+        """The pairs of a cell."""
+        return tuple(pair for pair in self.pairs if pair.saved.cell == cell)
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that have pairs, in order."""
+        return tuple(dict.fromkeys(pair.saved.cell for pair in self.pairs))
+
+
+def tolerance_of(saved: Side, loaded: Side) -> float:
+    """That of the coarser of two precisions."""
+    sides = (saved, loaded)
+    return max(TOLERANCES[side.implementation.precision] for side in sides)
+
+
+def comparable(saved: Side, loaded: Side) -> bool:
+    """Whether both compute the same function of the same weights."""
+    return (
+        saved.cell == loaded.cell
+        and saved.implementation.mathematics == loaded.implementation.mathematics
+    )
+
+
+def worst(pairs: tuple[Pair, ...]) -> Iterator[Pair]:
+    """Pairs by how far they are beyond their tolerance, those that are not finite first."""
+    yield from sorted(
+        pairs,
+        key=lambda pair: (
+            float("inf") if pair.difference is None else pair.difference / pair.tolerance
+        ),
+        reverse=True,
+    )

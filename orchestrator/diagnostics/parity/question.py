@@ -1,0 +1,129 @@
+"""What `rnnsweep parity` is asked: which implementations on which devices, cell by cell."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.trial import Arm
+from orchestrator.spec import SpecError, yaml_locations
+from workloads import registry
+from workloads.eligibility import Cell, ineligible
+from workloads.implementations import (
+    BACKENDS,
+    KERNELS,
+    Implementation,
+    ImplementationError,
+    parse,
+)
+from workloads.protocol import Device
+from workloads.settings.image_rows import ImageRowsSettings
+
+USUAL: Mapping[str, Any] = {
+    "units": 32,
+    "layers": 2,
+    "bidirectional": True,
+    "dropout": 0.0,
+    "batch_size": 64,
+    "samples": 320,
+    "validation_samples": 320,
+    "epochs": 1,
+    "learning_rate": 0.01,
+}
+"""Settings of `image_rows` that differ from its defaults: a stack that has everything a conversion
+can get wrong, and steps enough that no weight is left where it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An arm with its cell: what saves weights, and what loads them."""
+
+    arm: Arm
+    cell: Cell
+
+    @property
+    def implementation(self) -> Implementation:
+        """The arm's, read."""
+        return parse(self.arm.implementation)
+
+    @property
+    def device(self) -> Device:
+        """The arm's hardware, which is no class here but a device of one machine."""
+        return typing.cast(Device, self.arm.hardware)
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """An implementation that runs the cell on no device of this machine."""
+
+    implementation: Implementation
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; `settings` are those that were given, over whatever they are laid."""
+
+    implementations: tuple[Implementation, ...]
+    devices: tuple[Device, ...]
+    settings: Mapping[str, Any]
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The one that the settings name, or all of them."""
+        chosen = self.settings.get("cell")
+        return (chosen,) if chosen is not None else typing.get_args(Cell)
+
+    def resolved(self, cell: Cell, beneath: Mapping[str, Any] = USUAL) -> ImageRowsSettings:
+        """The settings of a cell, complete, over those `beneath`.
+
+        Raises:
+            Refusal: `image_rows` does not take them.
+        """
+        try:
+            return ImageRowsSettings.model_validate({**beneath, **self.settings, "cell": cell})
+        except ValidationError as error:
+            raise Refusal(registry.explain(error, ImageRowsSettings)) from None
+
+    def sides(self, cell: Cell, beneath: Mapping[str, Any] = USUAL) -> Iterator[Side | Impossible]:
+        """Every implementation on each device that it can run that cell on."""
+        traits = self.resolved(cell, beneath).traits()
+        for each in self.implementations:
+            verdicts = {device: ineligible(each, traits, device) for device in self.devices}
+            able = [device for device, reason in verdicts.items() if reason is None]
+            yield from (Side(Arm(str(each), device), cell) for device in able)
+            if not able:
+                yield Impossible(each, cell, str(verdicts[self.devices[-1]]))
+
+
+def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device]) -> Question:
+    """Read what a user typed.
+
+    Args:
+        names: of implementations; none means every one that may run somewhere here.
+        overrides: `KEY=YAML`, settings of `image_rows`.
+        devices: of this machine, the one to give a reason for last.
+
+    Raises:
+        Refusal: a name is no implementation.
+        SpecError: an override is not `KEY=VALUE`.
+    """
+    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    if problems := document.problems(()):
+        raise SpecError("--set", problems)
+    try:
+        named = tuple(dict.fromkeys(parse(name) for name in names))
+    except ImplementationError as error:
+        raise Refusal(f"IMPLEMENTATION: {error}") from None
+    return Question(named or _every(), tuple(devices), document.data)
+
+
+def _every() -> tuple[Implementation, ...]:
+    """Each backend with each kernel; XLA, too, where a backend leaves the choice."""
+    plain = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
+    return (*plain, Implementation("tensorflow", "portable", ("xla",)))

@@ -1,0 +1,191 @@
+"""What a portability check found, for a person and as one versioned object."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.analysis.statistics.formatting import count, joined
+from orchestrator.diagnostics.parity.findings import Findings, Pair, worst
+from orchestrator.diagnostics.parity.question import Impossible, Side
+from orchestrator.report.document import Document, Section, Table
+from orchestrator.report.formats.text import to_text
+from workloads.eligibility import Cell
+from workloads.settings.image_rows import ImageRowsSettings
+
+FORMAT, VERSION = "rnnsweep-parity", 1
+_MARKS = {True: "✓", False: "✗"}
+_TOLD_APART = 5
+"""So many of the pairs that fail are told in words; the tables have them all."""
+
+
+def as_text(findings: Findings, width: int = 100) -> str:
+    """Conclusions, a table for each cell, and who could not take part."""
+    if findings.kept_in is not None:
+        return _kept_as_text(findings, findings.kept_in, width)
+    sections = [
+        Section("", bullets=tuple(_conclusions(findings))),
+        *(_table(findings, cell) for cell in findings.cells()),
+        Section("", paragraphs=tuple(_notes(findings))),
+    ]
+    return to_text(Document(_title(findings), tuple(sections)), width)
+
+
+def as_json(findings: Findings) -> dict[str, Any]:
+    """The findings as one versioned object."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "passed": findings.is_good,
+        "machine": findings.machine,
+        "saved_on": findings.saved_on,
+        "kept_in": None if findings.kept_in is None else str(findings.kept_in),
+        "workload": "image_rows",
+        "data": findings.data,
+        "settings": dict(findings.settings),
+        "saved": [_side(side) for side in findings.saved],
+        "pairs": [_pair(pair) for pair in findings.pairs],
+        "failed": [{**_side(each.side), "reason": each.reason} for each in findings.failed],
+        "impossible": [
+            {"implementation": str(each.implementation), "cell": each.cell, "reason": each.reason}
+            for each in findings.impossible
+        ],
+    }
+
+
+def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
+    """What was saved, and how to go on."""
+    cells = {cell: [s for s in findings.saved if s.cell == cell] for cell in _cells(findings.saved)}
+    bullets = [
+        *(
+            ("", f"{cell}: {joined([str(side.arm) for side in those])}")
+            for cell, those in cells.items()
+        ),
+        *_outsiders(findings),
+    ]
+    title = f"Weights saved in {folder} on {findings.machine}"
+    told = to_text(Document(title, (Section("", tuple(bullets)),)), width)
+    command = shlex.join(["rnnsweep", "parity", "--load", str(folder)])  # whole, to be copied
+    return f"{told}\nTo compare, here or on another machine that has the folder:\n  {command}\n"
+
+
+def _side(side: Side) -> dict[str, str]:
+    return {
+        "implementation": side.arm.implementation,
+        "device": side.device,
+        "cell": side.cell,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    return {
+        "cell": pair.saved.cell,
+        "saved_by": {"implementation": pair.saved.arm.implementation, "device": pair.saved.device},
+        "loaded_by": {
+            "implementation": pair.loaded.arm.implementation,
+            "device": pair.loaded.device,
+        },
+        "difference": pair.difference,
+        "tolerance": pair.tolerance,
+        "exact": pair.exact,
+        "within": pair.within,
+    }
+
+
+def _title(findings: Findings) -> str:
+    defaults = ImageRowsSettings().model_dump()
+    told = ", ".join(
+        f"{name} {str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in findings.settings.items()
+        if name != "cell" and value != defaults.get(name)
+    )
+    return f"Portability of weights: image_rows on {findings.data} ({told})"
+
+
+def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
+    across = [pair for pair in findings.pairs if findings.is_across(pair)]
+    bad = [pair for pair in worst(findings.pairs) if not pair.within]
+    if not across:
+        all_failed = findings.failed and not findings.pairs
+        why = "all failed" if all_failed else "only one implementation is left of each cell"
+        yield "slower", f"nothing was compared: {why}"
+    elif bad:
+        yield "slower", f"{count(len(bad), 'pair')} of {len(findings.pairs)} ✗:"
+        yield from (("slower", _sentence(pair)) for pair in bad[:_TOLD_APART])
+        if len(bad) > _TOLD_APART:
+            yield "slower", f"and {len(bad) - _TOLD_APART} more, marked ✗ below"
+    else:
+        first = next(worst(tuple(across)))
+        yield (
+            "faster",
+            f"all {count(len(findings.pairs), 'pair')} ✓; the largest: {_sentence(first)}",
+        )
+    yield from _outsiders(findings)
+
+
+def _sentence(pair: Pair) -> str:
+    differ = "not finite" if pair.difference is None else f"differ by {_figure(pair.difference)}"
+    told = f"{pair.saved.cell}, saved by {pair.saved.arm}, loaded by {pair.loaded.arm}"
+    text = f"{told}: outputs {differ} (tolerance {_figure(pair.tolerance)})"
+    return text if pair.exact else f"{text}, and the weights do not read back as they were saved"
+
+
+def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
+    for each in findings.failed:
+        yield "slower", f"failed ✗ {each.side.arm}, {each.side.cell}: {each.reason}"
+    by_reason: dict[str, list[Impossible]] = {}
+    for one in findings.impossible:
+        by_reason.setdefault(one.reason, []).append(one)
+    everywhere = _cells([*findings.saved, *(each.side for each in findings.failed)])
+    for reason, those in by_reason.items():
+        names = joined(list(dict.fromkeys(str(one.implementation) for one in those)))
+        cells = list(dict.fromkeys(one.cell for one in those))
+        of = "" if set(everywhere) <= set(cells) else f" ({joined(cells)})"
+        yield "cannot tell", f"cannot run here: {names}{of}: {reason}"
+
+
+def _table(findings: Findings, cell: Cell) -> Section:
+    """Rows saved, columns loaded; arms are numbered, so that many columns fit."""
+    pairs = {(pair.saved.arm, pair.loaded.arm): pair for pair in findings.of(cell)}
+    rows = list(dict.fromkeys(saved for saved, _ in pairs))
+    columns = list(dict.fromkeys(loaded for _, loaded in pairs))
+    numbers = {arm: number for number, arm in enumerate(dict.fromkeys((*columns, *rows)), 1)}
+    headers = ("saved by (row), loaded by (column)", *(f"[{numbers[arm]}]" for arm in columns))
+    body = tuple(
+        (f"[{numbers[arm]}] {arm}", *(_cell(pairs.get((arm, by))) for by in columns))
+        for arm in rows
+    )
+    legend = [f"[{numbers[arm]}] {arm}" for arm in columns if arm not in rows]
+    numeric = frozenset(range(1, len(headers)))
+    table = Table(headers, body, numeric, divisible=True)
+    return Section(cell, tables=(table,), paragraphs=tuple(legend))
+
+
+def _cell(pair: Pair | None) -> str:
+    if pair is None:
+        return "–"
+    return f"{_figure(pair.difference)}{'' if pair.exact else ' ≠'} {_MARKS[pair.within]}"
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "nan"
+    return f"{value:.1e}" if value else "0"
+
+
+def _notes(findings: Findings) -> Iterator[str]:
+    yield (
+        "A figure is the largest difference between an output of the loading side and that of the "
+        "saving one on the same validation images, as a part of the largest output. Weights are "
+        "also read back after loading: ≠ marks those that are not bit by bit as they were saved."
+    )
+    where = f"Machine: {findings.machine}."
+    if findings.saved_on is not None:
+        where += f" Weights and outputs were saved on {findings.saved_on}."
+    yield where
+
+
+def _cells(sides: Sequence[Side]) -> tuple[Cell, ...]:
+    return tuple(dict.fromkeys(side.cell for side in sides))

@@ -1,0 +1,141 @@
+"""Trainer processes at work side by side: one for each backend and device, warm until the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TypeAlias
+
+from orchestrator.diagnostics.parity.question import Side
+from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from workloads import protocol
+from workloads.cpus import usable_cpus
+from workloads.protocol import Device, TrialRequest
+
+_LOOK_S = 1.0
+_IDLE_S = 120.0
+"""Neither an event nor CPU time for so long is a hang."""
+
+Key: TypeAlias = tuple[str, Device]
+
+
+@dataclass(slots=True)
+class Answer:
+    """How a request ended; `reason` is None where it succeeded."""
+
+    seconds: float = 0.0
+    reason: str | None = None
+    possible: bool = True
+    kernel: protocol.KernelProof | None = None
+    dataset: protocol.Dataset | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def take(self, event: protocol.Event) -> bool:
+        """Note an event; whether it was the last one."""
+        match event:
+            case protocol.KernelProof():
+                self.kernel = event
+                if event.ran != event.asked:
+                    self.reason = f"ran {event.ran}, not {event.asked} ({event.evidence})"
+            case protocol.Dataset():
+                self.dataset = event
+            case protocol.Artifact(name, text):
+                self.texts[name] = text
+            case protocol.Failure(kind, message):
+                self.reason, self.possible = message, kind != "not_possible"
+        return isinstance(event, protocol.Result | protocol.Failure)
+
+
+class Crew:
+    """Asks trainers; those of different backends or devices work at the same time.
+
+    No time is measured here, so that they may disturb each other. Ctrl-C ends them with the
+    `with` block.
+    """
+
+    def __init__(self) -> None:
+        self._trainers: dict[Key, Trainer] = {}
+        self._pool = ThreadPoolExecutor(max(2, usable_cpus()), "parity")
+        self._closing = False
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing = True
+        while self._trainers:
+            _, trainer = self._trainers.popitem()
+            trainer.close()
+        self._pool.shutdown(cancel_futures=True)
+
+    def ask(
+        self,
+        requests: Sequence[tuple[Side, TrialRequest]],
+        heard: Callable[[Side, Answer], None],
+    ) -> dict[Side, Answer]:
+        """The answers to all requests; `heard` is told of each as it comes, in some thread."""
+        queues: dict[Key, list[tuple[Side, TrialRequest]]] = {}
+        for side, request in requests:
+            queues.setdefault((side.implementation.backend, side.device), []).append(
+                (side, request)
+            )
+        answers: dict[Side, Answer] = {}
+
+        def work(key: Key, queue: Sequence[tuple[Side, TrialRequest]]) -> None:
+            for side, request in queue:
+                answers[side] = self._answer(key, side, request)
+                if self._closing:
+                    return
+                heard(side, answers[side])
+
+        working = [self._pool.submit(work, key, queue) for key, queue in queues.items()]
+        for each in as_completed(working):
+            each.result()
+        return {side: answers[side] for side, _ in requests}
+
+    def _answer(self, key: Key, side: Side, request: TrialRequest) -> Answer:
+        began_s, answer = time.monotonic(), Answer()
+        try:
+            trainer = self._trainers.get(key)
+            if trainer is None:
+                trainer = self._trainers[key] = Trainer(side.implementation, side.device)
+            if self._closing:  # those that are there have been ended; this one is new
+                raise InterruptedError("stopped")
+            trainer.request(request)
+            _listen(trainer, answer)
+        except (TrainerGone, TimeoutError, protocol.ProtocolError, OSError) as error:
+            answer.reason = str(error)
+            if (dead := self._trainers.pop(key, None)) is not None:
+                if tail := dead.output_tail():
+                    answer.reason += f"; its last output: {tail.splitlines()[-1]}"
+                dead.close()
+        answer.seconds = time.monotonic() - began_s
+        return answer
+
+
+def _listen(trainer: Trainer, answer: Answer) -> None:
+    """Take the trainer's events up to the last one.
+
+    Raises:
+        TrainerGone: the process ended.
+        ProtocolError: it wrote something else than events.
+        TimeoutError: it hangs.
+    """
+    active_s, cpu_s = time.monotonic(), trainer.cpu_s()
+    while True:
+        event = trainer.next_event(_LOOK_S)
+        if event is not None and answer.take(event):
+            return
+        used_s = trainer.cpu_s()
+        if event is not None or used_s > cpu_s + 0.01:
+            active_s, cpu_s = time.monotonic(), used_s
+        elif time.monotonic() - active_s > _IDLE_S:
+            raise TimeoutError(f"neither an event nor CPU time for {_IDLE_S:.0f} s")

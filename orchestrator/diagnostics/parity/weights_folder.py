@@ -1,0 +1,114 @@
+"""A folder of weights and outputs that implementations saved, with the list of what is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.trial import Arm
+from orchestrator.diagnostics.parity.question import Side
+from workloads.eligibility import Cell
+from workloads.implementations import parse
+from workloads.protocol import Device
+from workloads.settings.parity import Files
+
+LIST = "parity.json"
+
+_FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Saved(_Part):
+    """What one side saved: the names of its files in the folder."""
+
+    implementation: str
+    device: Device
+    cell: Cell
+    weights: _FileName
+    outputs: _FileName
+
+    @property
+    def side(self) -> Side:
+        """Who saved it."""
+        return Side(Arm(self.implementation, self.device), self.cell)
+
+    def files(self, folder: Path) -> Files:
+        """Where they lie."""
+        return Files(weights=str(folder / self.weights), outputs=str(folder / self.outputs))
+
+
+class SavedList(_Part):
+    """All that one machine saved; the outputs are those on the data of `digest`."""
+
+    format: Literal["rnnsweep-parity-weights"] = "rnnsweep-parity-weights"
+    version: Literal[1] = 1
+    machine: str
+    settings: dict[str, Any]
+    data: str
+    digest: str
+    saved: tuple[Saved, ...]
+
+    def of(self, cell: Cell) -> tuple[Saved, ...]:
+        """What was saved of that cell."""
+        return tuple(each for each in self.saved if each.cell == cell)
+
+
+def file_names(side: Side, number: int) -> dict[str, str]:
+    """Of a side's weights and outputs; the number keeps them apart."""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{side.cell} {number} {side.arm}".lower())
+    return {"weights": f"{words}.npz", "outputs": f"{words}.outputs.npy"}
+
+
+def make(folder: Path) -> Path:
+    """The folder, made if need be; absolute.
+
+    Raises:
+        Refusal: it cannot be one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal(
+            f"--save: expected a folder, or a place to make one; received {folder}:"
+            f" {(error.strerror or str(error)).lower()}"
+        ) from error
+    return folder.resolve()
+
+
+def write(folder: Path, listed: SavedList) -> None:
+    """Write the list, when all that it names is there."""
+    (folder / LIST).write_text(json.dumps(listed.model_dump(), indent=2) + "\n")
+
+
+def read(folder: Path) -> SavedList:
+    """Read the list.
+
+    Raises:
+        Refusal: the folder has none, or one that cannot be read.
+    """
+    path = folder / LIST
+    try:
+        listed = SavedList.model_validate_json(path.read_bytes())
+        known = [parse(each.implementation) for each in listed.saved]
+    except OSError as error:
+        raise Refusal(
+            f"--load: expected a folder that `rnnsweep parity --save` made; {path}:"
+            f" {(error.strerror or str(error)).lower()}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise Refusal(f"{path}: {where}: {first['msg']}: save anew with this rnnsweep") from error
+    except ValueError as error:
+        raise Refusal(f"{path}: {error}") from error
+    if not known:
+        raise Refusal(f"{path}: expected saved weights; received none")
+    return listed

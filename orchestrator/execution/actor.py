@@ -1,0 +1,128 @@
+"""One job at a time in trainer processes, watched: the trainable that Tune keeps as an actor.
+
+A failure of any kind is a result with its reason, never an exception: an exception would cost
+Tune the actor, and with it every warm trainer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+from ray import tune
+
+from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
+from orchestrator.execution import telemetry
+from orchestrator.execution.cpu_claims import CpuClaims
+from orchestrator.execution.interleaved_round import Race
+from orchestrator.execution.job import Job, Watched, job_adapter
+from orchestrator.execution.trainer_pool import Trainers, key_of, make_room, trainer_for
+from orchestrator.execution.watchdog import FAILURES, Guard, oom_kills, why
+from workloads import protocol
+
+
+class TrialActor(tune.Trainable):
+    """Runs the trials that Tune sends it, keeping trainers warm from one to the next."""
+
+    _run: Generator[protocol.Epoch, None, None]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Take the first job."""
+        self._work: Watched | Race | None = None
+        self._trainers: Trainers = {}
+        self._claims = CpuClaims()
+        self._instruments = telemetry.Instruments()
+        self._begin(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Take the next job; the trainers stay warm."""
+        self._begin(new_config)
+        return True
+
+    def step(self) -> dict[str, Any]:
+        """Go on until the next epoch (a sign of life) or the end of the job."""
+        for epoch in self._run:
+            return {"epoch": epoch.index, "done": False}
+        assert self._work is not None
+        each = [self._work.outcome()] if isinstance(self._work, Watched) else self._work.outcomes()
+        return {
+            "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in each],
+            "done": True,
+        }
+
+    def cleanup(self) -> None:
+        """End the trainers."""
+        for trainer in self._trainers.values():
+            trainer.close()
+        self._trainers.clear()
+        self._claims.release()
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Keep nothing: the journal is what a stopped sweep is continued from."""
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        """Load nothing: see `save_checkpoint`."""
+
+    def _begin(self, config: Mapping[str, Any]) -> None:
+        if self._work is not None and not self._work.ended:
+            self._run.close()
+            self.cleanup()  # Tune took the trial away while its trainer was at work
+        if self._work is not None and self._work.sampler_hangs:
+            self._instruments = telemetry.Instruments()
+        job = job_adapter.validate_json(config["job"])
+        if job.timing is not None:
+            race = Race(job, job.timing, self._trainers, self._claims, self._instruments)
+            self._work, self._run = race, race.run()
+            return
+        self._work = Watched(job, instruments=self._instruments)
+        self._run = run_trial(job, self._work, self._trainers, self._claims)
+
+
+def run_trial(
+    job: Job,
+    watched: Watched,
+    trainers: Trainers,
+    claims: CpuClaims | None = None,
+) -> Generator[protocol.Epoch, None, None]:
+    """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.
+
+    A trainer that failed in a way that leaves its state in doubt is ended; one that reported
+    its failure itself goes on.
+    """
+    key, killed = key_of(job), oom_kills()
+    make_room(trainers, {key})
+    try:
+        trainer = trainer_for(job, trainers, key, claims or CpuClaims())
+        watched.trainer_trials = trainer.trials
+        watched.cpus = trainer.cpus
+        watched.setup_s = time.time() - watched.started_s
+        trainer.trials += 1
+        trainer.request(job.request)
+        watched.watch(trainer)
+        for event in _until_the_end(Guard(trainer, job.limits)):
+            watched.take(event)
+            if isinstance(event, protocol.Epoch):
+                yield event
+        watched.keep_output(trainer.output_tail())
+        watched.ended = True
+        return
+    except FAILURES as error:
+        reason, message = why(error, killed)
+    finally:
+        watched.end_watch()
+    dead = trainers.pop(key, None)
+    watched.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
+    watched.ended = True
+    if dead:
+        dead.close()
+
+
+def _until_the_end(guard: Guard) -> Iterator[protocol.Event]:
+    """The trainer's events up to its result or failure."""
+    while True:
+        event = guard.next_event()
+        if event is not None:
+            yield event
+            if isinstance(event, protocol.Result | protocol.Failure):
+                return

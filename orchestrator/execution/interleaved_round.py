@@ -1,0 +1,210 @@
+"""Trials that are timed in turns: each in a trainer of its own, a slice at a time.
+
+Two trials one after another differ by what the machine did meanwhile; slices that take turns share
+it. While one trainer trains, the others rest. Each turn is in another random order. After a few
+turns, planned beforehand, the intervals of the ratios are looked at, and the round ends when they
+are narrow enough: by their width, never by where the ratios lie.
+
+A trial that fails does so alone; the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+
+from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.core.criteria import Timing
+from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.execution import telemetry
+from orchestrator.execution.cpu_claims import CpuClaims, CpusTaken
+from orchestrator.execution.interleaved_trial import Racer, Told
+from orchestrator.execution.job import Job, Rival, Watched
+from orchestrator.execution.trainer_pool import TrainerKey, Trainers, make_room, trainer_for
+from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.watchdog import FAILURES, oom_kills, why
+from workloads import protocol
+
+_REST_S = 0.02
+"""Between two slices: threads of the last one may still spin, waiting for more to do."""
+
+_SIGN_S = 1.0
+"""How often there is a sign of life, at most: whoever takes it needs the CPU too."""
+
+_ROOMY = 0.5
+"""The used share of the node's memory up to which trainers that have no part stay warm: lower than
+otherwise, since several are started at once."""
+
+
+class Race:
+    """The trials of one job, timed in turns: its own first, then its rivals, in their order."""
+
+    def __init__(
+        self,
+        job: Job,
+        timing: Timing,
+        trainers: Trainers,
+        claims: CpuClaims,
+        instruments: telemetry.Instruments,
+    ) -> None:
+        self._timing, self._trainers, self._claims = timing, trainers, claims
+        self._instruments = instruments
+        jobs = _each_job(job, timing)
+        self._racers = [
+            Racer(Watched(each), key) for each, key in zip(jobs, _keys(jobs), strict=True)
+        ]
+        self._looks = planned_looks(timing.least, timing.most)
+        self._draw = random.Random(job.request.seed)
+        self._killed = oom_kills()
+        self._sampler: telemetry.Sampler | None = None
+        self.ended = False
+
+    @property
+    def sampler_hangs(self) -> bool:
+        """Whether the sampling has not ended by itself: its instruments are not free."""
+        return self._sampler is not None and self._sampler.hangs
+
+    def outcomes(self) -> list[Outcome]:
+        """How each trial ended, once the race is over."""
+        return [racer.watched.outcome() for racer in self._racers]
+
+    def run(self) -> Generator[protocol.Epoch, None, None]:
+        """Run the round; yields a sign of life now and then, which tells the turn."""
+        self._make_room()
+        for racer in self._drawn(self._racers):
+            racer.watched.started_s = time.time()
+            with self._alone(racer):
+                racer.prepare(self._trainer(racer))
+            yield protocol.Epoch(0, 0.0)
+        self._watch()
+        try:
+            yield from self._turns()
+        finally:
+            self._end_watch()
+        for racer, ratio in self._ratios():
+            with self._alone(racer):
+                racer.finish(ratio)
+        self.ended = True
+
+    def _turns(self) -> Generator[protocol.Epoch, None, None]:
+        signed_s = time.monotonic()
+        for turn in range(self._looks[-1]):
+            for racer in self._drawn(self._running()):
+                time.sleep(_REST_S)
+                with self._alone(racer):
+                    racer.take_slice(turn)
+            if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
+                return
+            if time.monotonic() - signed_s > _SIGN_S:
+                yield protocol.Epoch(turn, 0.0)
+                signed_s = time.monotonic()
+
+    def _is_narrow(self) -> bool:
+        """Whether all ratios are told well enough; of a trial alone, its own time."""
+        ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
+        if not ratios:
+            ratios = [
+                paired(list(each.logs.values()), len(self._looks)) for each in self._running()
+            ]
+        widths = [math.inf if each.interval is None else each.interval for each in ratios]
+        return max(widths) <= self._timing.interval
+
+    def _ratios(self) -> list[tuple[Racer, Paired | None]]:
+        """Each trial that runs with its ratio to the first one of them, which itself has none."""
+        if not (running := self._running()):
+            return []
+        first, *others = running
+        told = [
+            paired([each.logs[turn] - log for turn, log in first.logs.items()], len(self._looks))
+            for each in others
+        ]
+        return [(first, None), *zip(others, told, strict=True)]
+
+    def _running(self) -> list[Racer]:
+        return [racer for racer in self._racers if racer.runs]
+
+    def _drawn(self, racers: Sequence[Racer]) -> list[Racer]:
+        return self._draw.sample(list(racers), len(racers))
+
+    @contextlib.contextmanager
+    def _alone(self, racer: Racer) -> Iterator[None]:
+        """What fails inside fails alone: the trial is over, and a trainer in doubt is ended."""
+        try:
+            yield
+        except Told:
+            racer.end()
+        except FAILURES as error:
+            reason, message = why(error, self._killed)
+            dead = self._trainers.pop(racer.key, None)
+            racer.end(FailureRecord(reason, message, dead.output_tail() if dead else ""))
+            if dead:
+                dead.close()
+
+    def _trainer(self, racer: Racer) -> Trainer:
+        keys = [each.key for each in self._racers]
+        return trainer_for(racer.watched.job, self._trainers, racer.key, self._claims, keys)
+
+    def _make_room(self) -> None:
+        """End trainers that have no part, where they are not to be, or memory is short."""
+        jobs = [racer.watched.job for racer in self._racers]
+        wanted = set() if jobs[0].fresh else {racer.key for racer in self._racers}
+        make_room(self._trainers, wanted, 0.0 if jobs[0].fresh else _ROOMY)
+        with contextlib.suppress(CpusTaken):  # the most of them first: the others' are among these
+            if cpus := [job.cpus for job in jobs if job.cpus is not None]:
+                self._claims.take(max(cpus))
+
+    def _watch(self) -> None:
+        """Begin to sample; one sampler for all, since each rests in the others' slices."""
+        running = self._running()
+        if not running:
+            return
+        devices = {racer.watched.job.request.device for racer in running}
+        pids = [racer.guard.trainer.pid for racer in running if racer.guard is not None]
+        self._sampler = telemetry.Sampler(
+            "gpu" if "gpu" in devices else "cpu",
+            pids[0],
+            os.environ.get("CUDA_VISIBLE_DEVICES"),
+            self._instruments,
+            pids[1:],
+        )
+        self._sampler.start()
+
+    def _end_watch(self) -> None:
+        if self._sampler is None:
+            return
+        seen = self._sampler.stop()
+        for racer in self._racers:
+            device = racer.watched.job.request.device
+            racer.watched.seen_as(seen.of(device, racer.windows))
+
+
+def _each_job(job: Job, timing: Timing) -> list[Job]:
+    """The job of each trial of a round."""
+    each = [Rival(job.request, job.cpus), *job.rivals]
+    return [
+        replace(
+            job,
+            request=replace(rival.request, measure="timing", slice_s=timing.slice_s),
+            cpus=rival.cpus,
+            rivals=(),
+        )
+        for rival in each
+    ]
+
+
+def _keys(jobs: Sequence[Job]) -> list[TrainerKey]:
+    """A trainer for each, the same in the next round: of its implementation, and of it only."""
+    seen: Counter[TrainerKey] = Counter()
+    keys = []
+    for job in jobs:
+        name = f"{job.request.implementation} [timing]"
+        seen[name, job.request.device, job.cpus] += 1
+        number = seen[name, job.request.device, job.cpus]
+        keys.append((name if number == 1 else f"{name} {number}", job.request.device, job.cpus))
+    return keys

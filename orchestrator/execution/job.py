@@ -1,0 +1,202 @@
+"""One trial, as its actor is asked for it, and what is seen of it until it is an outcome."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter
+
+from orchestrator.core.criteria import Timing
+from orchestrator.core.trial import (
+    SLICE,
+    DatasetRecord,
+    EpochRecord,
+    FailureRecord,
+    Kernel,
+    Outcome,
+    OutcomeStatus,
+)
+from orchestrator.execution import telemetry
+from orchestrator.execution.cpu_claims import shown
+from orchestrator.execution.environment import surroundings
+from orchestrator.execution.trainer_process import Trainer
+from workloads import protocol
+
+_OF_A_NODE = ("not_possible", "data")
+"""Failures that may be one node's alone: a package or a file that it lacks."""
+
+_OF_ALL_RIVALS = ("trainer_cpu_pct", "peak_gpu_used_mib")
+"""What cannot be told apart of trials that take turns: their slices are shorter than samples are
+apart, and all of them reside on the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a trial may take. `idle_s`: neither an event nor CPU time for so long is a hang."""
+
+    trial_s: float
+    idle_s: float
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another trial of the same round, timed in turns with the job's own."""
+
+    request: protocol.TrialRequest
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own.
+
+    `cpus`: how many of the node's its trainer may use, and nobody else's; None for all.
+    `neighbours`: at most so many other trials of this sweep are at work on the node beside it.
+    With `timing` the trial and its `rivals` are timed in slices, turn by turn.
+    """
+
+    request: protocol.TrialRequest
+    attempt: int
+    issued_s: float
+    limits: Limits
+    python_path: tuple[str, ...] = ()
+    fresh: bool = False
+    cpus: int | None = None
+    neighbours: int = 0
+    rivals: tuple[Rival, ...] = ()
+    timing: Timing | None = None
+
+
+job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
+
+
+@dataclass(slots=True)
+class Watched:
+    """What is known of a trial so far; becomes its outcome."""
+
+    job: Job
+    started_s: float = field(default_factory=time.time)
+    setup_s: float = 0.0
+    trainer_trials: int = 0
+    epochs: list[EpochRecord] = field(default_factory=list)
+    kernel: Kernel | None = None
+    dataset: DatasetRecord | None = None
+    environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    failure: FailureRecord | None = None
+    ended: bool = False
+    ended_s: float | None = None
+    cpus: tuple[int, ...] | None = None
+    instruments: telemetry.Instruments = field(default_factory=telemetry.Instruments)
+    _sampler: telemetry.Sampler | None = None
+    _recording: telemetry.Recording | None = None
+
+    def watch(self, trainer: Trainer) -> None:
+        """Begin to sample what the trainer draws and shares."""
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._sampler = telemetry.Sampler(
+            self.job.request.device, trainer.pid, visible, self.instruments
+        )
+        self._sampler.start()
+
+    def end_watch(self) -> None:
+        """End the sampling; the outcome then has what was seen."""
+        if self._sampler is not None:
+            self._recording = self._sampler.stop()
+
+    def seen_as(self, recording: telemetry.Recording) -> None:
+        """Take what was sampled of it together with others that took turns with it."""
+        self._recording = recording
+
+    @property
+    def sampler_hangs(self) -> bool:
+        """Whether the sampling has not ended by itself: its instruments are not free."""
+        return self._sampler is not None and self._sampler.hangs
+
+    def take(self, event: protocol.Event) -> None:
+        """Note an event of the trainer.
+
+        Raises:
+            ProtocolError: it is a text that no trial may keep.
+        """
+        if self._sampler is not None:
+            self._sampler.take(event)
+        match event:
+            case protocol.Epoch(index, seconds, validate_s, metrics):
+                self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
+            case protocol.SliceDone(steps, seconds):
+                metrics = {SLICE: 1_000 * seconds / steps}
+                self.epochs.append(EpochRecord(len(self.epochs), seconds, None, metrics))
+            case protocol.KernelProof(asked, ran, evidence):
+                self.kernel = Kernel(asked, ran, evidence)
+            case protocol.Dataset(name, digest, source, samples, validation_samples):
+                self.dataset = DatasetRecord(name, digest, source, samples, validation_samples)
+            case protocol.Environment(facts):
+                self.environment = facts
+            case protocol.Artifact(name, text):
+                if why := protocol.why_not_kept(event, self.artifacts):
+                    raise protocol.ProtocolError(f"artifact: {why}")
+                self.artifacts[name] = text
+            case protocol.Result(metrics):
+                self.metrics = metrics
+            case protocol.Failure(kind, message, detail):
+                if kind in _OF_A_NODE:
+                    message = f"node {platform.node()}: {message}"
+                self.failure = FailureRecord(kind, message, detail)
+
+    def keep_output(self, tail: str) -> None:
+        """Put the trainer's last output beside a failure that it reported itself."""
+        if self.failure is not None and tail not in self.failure.output_tail:
+            both = f"{self.failure.output_tail.strip()}\n{tail}".strip()
+            self.failure = replace(self.failure, output_tail=both)
+
+    def outcome(self) -> Outcome:
+        """The outcome, once the trial has ended."""
+        outside = {
+            "queue_s": max(0.0, self.started_s - self.job.issued_s),
+            "setup_s": self.setup_s,
+        }
+        ended_s = time.time() if self.ended_s is None else self.ended_s
+        seen, told = dict[str, float](), None
+        if self._recording is not None and self._recording.samples:
+            seen, told = telemetry.record(self._recording, self.started_s, self.metrics)
+        if self.job.timing is not None:
+            seen = {name: value for name, value in seen.items() if name not in _OF_ALL_RIVALS}
+        return Outcome(
+            status=self._status(),
+            started_s=self.started_s,
+            ended_s=ended_s,
+            attempt=self.job.attempt,
+            node=platform.node(),
+            metrics={**seen, **self.metrics, **outside},
+            epochs=tuple(self.epochs),
+            kernel=self.kernel,
+            dataset=self.dataset,
+            environment={**surroundings(), **self._company(), **self.environment},
+            failure=self.failure,
+            trainer_trials=self.trainer_trials,
+            artifacts=self.artifacts,
+            telemetry=told,
+        )
+
+    def _company(self) -> Mapping[str, str | int]:
+        """Who else may be at work on the node, and which CPUs are this trainer's alone."""
+        facts: dict[str, str | int] = {}
+        if self.job.neighbours:
+            facts["neighbours_at_most"] = self.job.neighbours
+        if self.cpus is not None:
+            facts["trainer_cpus"] = shown(self.cpus)
+        return facts
+
+    def _status(self) -> OutcomeStatus:
+        if self.failure is not None:
+            return "failed"
+        if self.kernel is not None and self.kernel.ran != self.kernel.asked:
+            return "wrong_kernel"
+        return "complete"

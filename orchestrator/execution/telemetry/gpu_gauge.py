@@ -1,0 +1,197 @@
+"""The GPUs of a trial, read through NVML. A reading never raises, and tells what it can."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from orchestrator.execution.telemetry.readings import GpuReading
+from orchestrator.hardware import Gpu, visible_gpus
+from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
+
+_PCIE_S = 2.0
+"""How often the link's traffic is read: each reading waits for 20 ms, in each direction."""
+
+_PROCESSES_S = 5.0
+"""How often it is asked who computes there."""
+
+_SHARE = 0.001
+"""The most of a core that each of these may take: some drivers spin where others wait."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One GPU, and what was read of it less often than the rest."""
+
+    device: NvmlDevice
+    has_counter: bool
+    highest_mhz: dict[str, float]
+    pcie: tuple[float | None, float | None] = (None, None)
+    others: int | None = None
+    due_s: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def seldom(self, what: str, every_s: float) -> Iterator[bool]:
+        """Whether it is time to read that; what it then takes says when it is time again."""
+        now_s, spent_s = time.monotonic(), time.thread_time()
+        if now_s < self.due_s.get(what, 0.0):
+            yield False
+            return
+        yield True
+        spent_s = time.thread_time() - spent_s
+        self.due_s[what] = now_s + max(every_s, spent_s / _SHARE)
+
+
+class KeptNvml:
+    """NVML, opened when it is first wanted and kept between trials: opening takes long."""
+
+    def __init__(self) -> None:
+        self._nvml: Nvml | None = None
+        self.highest_mhz: dict[str, float] = {}
+        """The highest clock that was seen of each GPU, by its UUID."""
+
+    def get(self) -> Nvml:
+        """NVML, open.
+
+        Raises:
+            NvmlError: it cannot be opened.
+        """
+        if self._nvml is None:
+            self._nvml = Nvml().__enter__()
+        return self._nvml
+
+    def close(self) -> None:
+        """Let go of it; it can be had again."""
+        if self._nvml is not None:
+            self._nvml.__exit__(None, None, None)
+            self._nvml = None
+
+
+class GpuGauge:
+    """Reads the GPUs that a trainer sees. Looked up for each trial: GPUs come and go."""
+
+    def __init__(self, nvml: KeptNvml, visible: str | None) -> None:
+        """Look them up; never raises.
+
+        Args:
+            nvml: what to ask.
+            visible: the trainer's `CUDA_VISIBLE_DEVICES`.
+        """
+        self._nvml = nvml
+        self._watched: list[_Watched] = []
+        self.why_not = ""
+        try:
+            self._watched = [
+                _Watched(device, device.energy_j() is not None, nvml.highest_mhz)
+                for device in _visible(nvml.get(), visible)
+            ]
+            if not self._watched:
+                self.why_not = "NVML shows none of the GPUs that the trainer sees"
+        except NvmlError as error:
+            self.why_not = f"no GPU can be read: {error}"
+
+    def close(self) -> None:
+        """Let go of the GPUs; where one was lost, of NVML too, which knows it no more."""
+        if self.why_not or any(each.device.lost for each in self._watched):
+            self._nvml.close()
+
+    @property
+    def counts_energy(self) -> bool:
+        """Whether each GPU has a counter of its energy; else its power is to be read often."""
+        return all(each.has_counter for each in self._watched)
+
+    def untold(self) -> tuple[str, ...]:
+        """What the GPUs refuse to tell, and why: `GPU 0: nvmlDeviceGetPowerUsage: …`."""
+        return tuple(
+            f"GPU {index}: {error}"
+            for index, each in enumerate(self._watched)
+            for _, error in sorted(each.device.untold.items())
+        )
+
+    def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
+        """A reading of each GPU.
+
+        Args:
+            family: the trainers' processes; None for energy and power alone, which cost little.
+            trainers: how many of them are the trial's and its rivals'.
+        """
+        readings = [_quick(each) for each in self._watched]  # at once, for all of them
+        if family is None:
+            return tuple(readings)
+        return tuple(
+            _whole(watched, quick, family, trainers)
+            for watched, quick in zip(self._watched, readings, strict=True)
+        )
+
+
+def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
+    """The GPUs that the trainer sees, in the order in which it sees them."""
+    devices: dict[str, NvmlDevice] = {}
+    gpus: list[Gpu] = []
+    for index in range(nvml.count()):
+        try:
+            device = nvml.device(index)
+        except NvmlError:
+            continue  # it fell off the bus
+        uuid = device.uuid()
+        if uuid is not None:
+            devices[uuid] = device
+            gpus.append(Gpu(index, device.name() or "", uuid, 0))
+    return [devices[gpu.uuid] for gpu in visible_gpus(tuple(gpus), visible)]
+
+
+def _quick(watched: _Watched) -> GpuReading:
+    if watched.has_counter:
+        return GpuReading(energy_j=watched.device.energy_j())
+    return GpuReading(power_w=watched.device.power_w())
+
+
+def _whole(
+    watched: _Watched, quick: GpuReading, family: Collection[int], trainers: int
+) -> GpuReading:
+    device = watched.device
+    power_w = device.power_w() if watched.has_counter else quick.power_w
+    with watched.seldom("pcie", _PCIE_S) as due:
+        if due:
+            watched.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
+    with watched.seldom("processes", _PROCESSES_S) as due:
+        if due:
+            watched.others = _others(device.compute_pids(), family, trainers)
+    memory, reasons = device.memory(), device.clock_reasons()
+    clock_mhz = device.sm_clock_mhz()
+    return GpuReading(
+        quick.energy_j,
+        power_w,
+        device.utilization_pct(),
+        memory.used_mib if memory else None,
+        memory.total_mib if memory else None,
+        device.temperature_c(),
+        clock_mhz,
+        device.memory_clock_mhz(),
+        None if reasons is None else tuple(sorted(reasons)),
+        *watched.pcie,
+        watched.others,
+        highest_sm_clock_mhz=_highest(watched, clock_mhz),
+    )
+
+
+def _highest(watched: _Watched, clock_mhz: float | None) -> float | None:
+    uuid = watched.device.uuid()
+    if uuid is None or clock_mhz is None:
+        return clock_mhz
+    highest_mhz = max(clock_mhz, watched.highest_mhz.get(uuid, 0.0))
+    watched.highest_mhz[uuid] = highest_mhz
+    return highest_mhz
+
+
+def _others(pids: frozenset[int] | None, family: Collection[int], trainers: int) -> int | None:
+    """How many processes compute on the GPU beside the trainers'.
+
+    In a container NVML tells numbers that mean nothing inside: then so many of them are trainers.
+    """
+    if pids is None:
+        return None
+    strangers = pids.difference(family)
+    return len(strangers) if len(strangers) < len(pids) else max(0, len(pids) - trainers)

@@ -1,0 +1,230 @@
+"""A node around a trainer: whose CPU time it is, memory, temperature, and who else trains there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import psutil
+
+from orchestrator.execution.telemetry.cpu_clocks import CpuClocks
+from orchestrator.execution.telemetry.readings import NodeReading
+
+_LOOK_S = 10.0
+"""How often all processes are looked through, and `_LOOK_SHARE` at most of a core for it."""
+
+_LOOK_SHARE = 0.002
+
+_TEMPERATURE_S = 2.0
+
+_AT_WORK = 0.05
+"""A trainer that takes less of a core than this is warm, and waits for its next trial."""
+
+_CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
+
+
+@dataclass(slots=True)
+class _Other:
+    """Another trainer on the node: when it was looked at, and its CPU seconds then."""
+
+    process: psutil.Process
+    at_s: float
+    cpu_s: float
+    at_work: bool = False
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The other trainers of a node, looked for now and then; kept between trials."""
+
+    _others: dict[int, _Other] = field(default_factory=dict)
+    _known: set[int] = field(default_factory=set)
+    _looked: bool = False
+
+    def look(self, family: Collection[int]) -> None:
+        """Look through the processes that have come since, but for a trainer's own."""
+        with contextlib.suppress(psutil.Error, OSError):
+            pids = set(psutil.pids())
+            for pid in pids - self._known - set(family):
+                self._meet(pid)
+            self._known = pids
+            self._looked = True
+        self._others = {
+            pid: each
+            for pid, each in self._others.items()
+            if pid in self._known and pid not in family
+        }
+
+    def at_work(self) -> int | None:
+        """How many of them took CPU time since this was asked last; None before any look."""
+        if not self._looked:
+            return None
+        for each in self._others.values():
+            with contextlib.suppress(psutil.Error, OSError):
+                now_s, used_s = time.monotonic(), _used_s(each.process)
+                if now_s - each.at_s > 0.2:
+                    each.at_work = used_s - each.cpu_s > _AT_WORK * (now_s - each.at_s)
+                    each.at_s, each.cpu_s = now_s, used_s
+        return sum(each.at_work for each in self._others.values())
+
+    def _meet(self, pid: int) -> None:
+        with contextlib.suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            if process.cmdline()[1:3] == ["-m", "workloads"]:
+                self._others[pid] = _Other(process, time.monotonic(), _used_s(process))
+
+
+class NodeGauge:
+    """Reads the node around one trainer. What runs beside it is told from all that is busy."""
+
+    def __init__(self, pid: int, neighbours: Neighbours, rivals: Collection[int] = ()) -> None:
+        """Find the trainer, and those that are timed in turns with it: while one is, others rest.
+
+        Raises:
+            psutil.Error: there is no such process any more.
+        """
+        self._trainer = psutil.Process(pid)
+        self._trainers = [self._trainer]
+        for rival in rivals:
+            with contextlib.suppress(psutil.Error):
+                self._trainers.append(psutil.Process(rival))
+        self._family = {trainer.pid: trainer for trainer in self._trainers}
+        self._neighbours = neighbours
+        self._cpus = _part_of_cpus(pid)
+        self._clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
+        self._clocks_at_s = 0.0
+        self._clock: tuple[float | None, float | None] = None, None
+        self._cpu_s = 0.0, 0.0, 0.0
+        self._used_s: dict[int, float] = {}
+        self._most_s = 0.0
+        self._look_at_s = 0.0
+        self._temperature_at_s = 0.0
+        self._temperature_c: float | None = None
+
+    @property
+    def family(self) -> frozenset[int]:
+        """The trainers' processes and those that came from them, as far as they are known."""
+        return frozenset(self._family)
+
+    def read(self) -> NodeReading | None:
+        """A reading; None where the operating system does not tell."""
+        try:
+            now_s = _cpu_seconds(self._cpus)
+            memory = psutil.virtual_memory()
+        except (OSError, psutil.Error, IndexError, RuntimeError):
+            return None
+        # The kernel's count of waiting for disks goes back now and then, by a little.
+        self._cpu_s = busy_s, total_s, steal_s = (
+            max(now_s[0], self._cpu_s[0]),
+            max(now_s[1], self._cpu_s[1]),
+            max(now_s[2], self._cpu_s[2]),
+        )
+        trainer_s, trainer_mib = self._family_use()
+        return NodeReading(
+            busy_s,
+            total_s,
+            steal_s,
+            trainer_s,
+            memory.used / 2**20,
+            memory.total / 2**20,
+            trainer_mib,
+            self._temperature(),
+            self._neighbours.at_work(),
+            *self._clock_now(),
+        )
+
+    def look(self) -> None:
+        """Look through all processes for the trainer's family and for others, when it is time.
+
+        A descendant's CPU seconds count from the first look that finds it.
+        """
+        began_s = time.monotonic()
+        if began_s < self._look_at_s:
+            return
+        spent_s = time.thread_time()
+        with contextlib.suppress(psutil.Error, OSError):
+            for trainer in self._trainers:
+                for child in trainer.children(recursive=True):
+                    self._family.setdefault(child.pid, child)
+        self._neighbours.look(self._family)
+        spent_s = time.thread_time() - spent_s
+        self._look_at_s = began_s + max(_LOOK_S, spent_s / _LOOK_SHARE)
+
+    def _family_use(self) -> tuple[float | None, float | None]:
+        """CPU seconds and MiB of the trainers and their descendants; None once it has ended."""
+        memory_mib = 0.0
+        for pid, process in list(self._family.items()):
+            is_trainer = process in self._trainers
+            try:
+                with process.oneshot():
+                    self._used_s[pid] = _used_s(process, with_ended=is_trainer)
+                    memory_mib += process.memory_info().rss / 2**20
+            except (psutil.Error, OSError):
+                if process is self._trainer:
+                    return None, None
+                del self._family[pid]
+                # The trainer's own count takes over those of its children that it waited for.
+                if not is_trainer:
+                    self._used_s.pop(pid, None)
+        self._most_s = max(self._most_s, sum(self._used_s.values()))
+        return self._most_s, memory_mib
+
+    def _temperature(self) -> float | None:
+        now_s = time.monotonic()
+        if now_s >= self._temperature_at_s:
+            self._temperature_at_s = now_s + _TEMPERATURE_S
+            self._temperature_c = _cpu_temperature()
+        return self._temperature_c
+
+    def _clock_now(self) -> tuple[float | None, float | None]:
+        now_s = time.monotonic()
+        if now_s >= self._clocks_at_s:
+            self._clocks_at_s = now_s + _TEMPERATURE_S
+            self._clock = self._clocks.share(), self._clocks.throttled_s()
+        return self._clock
+
+
+def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:
+    used = process.cpu_times()
+    ended_s = used.children_user + used.children_system if with_ended else 0.0
+    return float(used.user + used.system + ended_s)
+
+
+def _part_of_cpus(pid: int) -> list[int] | None:
+    """The CPUs that the process may use; None where they are all of the node's."""
+    try:
+        cpus = sorted(os.sched_getaffinity(pid))
+    except (OSError, AttributeError):
+        return None
+    return cpus if len(cpus) < (os.cpu_count() or 1) else None
+
+
+def _cpu_seconds(cpus: list[int] | None) -> tuple[float, float, float]:
+    """CPU seconds since the start: busy, in all, and taken by the machine's host."""
+    if cpus is None:
+        times = [psutil.cpu_times()]
+    else:
+        each = psutil.cpu_times(percpu=True)
+        times = [each[cpu] for cpu in cpus]
+    # `guest` is in `user`, and `guest_nice` in `nice`.
+    busy_s = sum(t.user + t.nice + t.system + t.irq + t.softirq for t in times)
+    steal_s = sum(t.steal for t in times)
+    return busy_s, busy_s + steal_s + sum(t.idle + t.iowait for t in times), steal_s
+
+
+def _cpu_temperature() -> float | None:
+    """The hottest of the CPU's sensors; None where there is none."""
+    try:
+        sensors = psutil.sensors_temperatures()
+    except (OSError, AttributeError, ValueError):
+        return None
+    found = [
+        float(each.current)
+        for name in _CPU_SENSORS
+        for each in sensors.get(name, ())
+        if each.current and each.current > 0
+    ]
+    return max(found, default=None)

@@ -1,0 +1,220 @@
+"""Watches one trial from outside of its trainer: a thread that samples the node and its GPUs.
+
+It takes under 1 % of a core by construction: after each sample it rests for at least a hundred
+times the CPU time that the sample took.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
+from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
+from orchestrator.execution.telemetry.rapl import POWERCAP, Rapl
+from orchestrator.execution.telemetry.readings import GpuReading, Sample, Window, merged
+from orchestrator.execution.telemetry.recording import Recording
+from orchestrator.execution.telemetry.sample_buffer import Samples
+from workloads import protocol
+
+_TRAINING = "train"
+"""The phase of the timed epochs."""
+
+_SETTLE_S = 0.05
+"""A trial that is over before this is not looked at: there is nothing to be told of it."""
+
+_COUNTER_S = 0.2
+"""How often energy is counted: NVML's counters move about every 0.1 s, and edges are read off
+between two samples."""
+
+_POWER_S = 0.1
+"""How often power is read where it has to be integrated."""
+
+_WHOLE_S = 1.0
+"""How often everything else is read."""
+
+_REST = 120.0
+"""Seconds of rest for each second of CPU time: at most 0.83 % of a core."""
+
+_LONGEST_REST_S = 2.0
+"""Longer rests would leave gaps (`LATE_S`); a sample that costs more than 17 ms is not known."""
+
+_FAREWELL_S = 0.5
+"""How long the end of a trial waits for the last sample: a driver that hangs holds nothing up."""
+
+
+_A_NAP_S = 0.5
+"""A suspension of the machine that is longer than what two readings of clocks differ by."""
+
+
+@dataclass(slots=True)
+class Instruments:
+    """What stays from one trial to the next: opening NVML or looking at every process takes long.
+
+    One sampler uses them at a time. `rapl` is made by the first.
+    """
+
+    nvml: KeptNvml = field(default_factory=KeptNvml)
+    neighbours: Neighbours = field(default_factory=Neighbours)
+    powercap: Path = POWERCAP
+    rapl: Rapl | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    """What the thread and its owner share; each field is written by one of them."""
+
+    samples: Samples = field(default_factory=Samples)
+    gpu_problems: tuple[str, ...] = ()
+    why_no_package: str = ""
+    broken: str = ""
+    cost_s: float = 0.0
+    watched_s: float = 0.0
+
+
+class Sampler:
+    """Samples from `start` to `stop`; is told the trainer's events meanwhile. For one trial."""
+
+    def __init__(
+        self,
+        device: protocol.Device,
+        pid: int,
+        visible: str | None,
+        instruments: Instruments | None = None,
+        rivals: Collection[int] = (),
+    ) -> None:
+        """Watch a trainer.
+
+        Args:
+            device: the trial's device; a CPU's trial has no GPU.
+            pid: the trainer's process.
+            visible: the trainer's `CUDA_VISIBLE_DEVICES`.
+            instruments: from the trial before, which must have been stopped.
+            rivals: the processes of other trainers that are timed in turns with this one. Theirs
+                is no disturbance: each rests in the others' slices.
+        """
+        self._device, self._pid, self._visible = device, pid, visible
+        self._rivals = tuple(rivals)
+        self._instruments = instruments or Instruments()
+        self._state = _State()
+        self._guard = threading.Lock()
+        self._windows: list[Window] = []
+        self._slept_s = _slept_s()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it was stopped and still waits for its GPU: its instruments are not free."""
+        return self._ending.is_set() and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to watch; where no thread can be had, the trial goes on unwatched."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.start()
+
+    def take(self, event: protocol.Event) -> None:
+        """Note where the training of a timed epoch begins and ends."""
+        match event:
+            case protocol.PhaseBegan(phase, at_s) if phase == _TRAINING:
+                with self._guard:
+                    self._state.samples.edge(at_s)
+            case protocol.PhaseEnded(phase, at_s, seconds) if phase == _TRAINING:
+                self._windows.append(Window(at_s - seconds, at_s))
+                with self._guard:
+                    self._state.samples.edge(at_s)
+
+    def stop(self) -> Recording:
+        """End the watching; everything that was seen."""
+        self._ending.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=_FAREWELL_S)
+        state = self._state
+        with self._guard:
+            samples = state.samples.all()
+        problems = (*state.gpu_problems, *filter(None, [state.broken]))
+        if self._thread.is_alive() and self._device == "gpu":
+            problems = (*problems, f"NVML did not answer within {_FAREWELL_S:g} s")
+        return Recording(
+            self._device,
+            samples,
+            merged(self._windows),
+            problems,
+            state.broken or state.why_no_package,
+            100 * state.cost_s / state.watched_s if state.watched_s > _WHOLE_S else None,
+        )
+
+    # The rest runs in the thread.
+
+    def _run(self) -> None:
+        if self._ending.wait(_SETTLE_S):
+            return
+        began_s, began_cpu_s = time.monotonic(), time.thread_time()
+        gpus = None
+        try:
+            node = NodeGauge(self._pid, self._instruments.neighbours, self._rivals)
+            if self._instruments.rapl is None:
+                self._instruments.rapl = Rapl(self._instruments.powercap)
+            if self._device == "gpu":
+                gpus = GpuGauge(self._instruments.nvml, self._visible)
+            self._watch(gpus, node, self._instruments.rapl)
+        except psutil.Error:
+            pass  # the trainer has ended; what was sampled so far stays
+        except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
+            self._state.broken = f"telemetry failed: {type(error).__name__}: {error}"
+        finally:
+            self._state.cost_s = time.thread_time() - began_cpu_s
+            self._state.watched_s = time.monotonic() - began_s
+            if gpus is not None:
+                gpus.close()
+
+    def _watch(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
+        whole_at_s = 0.0
+        every_s = _COUNTER_S
+        if gpus is not None and not gpus.counts_energy:
+            every_s = _POWER_S
+        counts = gpus is not None or rapl.read_j() is not None
+        while True:
+            last = self._ending.is_set()
+            began_cpu_s = time.thread_time()
+            whole = last or time.monotonic() >= whole_at_s
+            if whole:
+                whole_at_s = time.monotonic() + _WHOLE_S
+            if whole or counts:
+                self._sample(gpus, node, rapl, whole=whole)
+            if last:
+                return
+            spent_s = time.thread_time() - began_cpu_s
+            rest_s = min(_LONGEST_REST_S, max(every_s if counts else _WHOLE_S, _REST * spent_s))
+            if not self._ending.wait(rest_s):
+                node.look()  # takes its own rest
+
+    def _sample(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl, *, whole: bool) -> None:
+        at_s, slept_s = time.monotonic(), _slept_s()
+        slept, self._slept_s = slept_s - self._slept_s > _A_NAP_S, slept_s
+        package_j = rapl.read_j()
+        readings: tuple[GpuReading, ...] = ()
+        if gpus is not None:
+            family = node.family if whole else None
+            readings = gpus.read(family=family, trainers=1 + len(self._rivals))
+        sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
+        with self._guard:
+            self._state.samples.add(sample)
+        if gpus is not None:
+            why = (gpus.why_not,) if gpus.why_not else ()
+            self._state.gpu_problems = (*why, *gpus.untold())
+        if package_j is None:
+            self._state.why_no_package = rapl.why_not
+
+
+def _slept_s() -> float:
+    """How long the machine has been suspended since its start; the monotonic clock stood still."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):  # Linux has it
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

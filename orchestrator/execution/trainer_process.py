@@ -1,0 +1,241 @@
+"""A trainer process, held by whoever watches it: spawned, spoken to, read from, ended.
+
+The process is `python -m workloads`. It dies with the thread that spawned it (the kernel's
+parent-death signal follows the thread) and at the end of its standard input, whichever comes
+first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import psutil
+
+from orchestrator.execution.cpu_claims import confined
+from workloads.backend import environment_for
+from workloads.implementations import Implementation
+from workloads.protocol import (
+    Command,
+    Device,
+    Event,
+    ProtocolError,
+    TrialRequest,
+    decode_event,
+    encode,
+)
+
+_TAIL_BYTES = 4000
+_DRAIN_S = 0.5
+
+
+class TrainerGone(RuntimeError):
+    """The trainer process has ended; `returncode` is as of `subprocess` (negative: a signal)."""
+
+    def __init__(self, returncode: int) -> None:
+        super().__init__(f"the trainer process {_ending(returncode)}")
+        self.returncode = returncode
+
+
+class Trainer:
+    """One trainer process, kept warm between trials of one backend and device.
+
+    `cpus` are the only ones that it may use; None for all that this process may.
+    """
+
+    def __init__(
+        self,
+        implementation: Implementation,
+        device: Device,
+        *,
+        cpus: tuple[int, ...] | None = None,
+        python_path: Sequence[str] = (),
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.trials = 0
+        self.cpus = cpus
+        self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (closed in close())
+        with confined(cpus):
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "workloads", "--die-with-parent", str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._output,
+                env=_environment(implementation, device, python_path, environ),
+                start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        self._handle = psutil.Process(self._process.pid)
+        self._events: queue.SimpleQueue[Event | ProtocolError | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True, name="trainer-reader")
+        self._reader.start()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is running."""
+        return self._process.poll() is None
+
+    def request(self, request: TrialRequest) -> None:
+        """Send one trial; its output starts on a clean page.
+
+        Raises:
+            TrainerGone: the process has ended.
+        """
+        os.ftruncate(self._output.fileno(), 0)
+        self._output.seek(0)
+        self._write(encode(request))
+
+    def tell(self, command: Command) -> None:
+        """Send a command to the trial that is being timed in slices.
+
+        Raises:
+            TrainerGone: the process has ended.
+        """
+        self._write(encode(command))
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise TrainerGone(self._process.wait()) from error
+
+    def next_event(self, timeout_s: float) -> Event | None:
+        """The next event, or None if none came in time.
+
+        Raises:
+            TrainerGone: the process has ended, and everything that it wrote has been read.
+            ProtocolError: it wrote a line that is not an event.
+        """
+        try:
+            event = self._events.get(timeout=timeout_s)
+        except queue.Empty:
+            if self.alive:
+                return None
+            event = self._last_event()
+        if event is None:
+            raise TrainerGone(self._process.wait())
+        if isinstance(event, ProtocolError):
+            raise event
+        return event
+
+    def _last_event(self) -> Event | ProtocolError | None:
+        """What is left of a process that has ended: a child of its own may hold the pipe open."""
+        try:
+            return self._events.get(timeout=_DRAIN_S)
+        except queue.Empty:
+            return None
+
+    def memory_mib(self) -> float:
+        """Resident memory of the process, in MiB; 0 once it has ended."""
+        try:
+            return float(self._handle.memory_info().rss) / 2**20
+        except psutil.Error:
+            return 0.0
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the process and its ended children; 0 once it has ended."""
+        try:
+            used = self._handle.cpu_times()
+            return float(used.user + used.system + used.children_user + used.children_system)
+        except psutil.Error:
+            return 0.0
+
+    def family(self) -> tuple[float, float]:
+        """CPU seconds and resident MiB of the process and all its descendants.
+
+        Looks through every process of the node, which takes some milliseconds: for now and then.
+        """
+        cpu_s, memory_mib = self.cpu_s(), self.memory_mib()
+        with contextlib.suppress(psutil.Error):
+            for child in self._handle.children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    used = child.cpu_times()
+                    cpu_s += float(used.user + used.system)
+                    memory_mib += float(child.memory_info().rss) / 2**20
+        return cpu_s, memory_mib
+
+    def output_tail(self) -> str:
+        """The last of what the current trial wrote to standard output and standard error."""
+        size = os.fstat(self._output.fileno()).st_size
+        start = max(0, size - _TAIL_BYTES)
+        text = os.pread(self._output.fileno(), _TAIL_BYTES, start).decode(errors="replace")
+        return text.strip("\x00\n ")
+
+    def kill(self) -> None:
+        """End the process and everything that it started, at once."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """End the process and let go of its pipes and its output."""
+        self.kill()
+        self._reader.join(timeout=5)
+        for stream in (self._process.stdin, self._process.stdout, self._output):
+            with contextlib.suppress(BrokenPipeError):
+                if stream is not None:
+                    stream.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                self._events.put(decode_event(line))
+            except ProtocolError as error:
+                self._events.put(error)
+        self._events.put(None)
+
+
+def _environment(
+    implementation: Implementation,
+    device: Device,
+    python_path: Sequence[str],
+    environ: Mapping[str, str],
+) -> dict[str, str]:
+    package_root = str(Path(__file__).resolve().parents[2])
+    path = [*python_path, package_root, *filter(None, [environ.get("PYTHONPATH")])]
+    return {
+        **environ,
+        **environment_for(implementation, device),
+        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _ending(returncode: int) -> str:
+    if returncode >= 0:
+        return f"ended with exit status {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return f"was ended by {name}"

@@ -1,0 +1,1 @@
+"""What runs where: arms that can run, arms that cannot and why, lanes, prices."""

@@ -1,0 +1,164 @@
+"""Why an arm cannot run: its hardware is absent, or its implementation cannot do the configs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.core.labels import carries, shown
+from orchestrator.core.names import gpu_class, selects
+from orchestrator.core.text import counted
+from orchestrator.core.trial import Config, ConfigValue
+from orchestrator.hardware import HardwareClass, Node, why_no_gpu_class
+from orchestrator.spec import HardwareEntry, SweepSpec
+from orchestrator.spec.space import activation, example
+from workloads import implementations, registry
+from workloads.eligibility import ineligible
+from workloads.registry import Workload
+
+_NODE_ID = "ray.io/node-id"
+
+
+def meant(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> list[HardwareClass]:
+    """The classes that an entry of a spec means, each with those of its nodes that have its labels.
+
+    Without a class it means one device of each node: its GPUs, or its CPU where it has none.
+    """
+    found: list[HardwareClass] = []
+    with_gpus = {node.id for each in hardware if each.device == "gpu" for node in each.nodes}
+    for each in hardware:
+        if entry.selector is not None and not each.matches(entry.selector):
+            continue
+        aside = with_gpus if entry.selector is None and each.device == "cpu" else frozenset[str]()
+        nodes = tuple(
+            node
+            for node in each.nodes
+            if node.id not in aside and carries(node.labels, entry.labels)
+        )
+        if nodes:
+            found.append(each if nodes == each.nodes else replace(each, nodes=nodes))
+    return found
+
+
+def why_absent(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
+    """Why nothing of `hardware` is what a spec's entry asks for."""
+    nodes = {node.id: node for each in hardware for node in each.nodes}
+    labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
+    if not labelled:
+        return f"no node has the labels {shown(entry.labels)}; {_labels_present(nodes.values())}"
+    if entry.selector is None:
+        return _why_no_gpu(labelled, lambda _: True) or "no node of these labels takes trials"
+    selector = entry.selector
+    if why := _why_no_gpu(labelled, lambda name: selects(selector, name)):
+        return why
+    if selector == "gpu":
+        where = counted(len({node.profile.hostname for node in labelled}), "node")
+        return f"no NVIDIA GPU found on {where} (asked through NVML){_unanswered(labelled)}"
+    present = ", ".join(repr(each.name) for each in hardware)
+    if entry.labels and any(each.matches(selector) for each in hardware):
+        return f"no node of this class has the labels {shown(entry.labels)}"
+    return f"no node is of this class; present: {present}{_unanswered(labelled)}"
+
+
+def _unanswered(nodes: Iterable[Node]) -> str:
+    """GPUs that do not answer, of which one may be meant; nothing where all do."""
+    faults = [
+        f"; on {node.profile.hostname}, {fault}"
+        for node in nodes
+        for fault in node.profile.gpu_faults
+    ]
+    return "".join(faults)
+
+
+def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[str], bool]) -> str | None:
+    """Why GPUs of these nodes that an entry wants form no class."""
+    for node in nodes:
+        unusable = {gpu_class(gpu.name, node.host) for gpu in node.profile.gpus}
+        if any(wanted(name) for name in unusable) and (why := why_no_gpu_class(node)):
+            return why
+    return None
+
+
+def _labels_present(nodes: Iterable[Node]) -> str:
+    """The labels of the nodes, but for Ray's id of each."""
+    found = sorted({f"{k}={v}" for n in nodes for k, v in n.labels.items() if k != _NODE_ID})
+    return f"present: {', '.join(found)}" if found else "none has any"
+
+
+def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
+    """Why a class cannot be used as an entry says, on each of its nodes; None if it can."""
+    smallest = min(min(node.cpus, node.profile.cpus) for node in hardware.nodes)
+    has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
+    if entry.cpus is not None and hardware.device == "cpu":
+        return "cpus: a CPU arm takes its whole node; threads says how much of it is used"
+    if entry.cpus is not None and entry.cpus > smallest:
+        return f"cpus: {entry.cpus} for a trial, but {has}"
+    if entry.threads is not None and entry.threads > smallest:
+        return f"threads: {entry.threads} for a trial, but {has}"
+    return None
+
+
+def why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:
+    """Why the implementation cannot run some config of the spec there; None if it can run all."""
+    workload = registry.find(spec.workload)
+    if not workload.is_built_in:
+        return None  # its implementations are names of its own
+    parsed = implementations.parse(implementation)
+
+    def why(settings: Mapping[str, Any]) -> str | None:
+        if not workload.accepts(settings):
+            return None
+        return ineligible(parsed, workload.traits(settings), hardware.device)
+
+    if spec.search.listed:
+        return _why_listed(spec.written_settings(), spec.search.listed, why)
+    for settings, because in _variants(spec, workload):
+        reason = why(settings)
+        if reason is not None:
+            return f"{reason}{because}"
+    return None
+
+
+def _why_listed(
+    fixed: Mapping[str, Any],
+    configs: Sequence[Config],
+    why: Callable[[Mapping[str, Any]], str | None],
+) -> str | None:
+    """Why a listed config cannot run, and which of its values another config has otherwise."""
+    reasons = [why({**fixed, **config}) for config in configs]
+    reason = next(filter(None, reasons), None)
+    other = next((c for c, found in zip(configs, reasons, strict=True) if found != reason), None)
+    if reason is None or other is None:
+        return reason  # none, or whatever the config
+    index = reasons.index(reason)
+    for name, value in configs[index].items():
+        if why({**fixed, **configs[index], name: other[name]}) != reason:
+            return f"{reason} (search.configs[{index}] has {name}: {_written(value)})"
+    return f"{reason} (in search.configs[{index}])"
+
+
+def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The fixed settings, then each with one value of the space set, and words for that.
+
+    Where the workload wants more of the space's values beside it, a whole config has them.
+    """
+    fixed, space = spec.written_settings(), spec.search.space
+
+    def completed(chosen: Mapping[str, ConfigValue], on: Mapping[str, ConfigValue]) -> Any:
+        alone = {**fixed, **chosen}
+        if workload.accepts(alone):
+            return alone
+        return {**fixed, **example(space, {**on, **chosen})}
+
+    yield completed({}, {}), ""
+    for name, dimension in space.items():
+        on = activation(space, name) or {}
+        for value in dimension.probes:
+            because = f" (the space has {name}: {_written(value)})"
+            yield completed({name: value}, on), because
+
+
+def _written(value: ConfigValue) -> str:
+    """A value as a spec has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,141 @@
+"""Where trials run: lanes of work, one per node, and their Ray resources and labels.
+
+Arms that exclude each other on a node share one placement shape, or take turns: Tune starts pending
+trials of unlike shapes in arbitrary order, and an arm's place in its block's order would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.core.names import Usage, device_of, usage_of
+from orchestrator.core.trial import Arm
+from orchestrator.hardware import Node
+from orchestrator.planning.plan import Plan, PlannedArm
+from workloads.protocol import Device
+
+if TYPE_CHECKING:
+    from ray.tune import PlacementGroupFactory
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A node's queue of trials: `slots` run at once, each with so many CPUs and GPUs to itself.
+
+    Where a CPU arm stands on a node of several GPUs it `takes_turns` with their arms: either as
+    many GPU trials as there are slots are at work, or one CPU trial, which has the whole node.
+    """
+
+    node: Node
+    cpus: int
+    gpus: int = 0
+    slots: int = 1
+    takes_turns: bool = False
+
+    def bundle(self, device: Device) -> dict[str, float]:
+        """What one trial on this device reserves, in Ray's terms."""
+        if device == "cpu" and self.takes_turns:
+            return {"CPU": self.node.cpus}
+        return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
+
+    def room(self, device: Device) -> int:
+        """How many trials on this device run at once."""
+        return 1 if device == "cpu" else self.slots
+
+    def cpus_used(self, arm: Arm) -> int | None:
+        """How many CPUs the arm's trainer may keep busy here; None for all of the node's."""
+        usage = usage_of(arm.hardware)
+        if usage.threads is not None:
+            return usage.threads
+        if device_of(arm.hardware) == "cpu":
+            return None
+        share = _share(self.node, usage)
+        return share if share < _usable(self.node) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaneGroup:
+    """Hardware (as arms name it) that stands on the same nodes, and a lane for each of these.
+
+    A node on which several such groups stand has one lane, which is in each of them.
+    """
+
+    hardware: frozenset[str]
+    lanes: tuple[Lane, ...]
+
+    def room(self, arm: Arm) -> int:
+        """How many of an arm's trials run at once, over all lanes."""
+        return sum(lane.room(device_of(arm.hardware)) for lane in self.lanes)
+
+
+def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
+    """One group of lanes for each set of nodes that the plan's arms run on.
+
+    GPU arms run on all GPUs of a node at once, each with its share of the CPUs. The CPU arm and the
+    GPU arm of a machine with one GPU share one shape, all of its CPUs and the GPU, so that they
+    mix in random order; where there are several GPUs the two take turns.
+    """
+    nodes: dict[str, Node] = {}
+    arms: dict[str, list[PlannedArm]] = {}
+    hardware: dict[frozenset[str], dict[str, None]] = {}
+    for planned in plan.possible:
+        for node in planned.hardware.nodes:
+            nodes.setdefault(node.id, node)
+            arms.setdefault(node.id, []).append(planned)
+        key = frozenset(node.id for node in planned.hardware.nodes)
+        hardware.setdefault(key, {})[planned.arm.hardware] = None
+    lanes = {id_: _lane(node, arms[id_]) for id_, node in nodes.items()}
+    return tuple(
+        LaneGroup(frozenset(names), tuple(lane for id_, lane in lanes.items() if id_ in key))
+        for key, names in hardware.items()
+    )
+
+
+def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
+    """The lanes of some groups, each once."""
+    return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
+
+
+def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[str], ...]:
+    """The hardware (as arms name it) of groups that have lanes in common, directly or not."""
+    shared: list[tuple[set[str], set[str]]] = []
+    for group in groups:
+        nodes, hardware = {lane.node.id for lane in group.lanes}, set(group.hardware)
+        for other in [each for each in shared if not nodes.isdisjoint(each[0])]:
+            shared.remove(other)
+            nodes, hardware = nodes | other[0], hardware | other[1]
+        shared.append((nodes, hardware))
+    return tuple(frozenset(hardware) for _, hardware in shared)
+
+
+def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroupFactory:
+    """One bundle on one node, found by the label that every Ray node carries."""
+    from ray import tune  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
+
+    selector = {"ray.io/node-id": node_id}
+    return tune.PlacementGroupFactory([dict(bundle)], bundle_label_selector=[selector])
+
+
+def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
+    on_gpus = [planned for planned in arms if planned.hardware.device == "gpu"]
+    if not on_gpus:
+        return Lane(node, node.cpus)
+    cpus = max(_share(node, planned.usage) for planned in on_gpus)
+    slots = max(1, min(node.gpus, _usable(node) // cpus))
+    is_mixed = len(on_gpus) < len(arms)
+    if is_mixed and slots == 1:
+        return Lane(node, node.cpus, gpus=1)
+    return Lane(node, cpus, gpus=1, slots=slots, takes_turns=is_mixed)
+
+
+def _share(node: Node, usage: Usage) -> int:
+    """The CPUs of a GPU's trial: as many as it asks for, or the node's divided by its GPUs."""
+    usable = _usable(node)
+    return usage.cpus or usable // min(node.gpus, usable)  # a GPU has a CPU at least
+
+
+def _usable(node: Node) -> int:
+    """CPUs that trials may share out: Ray may have been told of more than there are."""
+    return min(node.cpus, node.profile.cpus)

@@ -1,0 +1,138 @@
+"""How many blocks are open at once (suggested, and not yet told), and what that costs.
+
+A sampler learns from the blocks that it was told of, and a block is told once every arm that an
+objective reads has run it. Few open blocks teach it most. Each class of hardware needs enough of
+them to keep all of its devices at work; where an objective reads slow arms, however, blocks end at
+their pace, and no number short of all of them keeps faster hardware busy to the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from orchestrator.planning.lanes import LaneGroup
+from orchestrator.planning.objectives import arms_that_speak
+from orchestrator.planning.plan import Plan
+from orchestrator.spec import SweepSpec
+
+LEARNING = ("tpe", "nsga2", "gp")
+"""Samplers that suggest better the more they have been told."""
+
+
+def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
+    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
+
+    Each lane of hardware that the objectives read has the blocks that keep its devices at work,
+    and the next one: a worker for which no trial waits when its own ends is given up by Tune, and
+    the next trial begins with a cold one. None, for no limit, where the sampler does not learn: it
+    has nothing to wait for.
+    """
+    if spec.search.open_blocks is not None:
+        return spec.search.open_blocks
+    if spec.search.sampler not in LEARNING:
+        return None
+    read = arms_that_speak(spec.search.objectives.values(), plan.arms)
+    return max(
+        (
+            sum(math.ceil(lane.slots / trials) + 1 for lane in group.lanes)
+            for group in groups
+            if (trials := plan.repeats * sum(arm.hardware in group.hardware for arm in read))
+        ),
+        default=2,
+    )
+
+
+def idle_shares(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> dict[str, float]:
+    """What share of its time, up to its last trial, each class waits for blocks to be told.
+
+    Args:
+        spec: the sweep.
+        plan: laid for it.
+        groups: the lanes of the plan.
+        trial_s: seconds of a trial, by the arm's text; each arm of the plan has some.
+
+    Returns:
+        By the names of a group's hardware, joined; groups without a lane are left out.
+    """
+    limit = open_limit(spec, plan, groups)
+    held = plan.blocks if limit is None else min(limit, plan.blocks)
+    groups = [group for group in groups if group.lanes]
+    spoken = {arm.hardware for arm in arms_that_speak(spec.search.objectives.values(), plan.arms)}
+    paces_s = [
+        _block_s(plan, group, trial_s, held)
+        for group in groups
+        if not group.hardware.isdisjoint(spoken)
+    ]
+    pace_s = max(paces_s, default=0.0)
+    shares = {}
+    for group in groups:
+        own_s = _block_s(plan, group, trial_s, plan.blocks)
+        work_s = plan.blocks * own_s
+        until_s = max(work_s, (plan.blocks - held) * pace_s + own_s)
+        shares[" and ".join(sorted(group.hardware))] = 1 - work_s / until_s if until_s else 0.0
+    return shares
+
+
+def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float], blocks: int) -> float:
+    """Seconds in which a group gets through a block, where so many blocks are open for it.
+
+    Each of its lanes works on a block of its own.
+    """
+    own = [arm for arm in plan.arms if arm.hardware in group.hardware]
+    share = min(1.0, blocks / len(group.lanes))
+    return plan.repeats * math.fsum(
+        trial_s[str(arm)] / min(share * group.room(arm), blocks * len(own) * plan.repeats)
+        for arm in own
+    )
+
+
+def describe_opening(
+    spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
+) -> str:
+    """For a person: how many blocks are open at once, and what waits for that; empty if nothing.
+
+    Args:
+        spec: the sweep.
+        plan: laid for it.
+        groups: the lanes of the plan.
+        trial_s: seconds of a trial, by the arm's text, as far as they are known.
+    """
+    limit = open_limit(spec, plan, groups)
+    if not plan.possible or spec.search.sampler not in LEARNING:
+        return ""
+    if limit is None or limit >= plan.blocks:
+        return ""
+    told = (
+        f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
+        f"{spec.search.sampler} learns from those that are told"
+    )
+    if len(groups) < 2:
+        return told
+    way_out = _ways_out(spec, plan)
+    if not all(str(arm) in trial_s for arm in plan.arms):
+        return f"{told}: hardware that is faster than what the objectives read may wait{way_out}"
+    idle = idle_shares(spec, plan, groups, trial_s)
+    waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _WORTH_TELLING]
+    if not waits:
+        return f"{told}: no hardware waits long for that"
+    return f"{told}: likely to idle meanwhile: {', '.join(waits)}{way_out}"
+
+
+_WORTH_TELLING = 0.05
+
+
+def _ways_out(spec: SweepSpec, plan: Plan) -> str:
+    """What to change in the spec so that fast hardware does not wait."""
+    ways = ["more open blocks (the sampler learns less)"]
+    if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
+        ways.insert(0, "objectives over the fast arms only (over: gpu)")
+        ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
+    return f"; the way out: {_either(ways)}"
+
+
+def _either(ways: Iterable[str]) -> str:
+    *most, last = ways
+    return f"{', '.join(most)} or {last}" if most else last

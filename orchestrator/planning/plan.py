@@ -1,0 +1,281 @@
+"""What will run where, what cannot, and why: a spec laid over an inventory. Nothing runs here."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from orchestrator.core.criteria import AutoBlocks, Timing
+from orchestrator.core.names import Usage, mathematics_of, measure_of, used
+from orchestrator.core.text import counted
+from orchestrator.core.trial import (
+    Arm,
+    Block,
+    Config,
+    FinishedTrial,
+    ImpossibleArm,
+    Trial,
+    canonical,
+)
+from orchestrator.hardware import HardwareClass
+from orchestrator.planning.feasibility import meant, why_absent, why_ineligible, why_unusable
+from orchestrator.spec import HardwareEntry, SweepSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedArm:
+    """An arm that can run, the hardware class that it runs on, there and how.
+
+    The class has only those of its nodes that the spec's labels leave.
+    """
+
+    arm: Arm
+    hardware: HardwareClass
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedArm:
+    """An arm for which no node is there yet, and how long one is waited for, in s.
+
+    Its hardware is what the spec says: which class it is the node will tell.
+    """
+
+    arm: Arm
+    entry: HardwareEntry
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Arms that can run, in the spec's order, arms that cannot, and the sweep's size.
+
+    `listed` are the configs of a spec that lists them; `passed_over` the blocks of earlier starts
+    whose configs it lists no longer (see `over`). `why_fresh` says why each trial has a trainer
+    process of its own, and is empty where they stay warm. `awaited` arms become possible or
+    impossible once the waiting is over. With `auto`, `blocks` is the most that there may be;
+    `timing` is how arms are timed in slices, where some are.
+    """
+
+    possible: tuple[PlannedArm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+    listed: tuple[Config, ...] = ()
+    passed_over: frozenset[int] = frozenset()
+    why_fresh: str = ""
+    awaited: tuple[AwaitedArm, ...] = ()
+    auto: AutoBlocks | None = None
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that can run."""
+        return tuple(planned.arm for planned in self.possible)
+
+    @property
+    def trials(self) -> int:
+        """Blocks × arms × repeats."""
+        return self.blocks * len(self.possible) * self.repeats
+
+    @property
+    def extent(self) -> int:
+        """One more than the index of the last block: the blocks, and those passed over."""
+        return self.blocks + len(self.passed_over)
+
+    def holds(self, index: int) -> bool:
+        """Whether the block of this index is one of the plan's."""
+        return index < self.extent and index not in self.passed_over
+
+    def has_place(self, trial: Trial) -> bool:
+        """Whether a trial's block and repeat are the plan's, whatever its arm."""
+        return self.holds(trial.block) and trial.repeat < self.repeats
+
+    def wants(self, trial: Trial) -> bool:
+        """Whether a trial is one of the plan's: arms, blocks and repeats can be fewer now."""
+        return trial.arm in self.arms and self.has_place(trial)
+
+    def closed_at(self, blocks: int) -> Plan:
+        """This plan with so many blocks, and no more to come."""
+        return replace(self, blocks=blocks, auto=None)
+
+    def over(self, past: Iterable[Block | FinishedTrial]) -> Plan:
+        """This plan, going on from what earlier starts left.
+
+        A list of configs says which blocks it wants: those that have one of its configs keep
+        their index, all others are passed over, and a config without a block gets an index that
+        no block has. Of two blocks with one config (from two homes) the one with more trials
+        that ended counts. Suggested configs are counted by index alone: nothing changes.
+        """
+        if not self.listed:
+            return self
+        blocks, ended = dict[int, Config](), Counter[int]()
+        for each in past:
+            if isinstance(each, FinishedTrial):
+                ended[each.trial.block] += 1
+            else:
+                blocks[each.index] = each.config
+        wanted, kept = {canonical(config) for config in self.listed}, dict[str, int]()
+        for index in sorted(blocks, key=lambda index: (-ended[index], index)):
+            if canonical(blocks[index]) in wanted:
+                kept.setdefault(canonical(blocks[index]), index)
+        free = (index for index in itertools.count() if index not in blocks)
+        indices = {*kept.values(), *itertools.islice(free, self.blocks - len(kept))}
+        return replace(self, passed_over=frozenset(range(max(indices))) - indices)
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as plain JSON data."""
+        return {
+            "arms": [
+                {
+                    "implementation": arm.implementation,
+                    "hardware": arm.hardware,
+                    "mathematics": mathematics_of(arm),
+                }
+                for arm in self.arms
+            ],
+            "impossible": [
+                {
+                    "implementation": each.arm.implementation,
+                    "hardware": each.arm.hardware,
+                    "reason": each.reason,
+                }
+                for each in self.impossible
+            ],
+            "awaited": [
+                {
+                    "implementation": each.arm.implementation,
+                    "hardware": each.arm.hardware,
+                    "wait_s": each.wait_s,
+                }
+                for each in self.awaited
+            ],
+            "blocks": self.blocks,
+            "repeats": self.repeats,
+            "trials": self.trials,
+            "blocks_at_least": self.auto.least if self.auto else self.blocks,
+            "trainer": "fresh" if self.why_fresh else "warm",
+        }
+
+
+Waiting: TypeAlias = Literal["to come", "over"]
+"""Whether nodes that a spec waits for (`wait_s`) may still come, or have not come in time."""
+
+
+def make_plan(
+    spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
+) -> Plan:
+    """Lay the spec's arms (implementations × hardware) over the hardware that is present.
+
+    An arm stands or falls whole: where one value of the search space, or one listed config, makes
+    an implementation ineligible, the arm is not possible, since a block needs its config on every
+    arm.
+    """
+    possible: dict[Arm, PlannedArm] = {}
+    impossible: dict[Arm, ImpossibleArm] = {}
+    awaited: dict[Arm, AwaitedArm] = {}
+    for entry in spec.hardware:
+        classes = meant(entry, hardware)
+        for implementation in spec.arms.implementations:
+            asked = Arm(implementation, str(entry))
+            if not classes and entry.wait_s is not None and waiting == "to come":
+                awaited[asked] = AwaitedArm(asked, entry, entry.wait_s)
+                continue
+            reasons = {} if classes else {"": _why_absent(entry, hardware, waiting)}
+            for each in classes:
+                reason = why_unusable(entry, each) or why_ineligible(spec, implementation, each)
+                if reason is not None:
+                    reasons[each.name] = reason
+                    continue
+                arm = Arm(implementation, used(each.name, entry.usage))
+                known = possible.get(arm)
+                where = each if known is None else _joined(known.hardware, each)
+                possible[arm] = PlannedArm(arm, where, entry.usage)
+            if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
+                impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
+            else:  # what holds for some of the classes only is told of these
+                for name, reason in reasons.items():
+                    arm = Arm(implementation, used(name, entry.usage))
+                    impossible[arm] = ImpossibleArm(arm, reason)
+    return Plan(
+        tuple(possible.values()),
+        tuple(impossible.values()),
+        spec.most_blocks,
+        spec.repeats,
+        spec.search.listed,
+        why_fresh=spec.why_fresh,
+        awaited=tuple(awaited.values()),
+        auto=spec.auto_blocks,
+        timing=spec.timing,
+    )
+
+
+def _why_absent(
+    entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
+) -> str:
+    why = why_absent(entry, hardware)
+    if entry.wait_s is None:
+        return why
+    if waiting == "over":
+        return f"{why}; none came within {entry.wait_s:g} s (wait_s)"
+    return f"{why}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
+
+
+def _joined(one: HardwareClass, other: HardwareClass) -> HardwareClass:
+    """A class that two entries of the spec mean, on the nodes of either."""
+    ours = {node.id for node in one.nodes}
+    more = tuple(node for node in other.nodes if node.id not in ours)
+    return replace(one, nodes=(*one.nodes, *more))
+
+
+_NAMED = 3
+"""So many implementations that share a reason are named; of more, the number is told."""
+
+
+def describe_plan(plan: Plan, name: str) -> str:
+    """The plan for a person: what runs where, what cannot and why, and how much it is."""
+    least = f"{min(plan.auto.least, plan.blocks)} to " if plan.auto else ""
+    factors = [f"{least}{counted(plan.blocks, 'block')}", counted(len(plan.possible), "arm")]
+    if plan.repeats > 1:
+        factors.append(counted(plan.repeats, "repeat"))
+    at_most = "at most " if plan.auto else ""
+    lines = [f"sweep {name}: {' × '.join(factors)} = {at_most}{counted(plan.trials, 'trial')}"]
+    if plan.auto:
+        width = f"± {100 * plan.auto.interval:.3g} %"
+        lines.append(f"  blocks come until every speed-up is known to {width}, by its interval")
+    for planned in plan.possible:
+        nodes = len(planned.hardware.nodes)
+        where = "" if nodes == 1 else f" ({nodes} nodes)"
+        differs = mathematics_of(planned.arm)
+        unlike = f": different mathematics ({differs}), no fair pair" if differs else ""
+        lines.append(f"  runs   {planned.arm}{where}{unlike}")
+    for hardware, wait_s in {each.arm.hardware: each.wait_s for each in plan.awaited}.items():
+        count = sum(each.arm.hardware == hardware for each in plan.awaited)
+        arms = counted(count, "implementation")
+        lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
+    lines += _cannot(plan.impossible)
+    if any(measure_of(arm) == "timing" for arm in plan.arms):
+        lines.append(f"  {_timed(plan.timing)}")
+    if plan.why_fresh:
+        lines.append(f"  each trial in a fresh trainer process: {plan.why_fresh}")
+    return "\n".join(lines)
+
+
+def _timed(timing: Timing) -> str:
+    slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
+    until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
+    return f"[timing]: timed in slices, turn by turn, and not trained: {slices}, {until}"
+
+
+def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
+    """Arms that share their hardware and their reason share a line."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in impossible:
+        groups.setdefault((each.arm.hardware, each.reason), []).append(each.arm.implementation)
+    for (hardware, reason), implementations in groups.items():
+        many = f"{len(implementations)} implementations"
+        which = ", ".join(implementations) if len(implementations) <= _NAMED else many
+        yield f"  cannot {which} on {hardware}: {reason}"

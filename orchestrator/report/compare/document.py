@@ -1,0 +1,202 @@
+"""Changes as a document for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from orchestrator.analysis.statistics.formatting import ABSENT, count, difference, joined, ratio
+from orchestrator.report.compare.changes import ArmChange, Changes
+from orchestrator.report.compare.costs import NEEDS, NeedChange
+from orchestrator.report.document import Document, Row, Section, Table
+from orchestrator.report.wording.sentences import ArmNames
+
+_COLOURS = {"better": "faster", "worse": "slower", "less": "faster", "more": "slower"}
+"""As which kind of verdict others than those of speed are shown."""
+_SUBJECTS = {
+    "settings": "setting",
+    "data": "data",
+    "hardware": "hardware",
+    "environment": "version",
+    "surroundings": "machine",
+}
+_FIGURES = frozenset({2, 3})
+_ARMS_NOTE = (
+    "Speed-up: time per step before over after, above 1 is faster now; ratio: after over before, "
+    "memory of fresh trainers, time to compile of warm ones. Intervals allow for all arms together."
+)
+
+
+def to_document(changes: Changes) -> Document:
+    """What differs, what changed beyond noise, and the figures behind it."""
+    sections = (_told(changes), _differences(changes), _arms(changes), _apart(changes))
+    title = (
+        f"{changes.before.label} → {changes.after.label}: {changes.before.workload}"
+        f"{_names(changes).where}"
+    )
+    return Document(title, tuple(section for section in sections if section))
+
+
+def _told(changes: Changes) -> Section:
+    arms, name = changes.arms, _names(changes)
+    bullets: list[tuple[str, str]] = [
+        (arm.verdict, _sentence(arm, _name(arm, name), changes)) for arm in arms
+    ]
+    bullets += [
+        (_COLOURS[arm.accuracy.verdict], _accuracy_sentence(arm, _name(arm, name)))
+        for arm in arms
+        if arm.accuracy and arm.accuracy.verdict in ("better", "worse")
+    ]
+    bullets += [
+        (
+            "cannot tell",
+            f"cannot tell whether {_name(arm, name)} became less accurate ({arm.accuracy.reason})",
+        )
+        for arm in arms
+        if arm.accuracy and arm.accuracy.is_spoilt
+    ]
+    bullets += [
+        (_COLOURS[need.verdict], _need_sentence(need, _name(arm, name)))
+        for arm in arms
+        for need in arm.needs
+        if need.verdict in ("more", "less")
+    ]
+    if not arms:
+        bullets.append(("cannot tell", "no arm is on both sides: nothing can be compared"))
+    notes = [
+        f"{side.label} is {side.state}: it may not have all of its trials."
+        for side in (changes.before, changes.after)
+        if side.state != "complete"
+    ]
+    if changes.moved_together:
+        notes.append(
+            "Every arm changed by the same factor: that is the machine more likely than the code."
+        )
+    notes += _notes(changes)
+    return Section("What changed", tuple(bullets), (), tuple(notes))
+
+
+def _notes(changes: Changes) -> list[str]:
+    notes = [
+        "Two sweeps ran at two times, and whatever else changed between them is in their ratios. "
+        f"A change within {_percent(changes.margin)} of the time per step, or of the memory, is "
+        "called the same."
+    ]
+    if any(arm.is_on_other_hardware for arm in changes.arms):
+        notes.append("Arms on hardware of another name are compared, and never fail a comparison.")
+    if any(not arm.quiet_only for arm in changes.arms):
+        notes.append("Some trials were disturbed, and too few were quiet to leave them out.")
+    if changes.why_no_accuracy:
+        notes.append(f"Accuracies are not compared: the {changes.why_no_accuracy} differ.")
+    return notes
+
+
+def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
+    figures = ratio(arm.corrected or arm.speedup)
+    over = f"{count(len(arm.pairs), 'config')}{_lost(arm)}"
+    if arm.verdict == "same":
+        within = f"within {_percent(changes.margin)}"
+        return f"{name} is as fast as before, {within}: {figures}, over {over}"
+    if arm.verdict != "cannot tell":
+        told = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
+        return f"{told}{_canary(changes)}"
+    shown = f": {figures} as fast" if arm.speedup else ""
+    lost = _lost(arm) if arm.pairs else ""
+    return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason}{lost})"
+
+
+def _lost(arm: ArmChange) -> str:
+    others = count(arm.lost, "other")
+    return f"; at {others} none of its trials was completed now" if arm.lost else ""
+
+
+def _canary(changes: Changes) -> str:
+    """What speaks for the machine where there is no other arm that could."""
+    if not changes.moved_with_canary or changes.canary_speedup is None:
+        return ""
+    return (
+        f"; the canary, a piece of work that never changes, moved by the same factor "
+        f"({changes.canary_speedup:.3g} ×): that is the machine more likely than the code"
+    )
+
+
+def _accuracy_sentence(arm: ArmChange, name: str) -> str:
+    assert arm.accuracy is not None
+    figures = difference(arm.accuracy.corrected or arm.accuracy.difference)
+    return f"{name} became {arm.accuracy.verdict}: val_accuracy {figures}"
+
+
+def _need_sentence(need: NeedChange, name: str) -> str:
+    figures, over = ratio(need.corrected or need.ratio), count(need.ratio.n, "config")
+    what = NEEDS[need.metric]
+    return f"{name} needs {need.verdict} {what}: {figures} as much as before, over {over}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _names(changes: Changes) -> ArmNames:
+    """Arms without their hardware, where all of both sides stand on one."""
+    every = {arm.hardware for side in (changes.before, changes.after) for arm in side.arms}
+    return ArmNames(every.pop() if len(every) == 1 else None)
+
+
+def _name(arm: ArmChange, name: ArmNames) -> str:
+    other = f", before on {arm.before.hardware}" if arm.is_on_other_hardware else ""
+    return f"{name(arm.after)}{other}"
+
+
+def _differences(changes: Changes) -> Section:
+    if not changes.differences:
+        text = "Settings, data, hardware and recorded versions are the same on both sides."
+        return Section("What differs besides", paragraphs=(text,))
+    rows = tuple(
+        (f"{_SUBJECTS[each.subject]}: {each.name}", each.before, each.after)
+        for each in changes.differences
+    )
+    return Section("What differs besides", tables=(Table(("what", "before", "after"), rows),))
+
+
+def _arms(changes: Changes) -> Section | None:
+    if not changes.arms:
+        return None
+    headers = ("arm", "configs", "speed-up", "verdict", "Δ val_accuracy", "accuracy")
+    name = _names(changes)
+    rows = tuple(
+        (
+            name(arm.after),
+            str(len(arm.pairs)),
+            ratio(arm.corrected or arm.speedup),
+            arm.verdict,
+            difference(arm.accuracy.corrected or arm.accuracy.difference)
+            if arm.accuracy
+            else ABSENT,
+            arm.accuracy.verdict if arm.accuracy else ABSENT,
+        )
+        for arm in changes.arms
+    )
+    table = Table(headers, rows, frozenset({1, 2, 4}), divisible=True)
+    needs = Table(("arm", "need", "configs", "ratio", "needs"), tuple(_needs(changes)), _FIGURES)
+    tables = (table, needs) if needs.rows else (table,)
+    return Section("Each arm against itself", tables=tables, paragraphs=(_ARMS_NOTE,))
+
+
+def _needs(changes: Changes) -> Iterator[Row]:
+    name = _names(changes)
+    for arm in changes.arms:
+        for need in arm.needs:
+            shown = ratio(need.corrected or need.ratio)
+            configs = str(need.ratio.n)
+            yield name(arm.after), NEEDS[need.metric], configs, shown, need.verdict
+
+
+def _apart(changes: Changes) -> Section | None:
+    told = [
+        f"Only {side.label} has {joined(tuple(map(str, arms)))}."
+        for side, arms in (
+            (changes.before, changes.only_before),
+            (changes.after, changes.only_after),
+        )
+        if arms
+    ]
+    return Section("Not compared", paragraphs=tuple(told)) if told else None

@@ -1,0 +1,190 @@
+"""One side of a comparison: a sweep from its store, or a report's JSON file kept as a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, ConfigValue, OutcomeStatus
+from orchestrator.report.formats.json_format import FORMAT, VERSION
+
+_READ = range(2, VERSION + 1)
+"""The versions of a report of which what is needed here is the same."""
+
+_AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
+
+
+class NoSide(Refusal):
+    """What was named is no side of a comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A sweep's trials, and what they were made with.
+
+    `run_id` is that of the sweep itself, whatever it is called. `data` has the digest of what was
+    loaded, by the dataset's name; `arms` can run, in the spec's order; `accuracy_margin` is None
+    where a report file does not say it; `validation_samples` are those of the data.
+    """
+
+    label: str
+    workload: str
+    state: str
+    settings: Mapping[str, Any]
+    data: Mapping[str, str]
+    environment: Mapping[str, str]
+    arms: tuple[Arm, ...]
+    trials: tuple[TrialRecord, ...]
+    run_id: str
+    accuracy_margin: float | None = None
+    validation_samples: tuple[int, ...] = ()
+
+
+def of_record(record: SweepRecord, label: str) -> Side:
+    """A sweep as its store has it."""
+    return Side(
+        label,
+        record.workload,
+        record.state,
+        record.settings,
+        {each.name: each.digest for each in record.datasets},
+        record.environment,
+        _with_those_that_ran(record.arms, record.trials),
+        record.trials,
+        record.run_id,
+        record.aims.margins.accuracy,
+        tuple(each.validation_samples for each in record.datasets),
+    )
+
+
+def read_report(path: Path) -> Side:
+    """A report that was written with `rnnsweep report SWEEP -o FILE.json`.
+
+    Raises:
+        NoSide: the file cannot be read, is no such report, or is one of another version.
+    """
+    try:
+        content = path.read_bytes()
+        _expect_kind(path, _Kind.model_validate_json(content))
+        found = _Report.model_validate_json(content)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
+    except ValidationError as error:
+        raise NoSide(_no_report(path, error)) from error
+    trials = tuple(each.record() for each in found.trials)
+    head = found.sweep
+    return Side(
+        f"{head.label} ({path.name})",
+        head.workload,
+        head.state,
+        head.settings,
+        {each.name: each.digest for each in head.datasets},
+        head.environment,
+        _with_those_that_ran(tuple(each.arm.arm() for each in found.arms), trials),
+        trials,
+        head.run_id,
+        None,
+        tuple(each.validation_samples for each in head.datasets),
+    )
+
+
+def _expect_kind(path: Path, found: _Kind) -> None:
+    """Of another version nothing else is looked at: what it lacks would say nothing."""
+    if found.format != FORMAT:
+        raise NoSide(f"{path}: expected format {FORMAT!r}, received {found.format!r}. {_AGAIN}")
+    if found.version not in _READ:
+        raise NoSide(
+            f"{path}: expected version {' or '.join(map(str, _READ))} of a report's JSON, received "
+            f"version {found.version}, which another rnnsweep wrote. {_AGAIN}"
+        )
+
+
+def _no_report(path: Path, error: ValidationError) -> str:
+    problem = error.errors(include_url=False)[0]
+    place = ".".join(map(str, problem["loc"])) or "the whole"
+    return f"{path}: expected a report's JSON file; {place}: {problem['msg']}. {_AGAIN}"
+
+
+def _with_those_that_ran(arms: tuple[Arm, ...], trials: tuple[TrialRecord, ...]) -> tuple[Arm, ...]:
+    return tuple(dict.fromkeys([*arms, *(trial.arm for trial in trials)]))
+
+
+class _Part(BaseModel):
+    """Of a report's object what is needed here; what else it has may change with its version."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Arm(_Part):
+    implementation: str
+    hardware: str
+
+    def arm(self) -> Arm:
+        return Arm(self.implementation, self.hardware)
+
+
+class _ArmSummary(_Part):
+    arm: _Arm
+
+
+class _Dataset(_Part):
+    name: str
+    digest: str
+    validation_samples: int = 0
+
+
+class _Head(_Part):
+    label: str
+    run_id: str
+    workload: str
+    state: str
+    environment: Mapping[str, str]
+    settings: Mapping[str, Any]
+    datasets: tuple[_Dataset, ...]
+
+
+class _Trial(_Part):
+    run_id: str
+    trial_key: str
+    block: int
+    config: Mapping[str, ConfigValue]
+    arm: _Arm
+    repeat: int
+    status: OutcomeStatus
+    metrics: Mapping[str, float | None]
+    trainer_trials: int = 0
+    failure: str = ""
+    notes: Mapping[str, str] = Field(default_factory=dict)
+
+    def record(self) -> TrialRecord:
+        return TrialRecord(
+            run_id=self.run_id,
+            trial_key=self.trial_key,
+            block=self.block,
+            config=self.config,
+            arm=self.arm.arm(),
+            repeat=self.repeat,
+            status=self.status,
+            metrics={name: value for name, value in self.metrics.items() if value is not None},
+            trainer_trials=self.trainer_trials,
+            failure=self.failure,
+            notes=self.notes,
+        )
+
+
+class _Kind(_Part):
+    format: str
+    version: int
+
+
+class _Report(_Part):
+    sweep: _Head
+    arms: tuple[_ArmSummary, ...]
+    trials: tuple[_Trial, ...]

@@ -1,0 +1,1 @@
+"""Output formats of a report: text, Markdown, JSON, CSV, HTML and image files."""

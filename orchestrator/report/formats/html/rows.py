@@ -1,0 +1,93 @@
+"""The sweep's trials as columns, for the page's table: texts once, numbers with six figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.records import TrialRecord
+from orchestrator.report.document import visible
+from orchestrator.report.wording.sentences import ArmNames, kernel_text
+
+MOST_SHOWN = 3
+"""Measures that have a column of the table; the others stand with each trial's details."""
+
+_FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
+
+
+class _Texts:
+    """Texts by number: most are the same for many trials."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {"": 0}
+
+    def number(self, raw: str) -> int:
+        return self._known.setdefault(visible(raw), len(self._known))
+
+    def all(self) -> list[str]:
+        return list(self._known)
+
+
+def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
+    """One list for each field, with a value for each trial; fields of text are numbers of `texts`.
+
+    `arms` are in the order of the summary's, by which plots are coloured too.
+    """
+    texts = _Texts()
+    trials = summary.trials
+    place = {found.arm: i for i, found in enumerate(summary.arms)}
+    params = sorted({param for trial in trials for param in trial.config})
+    metrics = sorted({metric for trial in trials for metric in trial.metrics})
+    notes = sorted({note for trial in trials for note in trial.notes})
+    shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
+    return {
+        "arms": [
+            {
+                "name": visible(name(found.arm)),
+                "implementation": visible(found.arm.implementation),
+                "hardware": visible(found.arm.hardware),
+            }
+            for found in summary.arms
+        ],
+        "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
+        "arm": [place[trial.arm] for trial in trials],
+        "block": [trial.block for trial in trials],
+        "repeat": [trial.repeat for trial in trials],
+        "attempt": [trial.attempt for trial in trials],
+        "outcome": [texts.number(trial.status.replace("_", " ")) for trial in trials],
+        "run": [visible(trial.run_id) for trial in trials],
+        "node": [texts.number(trial.node) for trial in trials],
+        "failure": [texts.number(trial.failure) for trial in trials],
+        "kernel": [texts.number(_kernel(trial)) for trial in trials],
+        "params": _columns(params, (trial.config for trial in trials)),
+        "metrics": _columns(metrics, (trial.metrics for trial in trials)),
+        "notes": {
+            visible(note): [texts.number(trial.notes.get(note, "")) for trial in trials]
+            for note in notes
+        },
+        "texts": texts.all(),
+    }
+
+
+def _columns(
+    names: Iterable[str], rows: Iterable[Mapping[str, bool | float | str]]
+) -> dict[str, list[Any]]:
+    every = list(rows)
+    return {visible(name): [_short(row.get(name)) for row in every] for name in names}
+
+
+def _short(value: bool | float | str | None) -> bool | float | str | None:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    return value
+
+
+def _kernel(trial: TrialRecord) -> str:
+    if trial.kernel is None:
+        return ""
+    ran = kernel_text(trial.kernel.asked, trial.kernel.ran)
+    return f"{ran} ({trial.kernel.evidence or 'no evidence'})"

@@ -1,0 +1,21 @@
+"""A sweep's trials as tidy rows: which ones, which columns, in which format."""
+
+from orchestrator.report.query.asking import ask, query, select, to_frame, usual_columns
+from orchestrator.report.query.expression import QueryError
+from orchestrator.report.query.formats import SheetFormat, as_bytes, to_listing
+from orchestrator.report.query.table import Sheet, SheetColumn, make_sheet
+
+__all__ = [
+    "QueryError",
+    "Sheet",
+    "SheetColumn",
+    "SheetFormat",
+    "as_bytes",
+    "ask",
+    "make_sheet",
+    "query",
+    "select",
+    "to_frame",
+    "to_listing",
+    "usual_columns",
+]

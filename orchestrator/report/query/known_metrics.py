@@ -1,0 +1,43 @@
+"""Metrics that a sweep's trials may have, whether or not any has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.core.records import SweepRecord
+from orchestrator.report.query.table import Sheet, SheetColumn
+
+_FROM_OUTSIDE = (
+    *("energy_j", "energy_gpu_j", "energy_cpu_package_j", "energy_per_sample_j", "mean_power_w"),
+    *("max_temperature_c", "mean_gpu_utilization_pct", "sm_clock_mhz", "peak_gpu_used_mib"),
+    *("throttled_pct", "clock_drop_pct", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
+    *("telemetry_cpu_pct", "cost_usd", "train_cost_usd", "queue_s", "setup_s", "import_s"),
+)
+"""What telemetry, prices and the orchestrator tell of any workload's trials."""
+
+
+def with_known(sheet: Sheet, record: SweepRecord, asked: list[str]) -> Sheet:
+    """The sheet with those of the columns asked for that are metrics which no trial has.
+
+    No trial has an energy on a machine that cannot tell it: `energy_j is missing` is then true of
+    each, and no mistake.
+    """
+    lacking = [name for name in dict.fromkeys(asked) if name not in sheet.names]
+    if not lacking:
+        return sheet
+    known = known_metrics(record)
+    added = tuple(SheetColumn(name, "number", "metric") for name in lacking if name in known)
+    blank = (None,) * len(added)
+    return replace(
+        sheet, columns=(*sheet.columns, *added), rows=tuple((*row, *blank) for row in sheet.rows)
+    )
+
+
+def known_metrics(record: SweepRecord) -> frozenset[str]:
+    """What reports tell, what is seen from outside, and what the workload says that it measures."""
+    from workloads.registry import TIMING_METRICS, workloads  # noqa: PLC0415  (for few questions)
+
+    own = [metric for w in workloads() if w.name == record.workload for metric in w.metrics]
+    reported = (measure.metric for measure in MEASURES)
+    return frozenset({*reported, *_FROM_OUTSIDE, *TIMING_METRICS, *own, *record.objectives})

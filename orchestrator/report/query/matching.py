@@ -1,0 +1,176 @@
+"""Which rows of a sheet an expression means.
+
+A missing value matches nothing but `is missing`: what is said of it is neither true nor false, and
+neither is its negation (as NULL in SQL), so that `not (val_accuracy > 0.9)` gives no trial that
+has no accuracy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fnmatch
+import operator
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, NoReturn, TypeAlias
+
+from orchestrator.report.query.expression import (
+    Both,
+    Column,
+    Compared,
+    Either,
+    Expression,
+    Literally,
+    Missing,
+    Not,
+    OneOf,
+    QueryError,
+    parse,
+)
+from orchestrator.report.query.table import Cell, Kind, Sheet, SheetColumn
+
+_Row: TypeAlias = Sequence[Cell]
+_Test: TypeAlias = Callable[[_Row], bool | None]
+
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_EXPECTED: dict[Kind, str] = {
+    "whole": "a number",
+    "number": "a number",
+    "text": "a text in quotes",
+    "truth": "true or false",
+    "time": "a date or time in quotes, such as '2026-11-21' or '2026-11-21 18:30' (UTC)",
+}
+_WRITTEN: dict[Kind, type | tuple[type, ...]] = {
+    "whole": (int, float),
+    "number": (int, float),
+    "text": str,
+    "truth": bool,
+}
+
+
+def matching(sheet: Sheet, where: str) -> tuple[tuple[Cell, ...], ...]:
+    """The rows of which `where` is true, in their order; all of them where it is empty.
+
+    Raises:
+        QueryError: `where` is no expression, or not one of this sheet.
+    """
+    if not where.strip():
+        return sheet.rows
+    test = _Tests(sheet, where).of(parse(where))
+    return tuple(row for row in sheet.rows if test(row))
+
+
+def unknown_column(name: str, known: Sequence[str]) -> str:
+    """What to say of a column that is not there: the nearest names, or some."""
+    lower = {each.lower(): each for each in known}
+    near = [lower[each] for each in difflib.get_close_matches(name.lower(), lower, n=3)]
+    if not near:
+        return f"no column {name!r}; `rnnsweep query SWEEP --list` tells the {len(known)} there are"
+    return f"no column {name!r}; did you mean {' or '.join(map(repr, near))}?"
+
+
+class _Tests:
+    """Expressions as tests of a row: True, False, or None where a value is missing."""
+
+    def __init__(self, sheet: Sheet, text: str) -> None:
+        self._sheet = sheet
+        self._text = text
+        self._index = {name: index for index, name in enumerate(sheet.names)}
+
+    def of(self, expression: Expression) -> _Test:
+        match expression:
+            case Both(of=parts):
+                return _all([self.of(part) for part in parts])
+            case Either(of=parts):
+                none_of = _all([_negation(self.of(part)) for part in parts])  # De Morgan's law
+                return _negation(none_of)
+            case Not(of=part):
+                return _negation(self.of(part))
+            case Missing(column=column):
+                index, _ = self._find(column)
+                return lambda row: row[index] is None
+            case OneOf(column=column, values=values):
+                index, found = self._find(column)
+                wanted = {self._value(found, value, "=") for value in values}
+                return _unless_missing(index, lambda cell: cell in wanted)
+            case Compared(column=column, operator=("~" | "!~") as mark, value=value):
+                index, found = self._find(column)
+                return _unless_missing(index, self._likeness(found, value, mark))
+            case Compared(column=column, operator=mark, value=value):
+                index, found = self._find(column)
+                holds, other = _HOLDS[mark], self._value(found, value, mark)
+                return _unless_missing(index, lambda cell: holds(cell, other))
+
+    def _find(self, column: Column) -> tuple[int, SheetColumn]:
+        index = self._index.get(column.name)
+        if index is None:
+            problem = unknown_column(column.name, self._sheet.names)
+            raise QueryError(problem, self._text, column.place)
+        return index, self._sheet.columns[index]
+
+    def _value(self, column: SheetColumn, written: Literally, mark: str) -> Cell:
+        """What the column's cells are compared with."""
+        value, kind = written.value, column.kind
+        if kind == "truth" and mark not in ("=", "!="):
+            self._refuse(f"{column.name} is true or false: expected = or !=", written)
+        if kind == "time" and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                time = datetime.fromisoformat(value)
+                return time.replace(tzinfo=time.tzinfo or UTC)
+        fits = kind != "time" and isinstance(value, _WRITTEN[kind])
+        if not fits or isinstance(value, bool) is not (kind == "truth"):
+            self._refuse(f"{column.name} is compared with {_EXPECTED[kind]}", written)
+        return value
+
+    def _likeness(self, column: SheetColumn, written: Literally, mark: str) -> Callable[..., bool]:
+        if column.kind != "text":
+            self._refuse(f"{mark} is for texts; {column.name} holds none", written)
+        if not isinstance(written.value, str):
+            self._refuse(f"{mark} expects a text in quotes", written)
+        like = likeness(str(written.value))
+        return like if mark == "~" else lambda cell: not like(cell)
+
+    def _refuse(self, problem: str, written: Literally) -> NoReturn:
+        raise QueryError(f"{problem}; received {written.value!r}", self._text, written.place)
+
+
+def likeness(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is like the pattern; upper and lower case are one.
+
+    A pattern with `*` (anything) or `?` (one character) is to fit the whole text, as a selector in
+    a spec; any other is to stand somewhere in it. Brackets mean themselves.
+    """
+    wanted = pattern.casefold()
+    if not set(wanted) & set("*?"):
+        return lambda cell: wanted in cell.casefold()
+    fits = re.compile(fnmatch.translate(wanted.replace("[", "[[]"))).match
+    return lambda cell: fits(cell.casefold()) is not None
+
+
+def _unless_missing(index: int, holds: Callable[[Any], bool]) -> _Test:
+    return lambda row: None if row[index] is None else holds(row[index])
+
+
+def _negation(test: _Test) -> _Test:
+    def negated(row: _Row) -> bool | None:
+        found = test(row)
+        return None if found is None else not found
+
+    return negated
+
+
+def _all(tests: Sequence[_Test]) -> _Test:
+    def holds(row: _Row) -> bool | None:
+        found = [test(row) for test in tests]
+        return False if False in found else None if None in found else True
+
+    return holds

@@ -1,0 +1,1 @@
+"""The running sweep: blocks, sampler, session, recovery and the Tune loop."""

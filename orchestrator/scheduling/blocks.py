@@ -1,0 +1,324 @@
+"""Blocks of trials, handed out to lanes: what runs next, and where.
+
+Pure Python: it knows no Ray, no Optuna and no clock, so that every order of events can be
+tested. Each lane is kept supplied with one trial more than it can run, and no more: Tune starts
+pending trials in arbitrary order, and a node must never wait for another node's work.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from orchestrator.core.criteria import Quiet
+from orchestrator.core.names import names_arm
+from orchestrator.core.trial import (
+    Arm,
+    Block,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Trial,
+    derive_seed,
+    make_trial,
+)
+from orchestrator.planning.lanes import LaneGroup, lanes_of, sharing
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.assignment import Issue, Settled
+from orchestrator.scheduling.lane_queue import LaneQueue
+from orchestrator.scheduling.outcomes import Ledger
+from orchestrator.scheduling.suggestions import Source, Suggestions
+from orchestrator.spec import Objective
+
+if TYPE_CHECKING:
+    from orchestrator.analysis.stopping import Enough, Gathering
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How surely a sweep is to decide, as far as its blocks know of it.
+
+    `gathering` decides when there are blocks enough (None where the plan says how many), `quiet`
+    what becomes of disturbed rounds; `baseline` (the spec's choice) is the arm that the others of a
+    round of slices are timed against.
+    """
+
+    gathering: Gathering | None = None
+    quiet: Quiet = field(default_factory=Quiet)
+    baseline: str | None = None
+
+
+class Blocks:
+    """The blocks of one sweep, from suggestion to telling the sampler.
+
+    Args:
+        identity: what the trials' keys and seeds are derived from.
+        plan: the arms that can run, the number of blocks and of repeats.
+        groups: the lanes, from `placement.make_lanes`.
+        objectives: by metric; empty where the sampler does not learn.
+        source: gives configs and is told of blocks.
+        open_limit: how many blocks may be suggested and not yet told; None for no limit.
+        trust: how surely the sweep is to decide.
+    """
+
+    def __init__(
+        self,
+        identity: SweepIdentity,
+        plan: Plan,
+        groups: Sequence[LaneGroup],
+        *,
+        objectives: Mapping[str, Objective],
+        source: Source,
+        open_limit: int | None,
+        trust: Trust = Trust(),
+    ) -> None:
+        self._identity = identity
+        self._plan = plan
+        self._baseline = trust.baseline
+        self._suggestions = Suggestions(plan, source, objectives, trust.gathering)
+        self._ledger = Ledger(plan, self._suggestions, trust.quiet)
+        self._groups: tuple[LaneGroup, ...] = ()
+        self._queues: list[LaneQueue] = []
+        self._out: dict[str, Issue] = {}
+        self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
+        self.move(groups, open_limit)
+
+    def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
+        """Go on with other lanes: nodes have left, or joined; `open_limit` is the one for these.
+
+        What is out on a lane that is gone stays out until it is finished or given back; what
+        waited there goes to the other lanes of its hardware, or waits until there is one.
+        """
+        before = {queue.lane.node.id: queue for queue in self._queues}
+        self._suggestions.open_limit = open_limit
+        self._groups = tuple(groups)
+        self._ledger.sharing = sharing(groups)
+        self._queues = []
+        for lane in lanes_of(groups):
+            queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
+            if (old := before.get(lane.node.id)) is not None:
+                fitting = (each for each in old.waiting if self._group_of(each) in queue.groups)
+                queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
+            self._queues.append(queue)
+        held = {trial.key for queue in self._queues for trial in queue.waiting}
+        for index, trials in self._ledger.trials.items():
+            self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
+            self._ledger.count(trials)
+
+    def restore(
+        self,
+        past: Iterable[Block | FinishedTrial],
+        again: Mapping[str, int] | None = None,
+        before: Mapping[str, FinishedTrial] | None = None,
+    ) -> None:
+        """Take over what earlier starts suggested and finished; only the rest is handed out.
+
+        Args:
+            past: blocks and finished trials in the order in which they came about: the sampler
+                is brought back to where it was by the same asking and telling.
+            again: trials that are to be done once more, and are not among the finished ones (see
+                `rounds.due_again`).
+            before: complete trials whose rounds are done again, as they were: what stands should
+                that fail.
+        """
+        self._ledger.resume(again or {}, before or {})
+        for each in past:
+            if isinstance(each, FinishedTrial):
+                self._ledger.recall(each)
+            elif self._plan.holds(each.index):
+                self._suggestions.replay(each)
+                self._admit(each)
+        for index, trials in self._ledger.trials.items():
+            self._put(index, trials)
+
+    def next(self) -> tuple[Issue, Block | None] | None:
+        """The next trial to start, with its block if that is new; None if no lane wants one now."""
+        for queue in sorted(self._queues, key=lambda queue: queue.spare, reverse=True):
+            if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
+                continue
+            new = self._supply(queue)
+            trial = queue.pick()
+            if trial is not None:
+                queue.out += 1
+                return self._issue(queue, trial), new
+        return None
+
+    def finish(self, issue: Issue, *outcomes: Outcome) -> Settled:
+        """Take the outcomes of what ran; the sampler is told as soon as it can be."""
+        queue = self._take_back(issue)
+        at_work = {key for key, each in self._out.items() if each.lane.node == issue.lane.node}
+        to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
+        settled = self._ledger.settle(issue, outcomes, to_come)
+        self._put_first(settled.again, queue)
+        return settled
+
+    def is_kept(self, trial: Trial) -> bool:
+        """Whether a complete outcome of it is kept until its round, done again, has ended."""
+        return self._ledger.is_kept(trial)
+
+    def give_back(self, issue: Issue, *, charged: bool = True) -> None:
+        """Take back a trial whose attempt was lost, or (not charged) never began.
+
+        It is the next one on its lane; where that is gone, or its node now stands for other
+        hardware, the next one of its hardware.
+        """
+        if not charged:
+            self._ledger.uncharge(issue)
+        self._put_first(issue.trials, self._take_back(issue))
+
+    @property
+    def done(self) -> bool:
+        """Whether every trial of the sweep has an outcome."""
+        return (
+            not self._out
+            and not any(queue.waiting for queue in self._queues)
+            and not self._units
+            and not self._suggestions.to_come
+        )
+
+    @property
+    def enough(self) -> Enough | None:
+        """After how many blocks no more are asked for, and why; None where that is not so yet."""
+        return self._suggestions.enough
+
+    def objectives_of(self, arm: Arm) -> tuple[str, ...]:
+        """The metrics of the objectives that read an arm's trials."""
+        return self._suggestions.objectives_of(arm)
+
+    @property
+    def out(self) -> int:
+        """How many trials are handed out and not yet back."""
+        return len(self._out)
+
+    def has_lane(self, node_id: str) -> bool:
+        """Whether trials may be handed out to a node."""
+        return any(queue.lane.node.id == node_id for queue in self._queues)
+
+    @property
+    def stranded(self) -> dict[str, int]:
+        """How many trials of begun blocks wait for hardware that has no lane, by its name.
+
+        Where there is no lane at all, blocks that have not begun wait, too.
+        """
+        waiting: Counter[str] = Counter()
+        for units in self._units.values():
+            for group, trials in units.items():
+                if not group.lanes:
+                    waiting.update(trial.arm.hardware for trial in trials)
+        if not self._queues and self._suggestions.to_come:
+            for arm in self._plan.arms:
+                waiting[arm.hardware] += self._suggestions.to_come * self._plan.repeats
+        return dict(waiting)
+
+    def _issue(self, queue: LaneQueue, trial: Trial) -> Issue:
+        """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
+        keys = {each.key for each in (trial, *queue.take_round(trial))}
+        members = [each for each in self._ledger.trials[trial.block] if each.key in keys]
+        members.sort(key=lambda each: not self._is_baseline(each.arm))
+        attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
+        issue = Issue(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
+        for each in members:
+            self._out[each.key] = issue
+        return issue
+
+    def _is_baseline(self, arm: Arm) -> bool:
+        if self._baseline is None:
+            return arm == self._plan.arms[0]
+        return names_arm(self._baseline, arm)
+
+    def _take_back(self, issue: Issue) -> LaneQueue | None:
+        """The queue of its lane, if that is still there, with room for another one."""
+        for trial in issue.trials:
+            del self._out[trial.key]
+        node = issue.lane.node.id
+        queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)
+        if queue is not None:
+            queue.out -= 1
+        return queue
+
+    def _put_first(self, trials: Sequence[Trial], queue: LaneQueue | None) -> None:
+        """Have trials be the next ones on a lane, or else the next ones of their hardware."""
+        for trial in reversed(trials):
+            if queue is not None and self._group_of(trial) in queue.groups:
+                queue.waiting.appendleft(trial)
+            else:
+                units = self._units.setdefault(trial.block, {})
+                units.setdefault(self._group_of(trial), deque()).appendleft(trial)
+        self._units = dict(sorted(self._units.items()))  # the oldest block comes first
+
+    def _group_of(self, trial: Trial) -> LaneGroup:
+        return next(group for group in self._groups if trial.arm.hardware in group.hardware)
+
+    def _are_last_ones(self, queue: LaneQueue) -> bool:
+        """Whether fewer blocks are left for the lane than there are lanes that could take them.
+
+        Then none is handed to a lane that is at work: another one may be idle before it.
+        """
+        if queue.waiting:
+            return False
+        rivals = len({lane.node.id for group in queue.groups for lane in group.lanes})
+        begun = (u for u in self._units.values() if not u.keys().isdisjoint(queue.groups))
+        return self._suggestions.to_come + sum(1 for _ in itertools.islice(begun, rivals)) < rivals
+
+    def _supply(self, queue: LaneQueue) -> Block | None:
+        """See to it that a lane has a next trial; the block that is new for that."""
+        while queue.is_short:
+            held = len(queue.waiting)
+            new = self._refill(queue)
+            if new is not None or len(queue.waiting) == held:
+                return new
+        return None
+
+    def _refill(self, queue: LaneQueue) -> Block | None:
+        """Give an idle lane the oldest block that its hardware has not run, or a new one."""
+        for index, units in self._units.items():
+            if not units.keys().isdisjoint(queue.groups):
+                self._take(queue, index)
+                return None
+        block = self._suggestions.suggest()
+        if block is not None:
+            self._admit(block)
+            self._take(queue, block.index)
+        return block
+
+    def _take(self, queue: LaneQueue, index: int) -> None:
+        """Put all of a block that a lane can run into its queue, in the block's order."""
+        units = self._units[index]
+        taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
+        if not units:
+            del self._units[index]
+        queue.waiting.extend(trial for trial in self._ledger.trials[index] if trial.key in taken)
+
+    def _admit(self, block: Block) -> None:
+        trials = self._trials(block)
+        self._ledger.trials[block.index] = trials
+        self._put(block.index, trials)
+        self._ledger.count(trials)
+
+    def _put(self, index: int, trials: Iterable[Trial]) -> None:
+        """Keep those of a block's trials that have no outcome, by the lanes that run them."""
+        units: dict[LaneGroup, deque[Trial]] = {}
+        for trial in trials:
+            if not self._ledger.has(trial):
+                units.setdefault(self._group_of(trial), deque()).append(trial)
+        self._units.pop(index, None)
+        if units:
+            self._units[index] = units
+
+    def _trials(self, block: Block) -> tuple[Trial, ...]:
+        """The block's trials in the order to run them.
+
+        A repeat is a complete round of the arms, each round in a random order of its own that
+        depends on the seed alone.
+        """
+        trials: list[Trial] = []
+        for repeat in range(self._plan.repeats):
+            arms = sorted(self._plan.arms)
+            seed = derive_seed(self._identity.seed, "order", block.index, repeat)
+            random.Random(seed).shuffle(arms)
+            trials += [make_trial(self._identity, block, arm, repeat) for arm in arms]
+        return tuple(trials)

@@ -1,0 +1,83 @@
+"""A lane at work: what it was handed and has not finished, and which trial it runs next."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from orchestrator.core.names import device_of, measure_of
+from orchestrator.core.trial import Trial
+from orchestrator.planning.lanes import Lane, LaneGroup
+from workloads.protocol import Device
+
+
+@dataclass(slots=True)
+class LaneQueue:
+    """A lane's trials: those that wait, and how many are out.
+
+    `groups` are those that the lane belongs to; `turn` is whose turn it is, where the devices of
+    the lane's node take turns.
+    """
+
+    groups: tuple[LaneGroup, ...]
+    lane: Lane
+    waiting: deque[Trial] = field(default_factory=deque)
+    out: int = 0
+    turn: Device = "gpu"
+
+    @property
+    def spare(self) -> int:
+        """How many trials more than are out can run at once; one beyond that may wait."""
+        return self.lane.room(self.turn if self.lane.takes_turns else "gpu") - self.out
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it wants another block's trials, to have a next one.
+
+        A lane whose devices take turns gathers as many blocks as it has slots before the CPU's.
+        """
+        if not self.lane.takes_turns:
+            return not self.waiting
+        if not self.waiting and not self.out:
+            self.turn = "gpu"
+        gathered = len({trial.block for trial in self.waiting})
+        return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
+
+    def pick(self) -> Trial | None:
+        """Take the next trial: the first that waits, of the device whose turn it is.
+
+        The turn passes when none is left of that device, and all that were out are back.
+        """
+        trial = self._in_turn()
+        if trial is None and self.waiting and not self.out:
+            self.turn = "cpu" if self.turn == "gpu" else "gpu"
+            trial = self._in_turn()
+        if trial is not None:
+            self.waiting.remove(trial)
+        return trial
+
+    def take_round(self, trial: Trial) -> list[Trial]:
+        """Take what is timed in turns with a trial that was picked: the rest of its round here."""
+        if measure_of(trial.arm) != "timing":
+            return []
+        others = [each for each in self.waiting if self.is_beside(trial, each)]
+        for each in others:
+            self.waiting.remove(each)
+        return others
+
+    def is_beside(self, trial: Trial, other: Trial) -> bool:
+        """Whether two trials are of one round that is timed in slices, and may take turns here."""
+        apart = self.lane.takes_turns and (
+            device_of(trial.arm.hardware) != device_of(other.arm.hardware)
+        )
+        return (
+            (trial.block, trial.repeat) == (other.block, other.repeat)
+            and measure_of(trial.arm) == measure_of(other.arm) == "timing"
+            and not apart
+        )
+
+    def _in_turn(self) -> Trial | None:
+        any_device = not self.lane.takes_turns
+        return next(
+            (t for t in self.waiting if any_device or device_of(t.arm.hardware) == self.turn), None
+        )

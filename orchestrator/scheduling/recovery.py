@@ -1,0 +1,170 @@
+"""What becomes of trials whose worker or node is lost, and of nodes that come: a session's upkeep.
+
+A worker is lost before anybody knows why. Its trial stays in doubt until its node answers (then
+the worker died by itself, which counts as an attempt) or is known to be gone (then it was
+preempted, which does not).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from orchestrator.cluster.autoscaler import Request
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import Outcome
+from orchestrator.hardware import Node
+from orchestrator.planning.open_blocks import open_limit
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.node_wait import replacements
+from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.session import Session
+
+_SILENCE_S = 25.0
+"""So long the cluster's head may be silent. Ray itself ends the process some time later."""
+
+_PAUSE_S = 5.0
+"""Looks further apart than this show that this process itself stood still (Ctrl-Z, a snapshot)."""
+
+_DOUBT_S = 60.0
+"""A node that neither answers nor is known to be gone is taken as there."""
+
+
+class Presence(Protocol):
+    """Who is there (see `membership`)."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that are there."""
+
+    @property
+    def unusable(self) -> Mapping[str, str]:
+        """Those that have joined and could not be probed, by id: `HOST: why`."""
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the head last answered."""
+
+    def ask(self, node_id: str) -> None:
+        """Have a node answer."""
+
+    def has_answered(self, node_id: str) -> bool:
+        """Whether it has."""
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """Keeps a session's lanes on the nodes that are there.
+
+    Args:
+        session: whose trials they are.
+        fleet: the nodes in use.
+        presence: the nodes that are there.
+        wait_s: how long the sweep waits, with nothing else to do, for hardware whose last node
+            has left.
+        ask_for: asks an autoscaler for nodes, in the place of what it was asked for before.
+        clock: seconds, from anywhere.
+    """
+
+    session: Session
+    fleet: Fleet
+    presence: Presence
+    wait_s: float
+    ask_for: Callable[[Sequence[Request]], object] = len
+    clock: Callable[[], float] = time.monotonic
+    _doubts: list[tuple[Issue, float]] = field(default_factory=list)
+    _idle_since: float | None = None
+    _wanted: list[Request] = field(default_factory=list)
+    _looked: float | None = None
+    _awake_since: float = 0.0
+
+    def doubt(self, issue: Issue) -> None:
+        """A trial's worker was lost."""
+        self.presence.ask(issue.lane.node.id)
+        self._doubts.append((issue, self.clock()))
+
+    def ended(self, issue: Issue, outcome: Outcome) -> None:
+        """A trial ended on a node."""
+        self.fleet.ended(issue.lane.node, outcome)
+
+    def is_in_use(self, node_id: str) -> bool:
+        """Whether trials may be sent to a node."""
+        return self.session.blocks.has_lane(node_id)
+
+    def settle(self) -> None:
+        """Act on what is known by now.
+
+        Raises:
+            Stopped: what is left waits in vain for its hardware.
+        """
+        self.fleet.take(self.presence.nodes)
+        self.fleet.pass_over(self.presence.unusable)
+        self._settle_doubts()
+        lanes = self.fleet.news()
+        if lanes is not None:
+            limit = open_limit(self.session.spec, self.fleet.plan, lanes)
+            self.session.blocks.move(lanes, limit)
+        stranded = self.session.blocks.stranded
+        self._ask_for_hardware(stranded)
+        self._expect_progress(stranded)
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether an autoscaler still is to start nodes."""
+        return bool(self._wanted)
+
+    def expect_head(self) -> None:
+        """Notice the loss of the cluster's head; to be called all the time.
+
+        Raises:
+            Stopped: it is silent.
+        """
+        now = self.clock()
+        if self._looked is None or now - self._looked > _PAUSE_S:
+            self._awake_since = now
+        self._looked = now
+        if min(self.presence.silent_s, now - self._awake_since) > _SILENCE_S:
+            raise Stopped(
+                f"the head of the Ray cluster has not answered for {_SILENCE_S:.0f} seconds"
+            )
+
+    def _settle_doubts(self) -> None:
+        there = {node.id for node in self.presence.nodes}
+        left = []
+        for issue, since in self._doubts:
+            node = issue.lane.node
+            if node.id not in there:
+                self.session.lose(issue, preempted=True)
+            elif self.presence.has_answered(node.id) or self.clock() - since > _DOUBT_S:
+                self.session.lose(issue)
+                self.fleet.ended(node, None)
+            else:
+                left.append((issue, since))
+        self._doubts = left
+
+    def _ask_for_hardware(self, stranded: Mapping[str, int]) -> None:
+        """Whoever ends nodes that idle, or takes them away, may start others: if it is asked to."""
+        wanted = replacements(self.session.spec, self.fleet.plan, stranded)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            with contextlib.suppress(Exception):  # the sweep goes on with what it has
+                self.ask_for(wanted)
+
+    def _expect_progress(self, stranded: Mapping[str, int]) -> None:
+        if self.session.blocks.out or not stranded:
+            self._idle_since = None
+            return
+        if self._idle_since is None:
+            self._idle_since = self.clock()
+        if self.clock() - self._idle_since < self.wait_s:
+            return
+        if not self.presence.nodes:
+            raise Stopped("the Ray cluster has lost every node that trials could run on")
+        waiting = ", ".join(f"{count} on {name}" for name, count in sorted(stranded.items()))
+        raise Stopped(
+            f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
+            f" (limits.node_wait_s); trials that wait: {waiting}"
+        )

@@ -1,0 +1,184 @@
+"""How large a sweep is: what earlier starts left of it, what is missing, what the store is told.
+
+Where blocks come until there are enough, that follows from the outcomes: a start finds it as the
+one before it did.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from orchestrator import __version__
+from orchestrator.core.trial import Arm, Block, FinishedTrial, SweepIdentity
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.session import why_enough
+from orchestrator.spec import SweepSpec
+from orchestrator.storage import resume
+from orchestrator.storage.journal import Record, SessionEnded, SessionStarted, SweepState
+from orchestrator.storage.tracking.lease import Owner
+from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
+
+if TYPE_CHECKING:
+    from orchestrator.analysis.stopping import Enough, Gathering
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What earlier starts leave to a plan.
+
+    `plan` goes on from them, without the blocks that they found they would not need: then `enough`
+    says why. `past` is what stands of theirs, `again` (by key) what is to be done once more, and
+    `missing` how many trials of the plan have no outcome.
+    """
+
+    plan: Plan
+    past: Sequence[Block | FinishedTrial]
+    again: Mapping[str, int]
+    missing: int
+    enough: Enough | None
+
+
+def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool) -> Left:
+    """What earlier starts leave to a plan that was laid for the nodes that are there."""
+    again = resume.again(state, laid, spec.quiet, retry_failed=retry_failed)
+    past = list(resume.past(state, retry_failed=retry_failed, again=again))
+    plan = laid.over(past)
+    enough = _judged(spec, plan, past) or _told(spec, plan, state)
+    if enough is not None:
+        plan = plan.closed_at(extent(past))
+    missing = plan.trials - resume.count_done(state.identity, plan, past)
+    return Left(plan, past, again, missing, enough)
+
+
+def first_records(left: Left, state: SweepState) -> list[Record]:
+    """What a start adds to the journal before it runs anything: that it began, and what it found.
+
+    Where nothing is missing it has nothing to add, or else to end what was killed before it could:
+    before it told why there are blocks enough, or that all was done. Nor has it where what is done
+    is that of nodes that are awaited: a session is of the arms that it knows, and it knows not all.
+    """
+    is_told = left.enough is None or state.enough is not None
+    is_over = state.ended is not None and state.ended.state == "complete"
+    if not left.missing and (left.plan.awaited or (is_told and is_over)):
+        return []
+    records: list[Record] = [_session_started(left.plan)]
+    if left.enough is not None:
+        records.append(why_enough(left.enough))
+    if not left.missing:
+        records.append(SessionEnded(time.time(), "complete"))
+    return records
+
+
+def gathering(spec: SweepSpec, plan: Plan) -> Gathering | None:
+    """What decides when there are blocks enough; None where the plan says how many there are."""
+    from orchestrator.analysis.stopping import Gathering  # noqa: PLC0415  (SciPy)
+
+    if plan.auto is None:
+        return None
+    return Gathering(plan.auto, plan.arms, plan.repeats, spec.baseline)
+
+
+def extent(past: Iterable[Block | FinishedTrial]) -> int:
+    """One more than the index of the last block that was begun."""
+    return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
+
+
+def opening(
+    spec: SweepSpec,
+    plan: Plan,
+    identity: SweepIdentity,
+    found: FoundSweep | None,
+    home: Path,
+    *,
+    begun: bool = False,
+) -> SweepOpening:
+    """What the store is told: the sweep's whole extent, of which this start may do a part.
+
+    Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
+    for the rest. Those that have begun are counted in reading. Which arms the sweep has now only a
+    start changes that has `begun`: one that runs nothing leaves them as they were.
+    """
+    body = spec.model_dump(mode="json", exclude_unset=True)
+    arms, repeats = plan.arms, plan.repeats
+    current: tuple[Arm, ...] = ()
+    blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
+    if found is not None and found.identity.generation == identity.generation:
+        before = found.manifest
+        arms = tuple(dict.fromkeys((*arms, *before.arms)))
+        repeats = max(repeats, before.repeats)
+        current = before.current or before.arms
+        if spec.auto_blocks is None and before.aims.auto_blocks is None:
+            blocks = max(blocks, before.blocks)
+    if begun:  # which arms those will be that are awaited the nodes will tell
+        current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
+    return SweepOpening(
+        identity=identity,
+        spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
+        plan=plan.as_json(),
+        objectives={name: each.direction for name, each in spec.search.objectives.items()},
+        arms=arms,
+        impossible=tuple(each for each in plan.impossible if each.arm not in arms),
+        blocks=blocks,
+        repeats=repeats,
+        owner=Owner.here(),
+        home=home,
+        aims=spec.aims(),
+        current=current,
+    )
+
+
+def _judged(spec: SweepSpec, plan: Plan, past: Iterable[Block | FinishedTrial]) -> Enough | None:
+    """Why there are blocks enough, by the outcomes: not by those of a part of the arms."""
+    held = gathering(spec, plan)
+    if held is None or plan.awaited:
+        return None
+    for each in past:
+        if isinstance(each, FinishedTrial):
+            held.take(each)
+    return held.enough
+
+
+def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> Enough | None:
+    """Why there are blocks enough, as the latest session told; None where this plan asks for more.
+
+    It may have judged as an earlier version did, or over nodes that are not there now: a sweep that
+    was done stays so.
+    """
+    from orchestrator.analysis.stopping import Enough  # noqa: PLC0415  (SciPy)
+
+    told, auto = state.enough, plan.auto
+    if told is None or auto is None or not state.sessions:
+        return None
+    is_of_these = set(plan.arms) <= set(state.sessions[-1].arms)
+    if not is_of_these or state.spec.get("baseline") != spec.baseline or told.blocks < auto.least:
+        return None
+    if told.half_width is None:  # nothing to compare, or not to the end
+        bounds = [each.blocks for each in state.sessions if each.least is not None]
+        is_known = not plan.awaited and bool(bounds) and told.blocks < bounds[-1]
+    else:
+        is_known = told.half_width <= auto.interval
+    if not is_known and told.blocks < auto.most:
+        return None
+    return Enough(told.blocks, told.half_width, told.why)
+
+
+def _session_started(plan: Plan) -> SessionStarted:
+    return SessionStarted(
+        at_s=time.time(),
+        pid=os.getpid(),
+        host=platform.node(),
+        version=__version__,
+        blocks=plan.extent,
+        repeats=plan.repeats,
+        arms=list(plan.arms),
+        least=plan.auto.least if plan.auto else None,
+        passed_over=sorted(plan.passed_over),
+    )

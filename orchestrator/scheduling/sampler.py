@@ -1,0 +1,172 @@
+"""The configs of blocks, listed or suggested by Optuna: the one file that speaks to Optuna.
+
+A sampler here is a function of the sweep's seed, the block's index and what has been told, so
+that a sweep that was stopped goes on with new configs: Optuna's own samplers, created again
+with the same seed, suggest the same ones again, whatever storage they have.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.core.trial import Config, ConfigValue, canonical, derive_seed
+from orchestrator.spec import Choices, Dimension, Sampler, Search
+
+if TYPE_CHECKING:
+    import optuna
+
+_TRIES = 64
+"""Suggestions that may repeat an earlier block's config before the space is searched by hand."""
+
+_ENUMERABLE = 100_000
+"""The largest finite space that is searched by hand for a config not suggested yet."""
+
+
+def missing_package(sampler: Sampler) -> str | None:
+    """The package that a sampler needs and that is not installed; None if it can be used."""
+    if sampler == "gp" and importlib.util.find_spec("torch") is None:
+        return "torch"  # Optuna's Gaussian process is written in it
+    return None
+
+
+class Suggester:
+    """Asks Optuna for configs and tells it what became of their blocks.
+
+    Where the spec lists its configs they come in its order, and nobody is asked.
+    """
+
+    def __init__(self, search: Search, seed: int) -> None:
+        import optuna  # noqa: PLC0415  (half a second that `--help` does without)
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+        self._optuna = optuna
+        self._search = search
+        self._seed = seed
+        self._grid = _shuffled(search.grid(), seed) if search.sampler == "grid" else None
+        self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it goes on by itself
+            seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
+        )
+        directions = [objective.direction for objective in search.objectives.values()]
+        self._study = optuna.create_study(
+            directions=directions or ["minimize"], sampler=self._sampler(0)
+        )
+        self._open: dict[int, optuna.Trial] = {}
+        self._seen: set[str] = set()
+
+    def suggest(self, index: int) -> Config | None:
+        """The config of block `index`, unlike every earlier one; None when the space is used up.
+
+        A sampler that only repeats itself (the best branch of a conditional space may be small)
+        is helped out by drawing at random.
+        """
+        if self._search.listed:
+            return self._next_listed()
+        if self._grid is not None:
+            return self._grid[index] if index < len(self._grid) else None
+        for attempt in range(2 * _TRIES):
+            trial, config = self._ask(index, attempt)
+            if canonical(config) not in self._seen:
+                return self._keep(index, config, trial)
+            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        return self._any_unseen(index)
+
+    def replay(self, index: int, config: Config) -> None:
+        """Bring back a block that an earlier start suggested, so that the sampler knows it."""
+        if self._search.listed:
+            self._seen.add(canonical(config))
+        elif self._grid is None:
+            self._enforce(index, config)
+
+    def tell(self, index: int, values: Sequence[float] | None) -> None:
+        """Tell the sampler a block's objective values, or None for a block that failed."""
+        trial = self._open.pop(index, None)
+        if trial is None or not self._search.objectives:
+            return
+        if values is None:
+            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        else:
+            self._study.tell(trial, list(values))
+
+    def _next_listed(self) -> Config | None:
+        """The first listed config that no block has: what is new in a longer list comes next."""
+        for config in self._search.listed:
+            if canonical(config) not in self._seen:
+                self._seen.add(canonical(config))
+                return config
+        return None
+
+    def _ask(self, index: int, attempt: int) -> tuple[optuna.Trial, Config]:
+        self._study.sampler = self._sampler(index, attempt)
+        trial = self._study.ask()
+        return trial, _walk(trial, self._search)
+
+    def _enforce(self, index: int, config: Config) -> Config:
+        """Make Optuna's next trial have this config."""
+        self._study.enqueue_trial(dict(config))
+        trial, _ = self._ask(index, 0)
+        return self._keep(index, config, trial)
+
+    def _keep(self, index: int, config: Config, trial: optuna.Trial) -> Config:
+        self._seen.add(canonical(config))
+        self._open[index] = trial
+        return config
+
+    def _any_unseen(self, index: int) -> Config | None:
+        """A config not suggested yet, drawn from a finite space that is almost used up."""
+        size = self._search.size()
+        if size is None or size > _ENUMERABLE:
+            return None
+        unseen = [each for each in self._search.grid() if canonical(each) not in self._seen]
+        if not unseen:
+            return None
+        config = random.Random(derive_seed(self._seed, "unseen", index)).choice(unseen)
+        return self._enforce(index, config)
+
+    def _sampler(self, index: int, attempt: int = 0) -> optuna.samplers.BaseSampler:
+        samplers = self._optuna.samplers
+        seed = derive_seed(self._seed, "suggest", index, attempt)
+        if attempt >= _TRIES:
+            return samplers.RandomSampler(seed=seed)
+        match self._search.sampler:
+            case "tpe":  # the liar keeps blocks that are open at once apart
+                return samplers.TPESampler(seed=seed, constant_liar=True)
+            case "nsga2":
+                return samplers.NSGAIISampler(seed=seed)
+            case "qmc":
+                return self._sequence
+            case "gp":
+                return samplers.GPSampler(seed=seed)
+            case _:
+                return samplers.RandomSampler(seed=seed)
+
+
+def _walk(trial: optuna.Trial, search: Search) -> Config:
+    """Suggest each active parameter in the order of the space: conditions look back only."""
+    chosen: dict[str, ConfigValue] = {}
+    for name, dimension in search.space.items():
+        if search.is_active(name, chosen):
+            chosen[name] = _suggest(trial, name, dimension)
+    return chosen
+
+
+def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValue:
+    if isinstance(dimension, Choices):
+        return trial.suggest_categorical(name, dimension.choices)
+    bounds: dict[str, Any] = {"low": dimension.low, "high": dimension.high, "log": dimension.log}
+    if dimension.step is not None:
+        bounds["step"] = dimension.step
+    if dimension.is_integer:
+        return trial.suggest_int(name, **bounds)
+    return dimension.nearest(trial.suggest_float(name, **bounds))
+
+
+def _shuffled(grid: Sequence[Config], seed: int) -> list[Config]:
+    """The whole grid in a seeded order, so that drift does not follow a parameter."""
+    order = list(grid)
+    random.Random(derive_seed(seed, "grid")).shuffle(order)
+    return order

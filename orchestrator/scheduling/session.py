@@ -1,0 +1,239 @@
+"""One start of a sweep: what happens to each trial between the blocks, the journal, the tracking
+store and whoever watches. Everything that ends a trial passes through here once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from orchestrator.core.disturbance import Canaries, judge
+from orchestrator.core.names import measure_of, usage_of
+from orchestrator.core.rounds import RERUN, noted
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
+from orchestrator.planning.pricing import priced
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.spec import SweepSpec
+from orchestrator.storage.journal import (
+    AttemptStarted,
+    BlocksEnough,
+    BlockSuggested,
+    Journal,
+    Record,
+    RoundFinished,
+    TrialFinished,
+)
+from workloads.protocol import Device, TrialRequest
+
+if TYPE_CHECKING:
+    from orchestrator.analysis.stopping import Enough
+
+
+class Watcher(Protocol):
+    """A view of a running sweep; a context manager."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def restored(self, trial: Trial, outcome: Outcome) -> None:
+        """Count a trial of an earlier start."""
+
+    def issued(self, issue: Issue) -> None:
+        """A trial was handed out; it may still wait for its node."""
+
+    def epoch(self, issue: Issue, index: int) -> None:
+        """A running trial finished an epoch."""
+
+    def finished(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial ended."""
+
+    def warn(self, text: str) -> None:
+        """Something that the user should know now."""
+
+    def lost(self, issue: Issue) -> None:
+        """An attempt was lost with its worker; the trial is tried again."""
+
+    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+        """A round was disturbed, and is done again."""
+
+    def standing(self, trials: Sequence[Trial]) -> None:
+        """A round that was done again failed: the outcomes from before stand."""
+
+    def enough(self, blocks: int, why: str) -> None:
+        """No more blocks are asked for."""
+
+
+@dataclass(slots=True)
+class Session:
+    """Hands out trials and takes their outcomes, journal first."""
+
+    spec: SweepSpec
+    blocks: Blocks
+    journal: Journal
+    record: Callable[[FinishedTrial], None]
+    watcher: Watcher
+    data_digest: str | None
+    canaries: Canaries = field(default_factory=Canaries)
+    _warned: bool = False
+    _lost: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def issue(self) -> Issue | None:
+        """The next trial to start; None if no lane wants one now."""
+        found = self.blocks.next()
+        if found is None:
+            return None
+        issue, block = found
+        now = time.time()
+        if block is not None:
+            self._write(BlockSuggested(block.index, block.config, now))
+        for trial in issue.trials:
+            self._write(
+                AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
+            )
+        self.watcher.issued(issue)
+        return issue
+
+    def finish(self, issue: Issue, *outcomes: Outcome) -> None:
+        """Take the outcomes of an issue's trials, in their order: journal, then the others.
+
+        Each is priced, and told by what it was disturbed. A round is one record: a driver that is
+        killed leaves all of it, or nothing. The store is not told of one that ends worse than it
+        did before its round was done again: what was before is to stand.
+        """
+        ended = [
+            self._told(issue, FinishedTrial(trial, outcome), outcomes)
+            for trial, outcome in zip(issue.trials, outcomes, strict=True)
+        ]
+        self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
+        for finished in ended:
+            self.canaries.add(finished)
+            if finished.outcome.status == "complete" or not self.blocks.is_kept(finished.trial):
+                self.record(finished)
+        self._settle(issue, ended)
+        for finished in ended:
+            self.watcher.finished(finished.trial, finished.outcome)
+            self._expect_objectives(finished)
+
+    def _settle(self, issue: Issue, ended: Sequence[FinishedTrial]) -> None:
+        """What the blocks make of it: a round that is done again, or blocks that are enough."""
+        had_enough = self.blocks.enough
+        settled = self.blocks.finish(issue, *(finished.outcome for finished in ended))
+        if settled.standing:
+            self._write(RoundFinished(list(settled.standing)))
+            for finished in settled.standing:
+                self.record(finished)
+            self.watcher.standing([finished.trial for finished in settled.standing])
+        if settled.again:
+            self.watcher.again(settled.again, issue.rerun + 1)
+        enough = self.blocks.enough
+        if enough is not None and had_enough is None:
+            self._write(why_enough(enough))
+            self.watcher.enough(enough.blocks, enough.why)
+
+    def _told(
+        self, issue: Issue, finished: FinishedTrial, together: Sequence[Outcome]
+    ) -> FinishedTrial:
+        """A trial's outcome with all that is known of it here and not where it ran."""
+        trial, outcome = finished.trial, finished.outcome
+        outcome = priced(outcome, trial.arm, self.spec.prices, together)
+        if issue.rerun:
+            facts = {**outcome.environment, RERUN: issue.rerun}
+            outcome = replace(outcome, environment=facts)
+        notes = outcome.telemetry.notes if outcome.telemetry else {}
+        usual_ms = self.canaries.usual_ms(finished)
+        told = {"disturbed": judge(outcome.metrics, notes, self.spec.quiet, usual_ms)}
+        if measure_of(trial.arm) == "timing":
+            began_s = min(each.started_s for each in together)
+            told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
+        if any(told.values()):
+            outcome = noted(outcome, {name: text for name, text in told.items() if text})
+        return FinishedTrial(trial, outcome)
+
+    def _expect_objectives(self, finished: FinishedTrial) -> None:
+        """Warn, once, of an objective that reads a complete trial and finds nothing in it."""
+        outcome, read = finished.outcome, self.blocks.objectives_of(finished.trial.arm)
+        missing = [name for name in read if name not in outcome.metrics]
+        if outcome.status == "complete" and missing and not self._warned:
+            self._warned = True
+            self.watcher.warn(
+                f"search.objectives: expected {', '.join(missing)} among a trial's metrics, "
+                f"received {', '.join(sorted(outcome.metrics))}. Blocks without it are told to "
+                "the sampler as failed: stop, and correct the spec or the workload"
+            )
+
+    def give_back(self, issue: Issue) -> None:
+        """Take back a trial that had not started."""
+        self.blocks.give_back(issue, charged=False)
+
+    def lose(self, issue: Issue, *, preempted: bool = False) -> None:
+        """An attempt was lost with its worker: another one, within the spec's limits.
+
+        A round that is done again has attempts of its own.
+
+        Args:
+            issue: the attempt.
+            preempted: the worker went with its node, which is not the trial's doing.
+        """
+        limits = self.spec.limits
+        tries = [(trial.key, issue.rerun) for trial in issue.trials]
+        self._lost.update(tries)
+        self._preempted.update(tries if preempted else ())
+        lost = max(self._lost[each] for each in tries)
+        gone = max(self._preempted[each] for each in tries)
+        if lost - gone < limits.attempts and gone <= limits.preemptions:
+            self.blocks.give_back(issue)
+            self.watcher.lost(issue)
+            return
+        now = time.time()
+        message = f"the worker was lost in each of {lost} attempts (limits.attempts)"
+        if gone:
+            message = (
+                f"the worker was lost in each of {lost} attempts, in {gone} of them with its node"
+                " (limits.attempts, limits.preemptions)"
+            )
+        failure = FailureRecord("lost", message)
+        outcome = Outcome("failed", now, now, attempt=issue.attempt, failure=failure)
+        self.finish(issue, *(outcome for _ in issue.trials))
+
+    def request(self, trial: Trial, device: Device) -> TrialRequest:
+        """What the trainer is asked for."""
+        settings: Mapping[str, Any] = {
+            **self.spec.written_settings(),
+            **trial.config,
+            **usage_of(trial.arm.hardware).settings,
+        }
+        return TrialRequest(
+            self.spec.workload,
+            trial.arm.implementation,
+            settings,
+            device,
+            trial.seed,
+            self.data_digest,
+            measure_of(trial.arm),
+            self.spec.timing.slice_s,
+        )
+
+    def _write(self, record: Record) -> None:
+        """Write to the journal; a sweep that cannot (a full disk) stops and can go on later."""
+        try:
+            self.journal.append(record)
+        except OSError as error:
+            raise Stopped(f"its journal cannot be written: {error}") from error
+
+
+def why_enough(found: Enough) -> BlocksEnough:
+    """What the journal says of it, as of now."""
+    return BlocksEnough(time.time(), found.blocks, found.half_width, found.why)

@@ -1,0 +1,178 @@
+"""The Tune searcher that turns blocks into Tune trials, pinned to their nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ray.tune.search import Searcher
+
+from orchestrator.core.names import device_of, measure_of
+from orchestrator.core.trial import Outcome, Trial, outcome_adapter
+from orchestrator.execution.job import Job, Limits, Rival, job_adapter
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.session import Session
+from workloads.protocol import TrialRequest
+
+
+class BlockSearch(Searcher):
+    """Hands a session's trials to Tune, and takes their results back.
+
+    Tune's own limit on pending trials must lie above what the session hands out at once (one
+    trial more than each lane's slots): the limit is per sweep, and the lanes are unlike.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        python_path: tuple[str, ...],
+        upkeep: Upkeep,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._python_path = python_path
+        self.upkeep = upkeep
+        self._check = check
+        self._out: dict[str, Issue] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune pickles its searcher for a restart that never comes (see `save`)."""
+        return {}
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        """The next trial as a Tune config, None while no lane wants one, FINISHED at the end.
+
+        Where nothing is out, Tune asks again each second, for ten minutes, and does nothing else:
+        what is to be looked at all the time is looked at here.
+        """
+        self._check()
+        with _past_tune():
+            self.upkeep.settle()
+            return self._suggest(trial_id)
+
+    def _suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        issue = self._session.issue()
+        if issue is None:
+            return self.FINISHED if self._session.blocks.done else None
+        self._out[trial_id] = issue
+        return {
+            "job": job_adapter.dump_json(self._job(issue)).decode(),
+            "node_id": issue.lane.node.id,
+            "bundle": issue.lane.bundle(issue.device),
+        }
+
+    def _job(self, issue: Issue) -> Job:
+        """What the actor is asked for: one trial, or a round of them that takes turns."""
+        spec = self._session.spec
+        limits = spec.limits
+        return Job(
+            request=self._request(issue.trial),
+            attempt=issue.attempt,
+            issued_s=time.time(),
+            limits=Limits(limits.trial_s, limits.idle_s, limits.memory_mib),
+            python_path=self._python_path,
+            fresh=bool(spec.why_fresh),
+            cpus=issue.lane.cpus_used(issue.trial.arm),
+            neighbours=issue.lane.room(issue.device) - 1,
+            rivals=tuple(
+                Rival(self._request(trial), issue.lane.cpus_used(trial.arm))
+                for trial in issue.others
+            ),
+            timing=spec.timing if measure_of(issue.trial.arm) == "timing" else None,
+        )
+
+    def _request(self, trial: Trial) -> TrialRequest:
+        return self._session.request(trial, device_of(trial.arm.hardware))
+
+    def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """A sign of life: the running trial finished an epoch."""
+        if "epoch" in result and not result.get("done"):
+            with _past_tune():
+                self._session.watcher.epoch(self._out[trial_id], result["epoch"])
+
+    def on_trial_complete(
+        self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """A trial's outcome, the loss of its worker, or (without a result) its recall."""
+        issue = self._out.pop(trial_id, None)
+        if issue is None:
+            return
+        with _past_tune():
+            if not error and result is None:
+                self._session.give_back(issue)
+            elif error or result is None or "outcomes" not in result:
+                self.upkeep.doubt(issue)
+            else:
+                outcomes = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
+                self._session.finish(issue, *outcomes)
+                self.upkeep.ended(issue, _best(outcomes))
+
+    @property
+    def out(self) -> int:
+        """How many trials are with Tune."""
+        return len(self._out)
+
+    def lose_all(self) -> None:
+        """Take back everything that is out: Tune itself was lost.
+
+        Only trials that can have been running are charged an attempt; the last one out is given
+        back first, so that they go out again in the order in which they did.
+        """
+        issues = list(self._out.values())
+        self._out.clear()
+        running = _running(issues)
+        for issue in reversed(issues):
+            if issue in running:
+                self.upkeep.doubt(issue)
+            else:
+                self._session.give_back(issue)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Save nothing: the journal is what resume reads, never Tune's pickles."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Restore nothing: see `save`."""
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Save nothing: see `save`."""
+
+
+class Broken(BaseException):
+    """An error of ours on its way through Tune, which would swallow it, or take it for its own.
+
+    Tune catches every `Exception` of a searcher when a trial ends, and reports the trial once
+    more as failed: the outcome would be lost without a word.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextlib.contextmanager
+def _past_tune() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise Broken(error) from error
+
+
+def _best(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of a round, what tells most of its node: an outcome that is no failure, if there is one."""
+    return next((each for each in outcomes if each.failure is None), outcomes[0])
+
+
+def _running(issues: Sequence[Issue]) -> list[Issue]:
+    """The issues that can have been running: on each lane, the oldest ones, up to its slots."""
+    taken: Counter[str] = Counter()
+    running = []
+    for issue in issues:
+        taken[issue.lane.node.id] += 1
+        if taken[issue.lane.node.id] <= issue.lane.room(issue.device):
+            running.append(issue)
+    return running

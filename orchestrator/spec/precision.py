@@ -1,0 +1,156 @@
+"""How surely a sweep is to decide: arms timed in slices, blocks until it is enough, quiet rounds.
+
+    measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
+    blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
+    disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 15}
+    margins: {speed: 0.02, accuracy: 0.005}
+
+Each is a plain value of `orchestrator.core.criteria` as people write it; its defaults stand there. None is
+part of what makes trials comparable, but that an arm which is timed in slices is named so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from orchestrator.core import criteria
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    DisturbedAction,
+    Margins,
+    MeasureMode,
+    Quiet,
+    Timing,
+)
+from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.fields import Strict, as_tuple, refusal
+
+_TIMING, _BLOCKS, _QUIET, _MARGINS = Timing(), AutoBlocks(), Quiet(), Margins()
+
+FEWEST_BLOCKS = 6
+"""With fewer no verdict is given (see the report's statistics)."""
+
+Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
+Slices: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
+
+
+class Measure(Strict):
+    """What is measured of an arm where its hardware's entry does not say, and how it is timed.
+
+    `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
+    fewest and the most of each arm; `slice_s` is how long one is to take.
+    """
+
+    mode: MeasureMode = "full"
+    interval: Share = _TIMING.interval
+    slices: Annotated[tuple[Slices, Slices], BeforeValidator(as_tuple)] = (
+        _TIMING.least,
+        _TIMING.most,
+    )
+    slice_s: Annotated[float, Field(gt=0, le=60)] = _TIMING.slice_s
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        return expanded("measure", data)
+
+    @model_validator(mode="after")
+    def _rising(self) -> Measure:
+        least, most = self.slices
+        if least > most:
+            expected = "the fewest slices first, then the most"
+            raise refusal(expected, shown(list(self.slices)), key="slices")
+        return self
+
+    @property
+    def timing(self) -> Timing:
+        """How arms are timed in slices."""
+        return Timing(self.interval, *self.slices, self.slice_s)
+
+
+class UntilEnough(Strict):
+    """Blocks are added until every speed-up's interval has this half-width, a share."""
+
+    interval: Share = _BLOCKS.interval
+    at_least: Annotated[int, Field(ge=FEWEST_BLOCKS)] = _BLOCKS.least
+    at_most: Annotated[int, Field(ge=FEWEST_BLOCKS)] = _BLOCKS.most
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        if isinstance(data, int) and not isinstance(data, bool):
+            hint = "a number of blocks is search.configs"
+            raise refusal("auto, or {interval: …, at_most: …}", str(data), hint=hint)
+        return expanded("blocks", data)
+
+    @model_validator(mode="after")
+    def _rising(self) -> UntilEnough:
+        if self.at_least > self.at_most:
+            expected = f"at least at_least ({self.at_least})"
+            raise refusal(expected, str(self.at_most), key="at_most")
+        return self
+
+    @property
+    def auto_blocks(self) -> AutoBlocks:
+        """The same as plain data."""
+        return AutoBlocks(self.interval, self.at_least, self.at_most)
+
+
+class Disturbed(Strict):
+    """What becomes of a round beside which the node did more than this (see `aims.Quiet`)."""
+
+    action: DisturbedAction = _QUIET.action
+    reruns: Annotated[int, Field(ge=1, le=10)] = _QUIET.reruns
+    others_cpu_pct: Percent = _QUIET.others_cpu_pct
+    steal_pct: Percent = _QUIET.steal_pct
+    throttled_pct: Percent = _QUIET.throttled_pct
+    clock_drop_pct: Percent = _QUIET.clock_drop_pct
+    canary: Annotated[float, Field(gt=1)] = _QUIET.canary
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, data: Any) -> Any:
+        return expanded("disturbed", data)
+
+    @property
+    def quiet(self) -> Quiet:
+        """The same as plain data."""
+        return Quiet(**self.model_dump())
+
+
+class MarginsAsked(Strict):
+    """Differences that do not matter."""
+
+    speed: Share = _MARGINS.speed
+    accuracy: Share = _MARGINS.accuracy
+
+    @property
+    def margins(self) -> Margins:
+        """The same as plain data."""
+        return criteria.Margins(self.speed, self.accuracy)
+
+
+SHORT_FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "measure": ("mode", ("full", "timing")),
+    "disturbed": ("action", ("mark", "rerun")),
+    "blocks": ("", ("auto",)),
+}
+"""Keys for which a word may stand: the key inside that the word is short for, and the words."""
+
+
+def expanded(key: str, value: Any) -> Any:
+    """A word that stands for a mapping, as that mapping: `timing` as `{mode: timing}`.
+
+    Raises:
+        PydanticCustomError: it is another word, or no mapping at all.
+    """
+    inside, words = SHORT_FORMS[key]
+    if isinstance(value, str) and value in words:
+        return {inside: value} if inside else {}
+    if isinstance(value, dict | Strict):
+        return value
+    raise refusal(f"{' or '.join(words)}, or a mapping", shown(value), hint=nearest(value, words))

@@ -1,0 +1,127 @@
+"""pydantic's errors, in a spec's terms: what was expected, what was received, what to do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from orchestrator.spec.errors import Finding, Path, nearest, shown
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "mapping_type": "a mapping (key: value)",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "union_tag_not_found": "a list of choices, or {{low: …, high: …}}",
+    "union_tag_invalid": "a list of choices, or {{low: …, high: …}}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "too_short": "at least {min_length} of them",
+    "string_pattern_mismatch": "text of the shape {pattern}",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "refusal": "{expected}",
+}
+
+
+def from_pydantic(error: ValidationError, keys: Mapping[Path, Sequence[str]]) -> list[Finding]:
+    """Every error of a validation as a finding.
+
+    Args:
+        error: what pydantic raised.
+        keys: path -> the keys that are known there, for suggestions; `*` stands for any key, and
+            a space's dimension is followed by its kind.
+    """
+    findings, meant = list[Finding](), set[Path]()
+    details = error.errors(include_url=False)
+    for one in details:
+        if one["type"] == "extra_forbidden":
+            known = _known(one["loc"][:-1], keys)
+            near = nearest(one["loc"][-1], known)
+            meant.update((*one["loc"][:-1], name) for name in known if repr(name) in near)
+            expected = f"one of {', '.join(known)}" if known else "no such key"
+            received = f"the unknown key {one['loc'][-1]!r}"
+            findings.append(Finding(_path(one["loc"]), expected, received, near))
+    for one in details:
+        if one["type"] == "extra_forbidden" or (one["type"] == "missing" and one["loc"] in meant):
+            continue  # a misspelt key is one problem, not one more for the key that it meant
+        findings.append(_finding(one))
+    return findings
+
+
+def _finding(one: ErrorDetails) -> Finding:
+    context: dict[str, Any] = one.get("ctx", {})
+    path = (*_path(one["loc"]), *filter(None, [context.get("key")]))
+    if one["type"] == "missing":
+        return Finding(path, "a value (there is no default)", "nothing")
+    template = _EXPECTED.get(one["type"])
+    expected = template.format(**context) if template else _said(one["msg"])
+    received = context.get("received") or shown(one["input"])
+    return Finding(path, expected, received, context.get("hint") or _hint(one, expected))
+
+
+def _hint(one: ErrorDetails, expected: str) -> str:
+    value = one["input"]
+    if one["type"] == "string_type" and isinstance(value, bool):
+        return "YAML reads yes, no, on and off as true and false: put text in quotes"
+    if one["type"] == "string_type" and isinstance(value, int | float):
+        return "put text in quotes"
+    if isinstance(value, str) and "number" in expected and (number := _as_number(value)):
+        return f"write {number}, without quotes"
+    if one["type"] in ("literal_error", "enum"):
+        return nearest(value, re.findall(r"'([^']*)'", expected))
+    return ""
+
+
+def _as_number(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    if not math.isfinite(value):
+        return ""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else str(value)
+
+
+def _said(message: str) -> str:
+    """The expectation in a message of pydantic, or of a workload's own validator."""
+    for start in ("Input should be ", "Value error, ", "Assertion failed, "):
+        message = message.removeprefix(start)
+    return message.removeprefix("expected ")
+
+
+def _known(place: Path, keys: Mapping[Path, Sequence[str]]) -> Sequence[str]:
+    for pattern, names in keys.items():
+        if len(pattern) == len(place) and all(
+            part in ("*", name) for part, name in zip(pattern, place, strict=True)
+        ):
+            return names
+    return ()
+
+
+def _path(location: Path) -> Path:
+    """pydantic's location without its marks: `[key]`, the kind of a dimension or of configs."""
+    parts = [part for part in location if part != "[key]"]
+    if parts[:2] == ["search", "space"] and len(parts) > 3:
+        del parts[3]
+    if parts[:2] == ["search", "configs"]:
+        del parts[2:3]
+    return tuple(parts)

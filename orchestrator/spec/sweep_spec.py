@@ -1,0 +1,194 @@
+"""YAML -> SweepSpec, frozen and checked; every error of a file is told at once, with its place.
+
+`parse` and `load` are the way to a SweepSpec: they check what types alone do not tell, such as
+bounds that the workload does not allow (`orchestrator.spec.checks`).
+"""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+
+from orchestrator.core.criteria import Aims, AutoBlocks, Quiet, Timing
+from orchestrator.spec import checks, prices, pydantic_errors, read_file, yaml_locations
+from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
+from orchestrator.spec.errors import Path, SpecError
+from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
+from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries, HardwareEntry
+from orchestrator.spec.precision import SHORT_FORMS, Disturbed, MarginsAsked, Measure, UntilEnough
+from orchestrator.spec.prices import PRICE_KEYS, Prices
+from orchestrator.spec.published import PUBLISHED_KEYS, PublishedRows
+from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
+
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Arms(Strict):
+    """What is compared: every implementation on every hardware class."""
+
+    implementations: Annotated[
+        tuple[ImplementationText, ...],
+        BeforeValidator(as_tuple),
+        Field(min_length=1),
+    ]
+    hardware: HardwareEntries = USUAL
+
+
+class Limits(Strict):
+    """When a trial is given up: seconds in all, seconds without a sign of life, memory, tries.
+
+    An attempt that goes with its node counts as a preemption. `node_wait_s`: how long a sweep that
+    has nothing else to do waits for hardware whose last node has left.
+    """
+
+    trial_s: Positive = 86_400.0
+    idle_s: Positive = 300.0
+    memory_mib: Annotated[int, Field(gt=0)] | None = None
+    attempts: Annotated[int, Field(ge=1)] = 3
+    preemptions: Annotated[int, Field(ge=0)] = 10
+    node_wait_s: Annotated[float, Field(ge=0)] = 600.0
+
+
+class SweepSpec(Strict):
+    """One sweep, as its file asks for it."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+    workload: Text
+    settings: Mapping[str, Any] = Field(default_factory=dict)
+    search: Search
+    arms: Arms
+    repeats: Annotated[int, Field(ge=1)] = 1
+    seed: Annotated[int, Field(ge=0)] = 0
+    baseline: ArmText | None = None
+    trainer: Literal["warm", "fresh"] | None = None
+    limits: Limits = Limits()
+    prices: Prices = ()
+    measure: Measure = Measure()
+    blocks: UntilEnough | None = None
+    disturbed: Disturbed = Disturbed()
+    margins: MarginsAsked = MarginsAsked()
+    published: PublishedRows = ()
+
+    @property
+    def timing(self) -> Timing:
+        """How arms are timed in slices, where some are."""
+        return self.measure.timing
+
+    @property
+    def quiet(self) -> Quiet:
+        """What a node may do beside a trial, and what becomes of one beside which it did more."""
+        return self.disturbed.quiet
+
+    @property
+    def auto_blocks(self) -> AutoBlocks | None:
+        """When there are blocks enough; None where `search.configs` says how many there are."""
+        return self.blocks.auto_blocks if self.blocks else None
+
+    @property
+    def hardware(self) -> tuple[HardwareEntry, ...]:
+        """The entries of `arms.hardware`, each with what is measured of its arms."""
+        return tuple(entry.measured(self.measure.mode) for entry in self.arms.hardware)
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether some hardware is waited for (`wait_s`): a cluster may have no node yet."""
+        return any(entry.wait_s is not None for entry in self.arms.hardware)
+
+    @property
+    def most_blocks(self) -> int:
+        """How many blocks the sweep has, or may come to have."""
+        if self.auto_blocks is None:
+            return self.search.count()
+        size = self.search.size()
+        return self.auto_blocks.most if size is None else min(size, self.auto_blocks.most)
+
+    def aims(self) -> Aims:
+        """What the sweep is to decide, and how surely: all of it that a report needs."""
+        published = tuple(each.row for each in self.published)
+        return Aims(self.baseline, self.margins.margins, self.auto_blocks, published)
+
+    @property
+    def why_fresh(self) -> str:
+        """Why each trial has a trainer process of its own; empty where trainers stay warm."""
+        if self.trainer is not None:
+            return "the spec says trainer: fresh" if self.trainer == "fresh" else ""
+        memory = [name for name in self.search.objectives if name in MEMORY_METRICS]
+        return f"{memory[0]} is an objective" if memory else ""
+
+    def comparable_search(self) -> dict[str, Any]:
+        """The part of the search that no restart may change, as plain JSON data.
+
+        `configs` and `open_blocks` are left out: more configs extend a sweep.
+        """
+        return self.search.model_dump(mode="json", include={"sampler", "space", "objectives"})
+
+    def written_settings(self) -> dict[str, Any]:
+        """The fixed settings as they were written, without the workload's defaults."""
+        return copy.deepcopy(dict(self.settings))
+
+
+_KEYS: Mapping[Path, Sequence[str]] = {
+    (): tuple(SweepSpec.model_fields),
+    ("search",): tuple(Search.model_fields),
+    ("search", "space", "*", "choices"): CHOICES_KEYS,
+    ("search", "space", "*", "range"): RANGE_KEYS,
+    ("search", "objectives", "*"): tuple(Objective.model_fields),
+    ("arms",): tuple(Arms.model_fields),
+    ("arms", "hardware", "*"): HARDWARE_KEYS,
+    ("limits",): tuple(Limits.model_fields),
+    ("prices", "*"): PRICE_KEYS,
+    ("measure",): tuple(Measure.model_fields),
+    ("blocks",): tuple(UntilEnough.model_fields),
+    ("disturbed",): tuple(Disturbed.model_fields),
+    ("margins",): tuple(MarginsAsked.model_fields),
+    ("published", "*"): PUBLISHED_KEYS,
+}
+
+
+def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
+    """Read a spec file.
+
+    Args:
+        path: a YAML file in UTF-8.
+        overrides: `dotted.key=YAML`, set over the file's values and checked alike.
+
+    Raises:
+        SpecError: the file cannot be read or is wrong; holds all of its problems.
+    """
+    text = read_file.read_text(path, "a spec file")
+    return parse(text, source=str(path), overrides=overrides, folder=path.parent)
+
+
+def parse(
+    text: str,
+    *,
+    source: str,
+    overrides: Sequence[str] = (),
+    folder: pathlib.Path | None = None,
+) -> SweepSpec:
+    """As `load`, from the text itself; `source` names it in messages, `folder` is where it lies.
+
+    Raises:
+        SpecError: the text is wrong; holds all of its problems.
+    """
+    document = yaml_locations.read(
+        text, source=source, overrides=overrides, short_forms=SHORT_FORMS
+    )
+    table = prices.find_table(document.data, folder)
+    findings = [*table.findings]
+    spec = None
+    try:
+        asked = {"prices": table.data} if "prices" in document.data else {}
+        spec = SweepSpec.model_validate({**document.data, **asked})
+    except ValidationError as error:
+        findings += map(table.placed, pydantic_errors.from_pydantic(error, _KEYS))
+    findings += checks.inconsistencies(document.data)
+    if problems := document.problems(findings):
+        raise SpecError(source, problems)
+    assert spec is not None  # a validation error is a finding, and every finding is a problem
+    return spec

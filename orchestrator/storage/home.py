@@ -1,0 +1,77 @@
+"""Where things lie: the sweep home, and each sweep's folder in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.errors import Refusal
+from orchestrator.storage.lock import hold
+
+
+class HomeUnusable(Refusal):
+    """The sweep home cannot be one."""
+
+    def __init__(self, home: Path, received: str) -> None:
+        super().__init__(
+            f"{home}: expected a folder to keep sweeps in, received: {received}. "
+            "Set RNNSWEEP_HOME to one that can be written"
+        )
+
+
+def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
+    """`RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute."""
+    return Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data").expanduser().resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFolder:
+    """The folder of one sweep name; each generation (`--fresh`) has a folder of its own in it."""
+
+    home: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """`HOME/sweeps/NAME`."""
+        return self.home / "sweeps" / self.name
+
+    @property
+    def log(self) -> Path:
+        """Where Ray's and everybody else's output goes."""
+        return self.path / "run.log"
+
+    def make(self) -> None:
+        """Make the folder, if need be.
+
+        Raises:
+            HomeUnusable: it cannot be made or written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HomeUnusable(self.home, (error.strerror or str(error)).lower()) from error
+        if not os.access(self.path, os.W_OK):
+            raise HomeUnusable(self.home, "permission denied")
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """One driver at a time for all generations of a name.
+
+        Raises:
+            Locked: another process holds it.
+        """
+        return hold(self.path)
+
+    def generation(self, number: int) -> Path:
+        """`HOME/sweeps/NAME/NUMBER`."""
+        return self.path / str(number)
+
+    def latest(self) -> int:
+        """The highest generation that has a folder; 0 if there is none."""
+        if not self.path.is_dir():
+            return 0
+        numbers = [int(each.name) for each in self.path.iterdir() if each.name.isdigit()]
+        return max(numbers, default=0)

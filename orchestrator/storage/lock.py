@@ -1,0 +1,90 @@
+"""One process at a time: a lock on a folder that the kernel frees with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from orchestrator.core.errors import Refusal
+
+FILE_NAME = "lock"
+_TRIES, _PAUSE_S = 5, 0.02
+
+
+class Locked(Refusal):
+    """Another process holds the lock."""
+
+    def __init__(self, folder: Path, holder: str) -> None:
+        super().__init__(
+            f"{folder}: expected no other driver of this sweep, but {holder} is running it. "
+            "Follow it with `rnnsweep status`, or stop it first"
+        )
+        self.holder = holder
+
+
+def take(folder: Path) -> int:
+    """Take the lock of a folder, which is made if need be, until the descriptor is closed.
+
+    Raises:
+        Locked: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        _lock(descriptor)
+    except BlockingIOError:
+        held_by = _read(descriptor)
+        os.close(descriptor)
+        raise Locked(folder, held_by) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"pid {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    return descriptor
+
+
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder while the context lasts.
+
+    Raises:
+        Locked: another process holds it.
+    """
+    descriptor = take(folder)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def holder(folder: Path) -> str | None:
+    """Who holds the lock of a folder; None if nobody does."""
+    try:
+        descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(descriptor)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    """Lock, past somebody who only looks (`holder`) and is gone in a moment."""
+    for _ in range(_TRIES):
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_PAUSE_S)
+    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 1000, 0).decode(errors="replace").strip() or "another process"

@@ -1,0 +1,390 @@
+"""The one file that speaks to MLflow: experiments, runs, artifacts, in plain data.
+
+Importing it takes MLflow's three seconds; only a process that is about to use a store does.
+Every error that MLflow can raise leaves here as a `TrackingError`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator.core.errors import one_line
+from orchestrator.core.trial import DatasetRecord, canonical
+from orchestrator.storage.tracking import address
+from orchestrator.storage.tracking.errors import ContentRefused, TrackingError
+from orchestrator.storage.tracking.run_content import Point
+
+address.set_defaults(os.environ)  # MLflow reads them when it is imported
+
+import mlflow.artifacts  # noqa: E402
+import sqlalchemy  # noqa: E402
+from mlflow import MlflowClient  # noqa: E402
+from mlflow.entities import (  # noqa: E402
+    Dataset,
+    DatasetInput,
+    InputTag,
+    Metric,
+    Param,
+    RunTag,
+    ViewType,
+)
+
+for _chatty in ("mlflow", "alembic"):
+    logging.getLogger(_chatty).setLevel(logging.ERROR)
+
+# MLflow 3.17, mlflow/utils/validation.py: MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH,
+# MAX_DATASET_NAME_SIZE, MAX_DATASET_DIGEST_SIZE.
+_METRICS_PER_BATCH = 1000
+_PARAMS_PER_BATCH = 100
+_DATASET_NAME_LIMIT = 500
+_DATASET_DIGEST_LIMIT = 36
+_RUNS_PER_PAGE = 500
+_ANALYSED_ROWS = 1000
+_ANALYSE_WAIT_S = 2.0
+_SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
+_CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+_MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
+"""What MLflow's UI shows of an experiment: runs and their charts, not traces and prompts."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as the store has it. Times are milliseconds since the epoch; `metrics` are names."""
+
+    run_id: str
+    experiment_id: str
+    name: str
+    status: str
+    start_ms: int
+    end_ms: int | None
+    tags: Mapping[str, str]
+    params: Mapping[str, str] = field(default_factory=dict)
+    metrics: frozenset[str] = frozenset()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its writer came to the end of writing it."""
+        return self.status in ("FINISHED", "FAILED")
+
+
+class Store:
+    """A connection to a tracking store."""
+
+    def __init__(self, uri: str, *, create: bool = False) -> None:
+        """Connect; with `create`, a SQLite file that is not there is made.
+
+        Raises:
+            TrackingError: the store cannot be reached or is not one.
+        """
+        self.uri = uri
+        self.shown = address.shown(uri)
+        with self._speaking(), _alone(uri, create=create):
+            if address.is_database(uri):
+                _probe(uri)  # MLflow itself tries for 100 s
+            self._client = MlflowClient(tracking_uri=uri)
+
+    def experiments(self) -> dict[str, str]:
+        """Name -> id of every experiment."""
+        found: dict[str, str] = {}
+        token: str | None = None
+        with self._speaking():
+            while True:
+                page = self._client.search_experiments(max_results=1000, page_token=token)
+                found |= {each.name: each.experiment_id for each in page}
+                token = page.token
+                if not token:
+                    return found
+
+    def experiment(self, name: str) -> str | None:
+        """The experiment's id; None where there is none."""
+        with self._speaking():
+            found = self._client.get_experiment_by_name(name)
+        if found is None:
+            return None
+        if found.lifecycle_stage != "active":
+            raise TrackingError(
+                self.shown,
+                f"no experiment, or an active one, named {name!r}",
+                "one that was deleted in MLflow",
+                f"Bring it back (`mlflow experiments restore -x {found.experiment_id}`), remove it"
+                " for good (`mlflow gc`), or give the sweep another name",
+            )
+        return str(found.experiment_id)
+
+    def create_experiment(self, name: str, artifact_root: Path | None) -> str:
+        """Make an experiment, or find the one that somebody made meanwhile; its id."""
+        location = artifact_root.resolve().as_uri() if artifact_root else None
+        try:
+            with self._speaking(), _without_retries():
+                return str(
+                    self._client.create_experiment(
+                        name, artifact_location=location, tags=_MODEL_TRAINING
+                    )
+                )
+        except TrackingError:
+            found = self.experiment(name)
+            if found is None:
+                raise
+            return found
+
+    def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
+        """Set tags of an experiment."""
+        with self._speaking():
+            for key, value in tags.items():
+                self._client.set_experiment_tag(experiment_id, key, value)
+
+    def create_run(
+        self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
+    ) -> str:
+        """Make a run; its id. After an error the store may have it or not: search first."""
+        with self._speaking(content=True), _without_retries():
+            # A retried POST whose first answer was only late would make a second run.
+            run = self._client.create_run(
+                experiment_id, start_time=start_ms, tags=dict(tags), run_name=name
+            )
+        return str(run.info.run_id)
+
+    def search(
+        self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
+    ) -> Iterator[StoredRun]:
+        """Active runs, or those deleted in MLflow; the first started first, read page by page."""
+        token: str | None = None
+        while True:
+            with self._speaking():
+                page = self._client.search_runs(
+                    list(experiment_ids),
+                    filter_string=filter_text,
+                    run_view_type=ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY,
+                    max_results=_RUNS_PER_PAGE,
+                    order_by=["attributes.start_time ASC"],
+                    page_token=token,
+                )
+            yield from map(_stored, page)
+            token = page.token
+            if not token:
+                return
+
+    def run(self, run_id: str) -> StoredRun:
+        """One run."""
+        with self._speaking():
+            return _stored(self._client.get_run(run_id))
+
+    def history(self, run_id: str, metric: str) -> list[Point]:
+        """All the values that a run's metric has had."""
+        with self._speaking():
+            values = self._client.get_metric_history(run_id, metric)
+        return [Point(each.key, each.value, each.timestamp, each.step) for each in values]
+
+    def log(
+        self,
+        run_id: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
+        points: Sequence[Point] = (),
+    ) -> None:
+        """Add to a run, in as few requests as MLflow's limits allow."""
+        metrics = [Metric(each.name, each.value, each.at_ms, each.step) for each in points]
+        entities = [Param(key, value) for key, value in (params or {}).items()]
+        labels = [RunTag(key, value) for key, value in (tags or {}).items()]
+        room = _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
+        while metrics or entities or labels:
+            with self._speaking(content=True):
+                self._client.log_batch(
+                    run_id,
+                    metrics=metrics[:room],
+                    params=entities[:_PARAMS_PER_BATCH],
+                    tags=labels[:_PARAMS_PER_BATCH],
+                )
+            metrics, entities, labels = (
+                metrics[room:],
+                entities[_PARAMS_PER_BATCH:],
+                labels[_PARAMS_PER_BATCH:],
+            )
+
+    def log_dataset(self, run_id: str, dataset: DatasetRecord) -> None:
+        """Name the data that a run trained on, as MLflow's dataset input."""
+        is_web = dataset.source.startswith(("http://", "https://"))
+        source = {"url" if is_web else "uri": dataset.source}
+        profile = {
+            "samples": dataset.samples,
+            "validation_samples": dataset.validation_samples,
+        }
+        entity = Dataset(
+            name=dataset.name[:_DATASET_NAME_LIMIT] or "data",
+            digest=dataset.digest[:_DATASET_DIGEST_LIMIT] or "unknown",
+            source_type="http" if is_web else "local",
+            source=canonical(source),
+            profile=canonical(profile),
+        )
+        with self._speaking(content=True):
+            self._client.log_inputs(
+                run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])]
+            )
+
+    def delete_tag(self, run_id: str, key: str) -> None:
+        """Remove a tag that the run has."""
+        with self._speaking():
+            self._client.delete_tag(run_id, key)
+
+    def set_status(self, run_id: str, status: str, end_ms: int | None = None) -> None:
+        """Set a run's status; with `end_ms` it has ended."""
+        with self._speaking():
+            if end_ms is None:
+                self._client.update_run(run_id, status=status)
+            else:
+                self._client.set_terminated(run_id, status=status, end_time=end_ms)
+
+    def delete_run(self, run_id: str) -> None:
+        """Take a run out of sight; MLflow keeps it until `mlflow gc`."""
+        with self._speaking():
+            self._client.delete_run(run_id)
+
+    def write_text(self, run_id: str, path: str, text: str) -> None:
+        """Write a text artifact, over one of that path."""
+        with self._speaking():
+            self._client.log_text(run_id, text, path)
+
+    def texts(self, run_id: str, folder: str | None = None) -> list[str]:
+        """The paths of the artifacts in a folder of a run's artifacts, or at their top."""
+        with self._speaking():
+            return [each.path for each in self._client.list_artifacts(run_id, folder)]
+
+    def read_text(self, run_id: str, path: str) -> str:
+        """A text artifact."""
+        with self._speaking(), self.file(run_id, path) as local:
+            return local.read_text(encoding="utf-8")
+
+    @contextmanager
+    def file(self, run_id: str, path: str) -> Iterator[Path]:
+        """An artifact as a file, which is there while the context lasts."""
+        with tempfile.TemporaryDirectory() as folder:
+            with self._speaking():
+                local = mlflow.artifacts.download_artifacts(
+                    run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
+                )
+            yield Path(local)
+
+    def write_file(self, run_id: str, path: Path) -> None:
+        """Put a file among a run's artifacts, at their top, over one of that name."""
+        with self._speaking():
+            self._client.log_artifact(run_id, str(path))
+
+    def analyse(self) -> None:
+        """Tell a SQLite store how its tables are filled, for MLflow to find what is in them soon.
+
+        SQLite otherwise looks for one run's values of a metric among those of all runs. A sample
+        of each index is enough; somebody who writes goes first, and the next sweep does it then.
+        """
+        path = address.sqlite_path(self.uri)
+        if path is None:
+            return
+        try:
+            target = f"{path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(target, _ANALYSE_WAIT_S, uri=True)) as database:
+                database.execute(f"PRAGMA analysis_limit = {_ANALYSED_ROWS}")
+                database.execute("ANALYZE")
+        except sqlite3.Error as error:
+            _log.debug("%s is not analysed: %s", self.shown, error)
+
+    @contextmanager
+    def _speaking(self, *, content: bool = False) -> Iterator[None]:
+        """Translate errors; with `content`, one that is about what was sent is told apart."""
+        try:
+            yield
+        except TrackingError:
+            raise
+        except Exception as error:
+            if content and getattr(error, "error_code", "") in _CONTENT_ERRORS:
+                raise _content_refused(self.shown, error) from error
+            raise _refused(self.shown, error) from error
+
+
+def _content_refused(where: str, error: Exception) -> ContentRefused:
+    return ContentRefused(
+        f"MLflow store {where}",
+        "content that it takes",
+        one_line(error)[:_SHOWN],
+        "Please report this: it is a defect of rnnsweep",
+    )
+
+
+def _refused(where: str, error: Exception) -> TrackingError:
+    """Any of MLflow's, SQLAlchemy's and the operating system's errors, as one of ours."""
+    received = one_line(error)[:_SHOWN]
+    next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
+    if "maintenance mode" in received:
+        next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
+    elif "403" in received or "Invalid Host header" in received:
+        next_step = "The server refuses this host name: start it with --allowed-hosts naming it"
+    elif "No space left" in received or "disk is full" in received:
+        next_step = "Make room on the disk"
+    return TrackingError(f"MLflow store {where}", "a working store", received, next_step)
+
+
+def _stored(run: Any) -> StoredRun:
+    info = run.info
+    return StoredRun(
+        info.run_id,
+        info.experiment_id,
+        info.run_name or "",
+        info.status,
+        info.start_time or 0,
+        info.end_time,
+        dict(run.data.tags),
+        dict(run.data.params),
+        frozenset(run.data.metrics),
+    )
+
+
+def _probe(uri: str) -> None:
+    engine = sqlalchemy.create_engine(uri)
+    try:
+        sqlalchemy.inspect(engine).get_table_names()
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _alone(uri: str, *, create: bool) -> Iterator[None]:
+    """Let no two processes make one SQLite store: the first use runs migrations, which race."""
+    path = address.sqlite_path(uri)
+    if path is None:
+        yield
+        return
+    if create:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.exists():
+        raise address.no_store(path)
+    elif not os.access(path.parent, os.W_OK):
+        yield  # an archived store: nobody can be making it
+        return
+    with Path(f"{path}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _without_retries() -> Iterator[None]:
+    """MLflow reads this at every request, and from the environment only."""
+    before = os.environ.get(_RETRIES)
+    os.environ[_RETRIES] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_RETRIES)
+        else:
+            os.environ[_RETRIES] = before

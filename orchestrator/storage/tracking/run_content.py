@@ -1,0 +1,266 @@
+"""A finished trial as the content of an MLflow run. Pure: nothing here speaks to MLflow.
+
+Names are those of DESIGN §6. Everything is derived from the trial and its outcome, times too, so
+that writing a run again changes nothing. What people read (params, tags, metrics, curves) stands
+beside the one tag that a trial is read back from (`orchestrator.storage.tracking.trial_record`): MLflow's params
+are text, and its metrics cannot be deleted when a trial is done again.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import ValidationError
+
+from orchestrator.core.names import known_implementation, mathematics_of, usage_of
+from orchestrator.core.trial import (
+    NOTES,
+    SLICE,
+    Arm,
+    Config,
+    DatasetRecord,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    Trial,
+    canonical,
+)
+from orchestrator.storage.tracking.trial_record import (
+    RECORD_TAG,
+    TAG_LIMIT,
+    environment_digest,
+    record_tag,
+)
+from workloads import registry
+from workloads.implementations import ImplementationError, parse
+
+PARENT_TAG = "mlflow.parentRunId"
+OUTPUT_FILE = "trainer_output.txt"
+EVIDENCE_FILE = "kernel_evidence.txt"
+ARTIFACT_FOLDER = "texts"
+"""Where the texts lie that a workload keeps, apart from ours whatever their names."""
+SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
+
+_CURVES = "system/"
+"""What MLflow's UI shows as system metrics."""
+
+# MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
+_PARAM_LIMIT = 6000
+_NAME_LIMIT = 250
+_READABLE_LIMIT = 1000
+
+OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *NOTES)
+"""Tags that not every outcome has: a trial done again must not keep an earlier one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value of one metric. Times are milliseconds since the epoch."""
+
+    name: str
+    value: float
+    at_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunContent:
+    """All that an MLflow run says of a trial. `texts` are artifacts by path."""
+
+    name: str
+    start_ms: int
+    end_ms: int
+    status: Literal["FINISHED", "FAILED"]
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    points: tuple[Point, ...]
+    dataset: DatasetRecord | None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
+    """What MLflow is told of a trial."""
+    trial, outcome = finished.trial, finished.outcome
+    record, texts = record_tag(finished)
+    if outcome.failure is not None:
+        failure = outcome.failure
+        output = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
+        texts[OUTPUT_FILE] = output.encode(errors="replace").decode()
+    if outcome.kernel is not None and len(outcome.kernel.evidence) > _READABLE_LIMIT:
+        texts[EVIDENCE_FILE] = outcome.kernel.evidence
+    for name, text in outcome.artifacts.items():
+        texts[f"{ARTIFACT_FOLDER}/{name}"] = text.encode(errors="replace").decode()
+    return RunContent(
+        name=run_name(identity, trial),
+        start_ms=_ms(outcome.started_s),
+        end_ms=_ms(outcome.ended_s),
+        status="FAILED" if outcome.status == "failed" else "FINISHED",
+        params=_params(identity, finished),
+        tags=_tags(identity, finished) | {RECORD_TAG: record},
+        points=tuple(_points(outcome)),
+        dataset=outcome.dataset,
+        texts=texts,
+    )
+
+
+def run_name(identity: SweepIdentity, trial: Trial) -> str:
+    """For people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
+    known = all_settings(identity, trial.config)
+    config = dict(trial.config)
+    words = [str(known["cell"])] if "cell" in known else []
+    config.pop("cell", None)
+    if "units" in config:
+        words.append(f"{config.pop('units')}×{known.get('layers', 1)}")
+        config.pop("layers", None)
+    words += [f"{key} {_short(value)}" for key, value in config.items()]
+    head = _cut(" ".join(words) or f"block {trial.block}", 80)
+    parts = [head, trial.arm.implementation, trial.arm.hardware]
+    if trial.repeat:
+        parts.append(f"repeat {trial.repeat}")
+    return _cut(" · ".join(parts), _NAME_LIMIT)
+
+
+def is_curve(metric: str) -> bool:
+    """Whether a run's metric is telemetry over time, rather than a figure or an epoch's."""
+    return metric.startswith(_CURVES)
+
+
+def entity_name(name: str) -> str:
+    """`name` as MLflow takes it: some characters and every path-like form are refused there."""
+    clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
+    if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
+        clean = clean.replace("/", "_").replace(".", "_") or "_"
+    return clean
+
+
+def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
+    trial, dataset = finished.trial, finished.outcome.dataset
+    params = {
+        "workload": identity.workload,
+        **_implementation_params(trial.arm),
+        "repeat": str(trial.repeat),
+        "seed": str(trial.seed),
+    }
+    usage = usage_of(trial.arm.hardware)
+    for name, number in (("cpus", usage.cpus), ("threads", usage.threads)):
+        if number is not None:
+            params[name] = str(number)
+    for key, value in all_settings(identity, {**trial.config, **usage.settings}).items():
+        # A workload may call a setting "seed": the trial's own keeps the plain name.
+        name = f"settings.{key}" if key in params else key
+        params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
+    if dataset is not None:
+        # A param cannot change: the setting's text wins, so that a failed attempt, which may
+        # know no data, and a later one agree.
+        params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
+    return params
+
+
+def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
+    """All settings of a trial: what the spec fixes, the config, and the workload's defaults."""
+    written = {**identity.settings, **config}
+    try:
+        resolved = registry.find(identity.workload).resolve(written)
+    except (registry.UnknownWorkload, ValidationError):  # of another rnnsweep than this one
+        return written
+    return {name: value for name, value in resolved.items() if value is not None}
+
+
+def _implementation_params(arm: Arm) -> dict[str, str]:
+    """What the name says, which for a user's own is its parts: the options are its own too."""
+    try:
+        implementation = parse(arm.implementation, known_only=False)
+    except ImplementationError:
+        return {}
+    params = {"backend": implementation.backend, "kernel": implementation.kernel}
+    if known_implementation(arm) is not None:
+        params |= {"jit": _text(implementation.jit), "precision": implementation.precision}
+    return params
+
+
+def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
+    trial, outcome = finished.trial, finished.outcome
+    tags = {
+        **SOURCE_TAGS,
+        "sweep": identity.label,
+        "block": str(trial.block),
+        "arm": str(trial.arm),
+        "implementation": trial.arm.implementation,
+        "hardware": trial.arm.hardware,
+        "node": _cut(outcome.node, _READABLE_LIMIT),
+        "trial_key": trial.key,
+        "config": _cut(canonical(trial.config), TAG_LIMIT),
+        "outcome": outcome.status,
+        "attempt": str(outcome.attempt),
+        "trainer_trials": str(outcome.trainer_trials),
+        "environment": environment_digest(finished),
+    }
+    if differs := mathematics_of(trial.arm):
+        tags["mathematics"] = differs
+    if outcome.kernel is not None:
+        tags["kernel_ran"] = _cut(outcome.kernel.ran, _READABLE_LIMIT)
+        tags["kernel_evidence"] = _cut(outcome.kernel.evidence, _READABLE_LIMIT)
+    if outcome.failure is not None:
+        failure = f"{outcome.failure.reason}: {outcome.failure.message}"
+        tags["failure"] = _cut(failure, _READABLE_LIMIT)
+    if outcome.telemetry is not None:
+        tags |= {
+            name: _cut(text, _READABLE_LIMIT) for name, text in outcome.telemetry.notes.items()
+        }
+    return tags
+
+
+def _points(outcome: Outcome) -> Iterator[Point]:
+    """The curves, then the final values.
+
+    MLflow shows the value with the highest (step, time). So a final value of a name that has a
+    curve goes to the curve's last step with the trial's end as its time.
+    """
+    clock_s, last_step, latest = outcome.started_s, 0, dict[str, float]()
+    for epoch in outcome.epochs:
+        clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
+        last_step = max(last_step, epoch.index)
+        kind = "slice_s" if SLICE in epoch.metrics else "epoch_s"
+        values = {**epoch.metrics, kind: epoch.seconds}
+        if epoch.validate_s is not None:
+            values["epoch_validate_s"] = epoch.validate_s
+        latest |= values
+        for name, value in values.items():
+            yield Point(entity_name(name), value, _ms(clock_s), epoch.index)
+    for name, value in outcome.metrics.items():
+        if latest.get(name) != value:
+            step = last_step if name in latest else 0
+            yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
+    if outcome.telemetry is not None:
+        yield from _curves(outcome.telemetry, outcome.started_s)
+
+
+def _curves(telemetry: Telemetry, started_s: float) -> Iterator[Point]:
+    """Telemetry over time: MLflow's UI shows names under `system/` as system metrics."""
+    for name, values in telemetry.curves.items():
+        for step, (at_s, value) in enumerate(zip(telemetry.at_s, values, strict=True)):
+            if value is not None:
+                yield Point(entity_name(name), value, _ms(started_s + at_s), step)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else _text(value)
+
+
+def _cut(text: str, limit: int) -> str:
+    # Some databases take no NUL in a text, and none takes a lone surrogate.
+    text = text.replace("\0", "␀").encode(errors="replace").decode()
+    return text if len(text) <= limit else text[: limit - 1] + "…"

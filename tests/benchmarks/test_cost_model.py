@@ -1,0 +1,80 @@
+"""The benchmark of the cost model, on trials that were made: what it judges, and what it keeps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.trial import (
+    Arm,
+    Block,
+    Config,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    make_trial,
+)
+from orchestrator.spec import load
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from tests.benchmarks import cost_model
+
+ARM = Arm("torch/fused", "CPU A, 2 CPUs [1 thread]")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a sweep of ten configs, and what kept its trials from telling their energy."""
+    identity = SweepIdentity("made", 1, "next_token", {}, {}, 0, None)
+    no_meter = Telemetry(notes={"energy_absent": "no energy counter of the CPU"})
+    with Journal.open(SweepFolder(tmp_path, "made").generation(1)) as journal:
+        journal.append(SweepOpened(identity, {}))
+        for index in range(10):
+            config: Config = {"units": 16 + 10 * index}
+            journal.append(BlockSuggested(index, config, 0.0))
+            made = Outcome("complete", 0.5, 16.5 + 10 * index, node="n", telemetry=no_meter)
+            trial = make_trial(identity, Block(index, config), ARM, 0)
+            journal.append(TrialFinished(FinishedTrial(trial, made)))
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_whole_configs_are_hidden_and_what_is_not_judged_says_why(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cost_model, "known", tuple)
+    asked = ["--sweep", "made", "--splits", "1", "--output", str(home)]
+    monkeypatch.setattr(sys, "argv", ["cost_model", *asked])
+    cost_model.main()
+    text = (home / "cost_model.txt").read_text()
+    assert capsys.readouterr().out.strip() == text.strip()
+    found = json.loads((home / "cost_model.json").read_text())
+    (row,) = found["rows"]
+    assert (row["target"], row["least"]) == ("trial_s", 16)
+    assert row["most"] == 106
+    assert row["trials"] + row["refused"] == 3
+    assert row["median"] < 0.1 < row["alone"]["medians"]
+    assert found["not_judged"] == {
+        "step_ms": "expected of at least 8 configs, received of 0",
+        "peak_rss_mib": "expected of at least 8 configs, received of 0",
+        "peak_gpu_mib": "no arm stands on a GPU",
+        "energy_j": "no energy counter of the CPU",
+    }
+    assert "Not judged: energy_j: no energy counter of the CPU." in text
+
+
+def test_its_sweeps_ask_for_what_is_judged() -> None:
+    specs = {
+        name: load(Path(cost_model.__file__).with_name(f"cost_model_{name}.yaml"), ())
+        for name in cost_model.SWEEPS
+    }
+    assert {name: spec.name for name, spec in specs.items()} == {
+        "time": "cost-model-time",
+        "memory": "cost-model-memory",
+    }
+    assert bool(specs["memory"].why_fresh)
+    assert not specs["time"].why_fresh

@@ -1,0 +1,48 @@
+"""Sweeps with known truth: step times that follow a law of the size, with noise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Config
+from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
+
+UNITS = (16, 24, 32, 48, 64, 96, 128, 192)
+
+StepTime = Callable[[Config], float]
+
+
+def obeying(
+    laws: Mapping[Arm, StepTime],
+    configs: Sequence[Config],
+    *,
+    noise: float = 0.04,
+    seed: int = 0,
+    **metrics: Callable[[Arm, random.Random], float],
+) -> SweepRecord:
+    """Every arm at every config; `metrics` beside its step time are drawn by their functions."""
+    draw = random.Random(seed)
+    trials = [
+        trial(
+            arm,
+            block,
+            config=config,
+            metrics={
+                "step_ms": law(config) * draw.lognormvariate(0, noise),
+                **{name: tell(arm, draw) for name, tell in metrics.items()},
+            },
+        )
+        for block, config in enumerate(configs)
+        for arm, law in laws.items()
+    ]
+    return sweep(trials, tuple(laws))
+
+
+def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[Arm, StepTime]:
+    """XLA is (param / size) ^ slope times as fast as PORTABLE."""
+    return {
+        PORTABLE: lambda config: 0.5 * float(config[param]),
+        XLA: lambda config: 0.5 * float(config[param]) * (float(config[param]) / size) ** -slope,
+    }

@@ -1,0 +1,224 @@
+"""Each arm by itself, and the trials that are left out."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.analysis.arms.arm_summary import KernelCount
+from orchestrator.analysis.metrics.failures import failure_parts
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Kernel
+from orchestrator.report.document import Table
+from orchestrator.report.render import render, summarise
+from orchestrator.report.sections.document import SIDE_BY_SIDE, document
+from tests.orchestrator.sample_records import CPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+
+
+def median(summary: ReportSummary, metric: str, arm: Arm = PORTABLE) -> tuple[float, int] | None:
+    (found,) = (one for one in summary.arms if one.arm == arm)
+    spread = found.measures.get(metric)
+    return (spread.median, spread.n) if spread else None
+
+
+def test_load_and_compile_leave_out_a_trainers_first_trial_and_memory_the_others() -> None:
+    trials = [
+        trial(PORTABLE, block, trainer_trials=block, load_s=9.0 / (block + 1), compile_s=1.0,
+              peak_rss_mib=800.0 + block)
+        for block in range(3)
+    ]  # fmt: skip
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    assert median(summary, "load_s") == (3.75, 2)
+    assert median(summary, "compile_s") == (1.0, 2)
+    assert median(summary, "peak_rss_mib") == (800.0, 1)
+    assert median(summary, "step_ms") == (10.0, 3)
+
+
+def test_what_no_comparable_trial_measured_is_absent() -> None:
+    summary = summarise(sweep([trial(PORTABLE, 0, peak_rss_mib=800.0, trainer_trials=4)]))
+    assert median(summary, "peak_rss_mib") is None
+    assert "peak_rss_mib" in {measure.metric for measure in summary.measures}
+    assert "energy_j" not in {measure.metric for measure in summary.measures}
+
+
+def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
+    trials = [*paired(3).trials, trial(PORTABLE, 3, step_ms=1000.0)]  # too big for XLA
+    trials.append(trial(XLA, 3, status="failed", failure="out_of_memory: 9 GiB"))
+    summary = summarise(sweep(trials))
+    assert median(summary, "step_ms") == (10.0, 3)
+    assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
+
+
+def test_without_a_complete_round_an_arm_stands_on_its_own_trials() -> None:
+    summary = summarise(sweep([trial(PORTABLE, 0), trial(PORTABLE, 1), trial(XLA, 2)]))
+    assert [(arm.matched, arm.used) for arm in summary.arms] == [(False, 2), (False, 1)]
+    assert median(summary, "step_ms") == (10.0, 2)
+
+
+def test_an_objective_of_a_users_workload_is_a_measure() -> None:
+    trials = [trial(PORTABLE, block, step_ms=None, words_per_s=float(block)) for block in range(3)]
+    summary = summarise(sweep(trials, objectives={"words_per_s": "maximize"}))
+    assert median(summary, "words_per_s") == (1.0, 3)
+
+
+def test_trials_are_counted_by_how_they_ended() -> None:
+    statuses = ["complete", "failed", "wrong_kernel", "disturbed"]
+    trials = [trial(PORTABLE, block, status=status) for block, status in enumerate(statuses)]
+    summary = summarise(sweep([*trials, trial(UNROLL, 0)]))
+    counts = summary.sweep.trials
+    assert (counts.expected, counts.complete, counts.failed) == (8, 1, 1)
+    assert (counts.wrong_kernel, counts.disturbed, counts.missing) == (1, 1, 4)
+    assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
+
+
+def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None:
+    trials = [
+        trial(PORTABLE, 0, status="failed", failure="time_limit: longer than 60 s"),
+        trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 61 s"),
+        trial(PORTABLE, 2, status="failed", failure="crash: signal 11"),
+        trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
+        trial(XLA, 1, status="disturbed"),
+    ]
+    rows = summarise(sweep(trials)).left_out
+    assert [(row.arm, row.status, row.reason, row.trials) for row in rows] == [
+        (PORTABLE, "failed", "time_limit", 2),
+        (PORTABLE, "failed", "crash", 1),
+        (XLA, "wrong_kernel", "wrong_kernel", 1),
+        (XLA, "disturbed", "disturbed", 1),
+    ]
+    assert rows[0].message == "longer than 60 s"
+    assert rows[0].run_id == "run-tensorflow/portable-0-0"
+    assert rows[2].message == "asked cudnn, ran portable: no CudnnRNNV3"
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        ("hung: no event for 30 s", ("hung", "no event for 30 s")),
+        ("error: ValueError: bad: thing", ("error", "ValueError: bad: thing")),
+        ("crash", ("crash", "")),
+        ("ValueError: bad", ("unknown", "ValueError: bad")),
+        ("", ("unknown", "")),
+    ],
+)
+def test_a_failures_text_is_its_reason_and_message(failure: str, expected: object) -> None:
+    assert failure_parts(failure) == expected
+
+
+def test_kernels_are_counted_by_what_ran_and_complete_trials_without_proof_are_told() -> None:
+    trials = [trial(PORTABLE, 0), trial(PORTABLE, 1), trial(PORTABLE, 2, kernel=None)]
+    (arm,) = summarise(sweep(trials, (PORTABLE,))).arms
+    assert arm.kernels == (KernelCount("portable", "portable", "While in the traced graph", 2),)
+    assert arm.unproven == 1
+
+
+def test_the_range_is_of_the_configs_that_were_compared() -> None:
+    trials = [*paired(2).trials, trial(PORTABLE, 9, config={"units": 9999})]
+    ranges = {found.name: found for found in summarise(sweep(trials)).configs}
+    assert (ranges["units"].low, ranges["units"].high) == (16, 32)
+    configs = [{"cell": "gru", "bias": True}, {"cell": "lstm", "depth": 2}]
+    trials = [trial(PORTABLE, block, config=config) for block, config in enumerate(configs)]
+    ranges = {found.name: found for found in summarise(sweep(trials, (PORTABLE,))).configs}
+    assert ranges["cell"].values == ("gru", "lstm")
+    assert (ranges["bias"].values, ranges["bias"].blocks) == (("True",), 1)
+    assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
+
+
+def test_where_every_trainer_was_fresh_all_trials_are_alike() -> None:
+    trials = [
+        trial(PORTABLE, block, trainer_trials=0, load_s=2.0, peak_rss_mib=800.0, peak_gpu_mib=90.0)
+        for block in range(3)
+    ]
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    for metric in ("load_s", "peak_rss_mib", "peak_gpu_mib"):
+        found = median(summary, metric)
+        assert found is not None and found[1] == 3
+    text = render(summary, "text")
+    assert "Every trial had a fresh trainer process: peak memory can be compared" in text
+    assert "leave out" not in text
+
+
+def test_gpu_memory_counts_fresh_trainers_only() -> None:
+    trials = [trial(PORTABLE, block, trainer_trials=block, peak_gpu_mib=90.0) for block in (0, 1)]
+    assert median(summarise(sweep(trials, (PORTABLE,))), "peak_gpu_mib") == (90.0, 1)
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        # an epoch's row, as of Keras' LSTM and CuDNNLSTM
+        ("train_s", "sample_us", "loss", "accuracy", "val_loss", "val_accuracy"),
+        # a fit with its validation, as of mnist-CuDNNLSTM
+        ("train_s", "validate_s", "accuracy", "val_accuracy"),
+        # an engine and what it asks of a GPU, as of Char-RNN
+        (
+            *("load_s", "peak_rss_mib", "peak_gpu_mib"),
+            *("mean_gpu_utilization_pct", "max_temperature_c"),
+        ),
+    ],
+)
+def test_every_published_column_is_shown(published: tuple[str, ...]) -> None:
+    trials = [
+        trial(PORTABLE, 0, trainer_trials=0,
+              metrics={name: 1.5 + number for number, name in enumerate(published)})
+    ]  # fmt: skip
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    shown = {measure.metric: measure.title for measure in summary.measures}
+    heads = " ".join(render(summary, "text", width=200).split())
+    assert set(published) <= set(shown)
+    assert all(shown[metric] in heads for metric in published)
+
+
+def test_measures_are_shown_in_readable_units_and_fit_the_page() -> None:
+    others = ("step_ms_median", "step_ms_p95", "sample_us", "predict_sample_ms", "bits_per_char",
+             "val_bits_per_char", "peak_gpu_mib", "peak_rss_mib", "time_to_accuracy_s",
+              "model_flops_utilization_pct")  # fmt: skip
+    trials = [
+        trial(PORTABLE, block, trainer_trials=block,
+              metrics={**dict.fromkeys(others, 1.5), "model_flops_per_s": 5e11 + block * 1e10})
+        for block in range(3)
+    ]  # fmt: skip
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    text = render(summary, "text", width=100)
+    assert "510 (505–515)" in text
+    heads = " ".join(text.split())
+    for title in (
+        "model rate (GFLOP/s)",
+        "sample (µs)",
+        "predict one (ms)",
+        "p95 step (ms)",
+        "of the device's peak (%)",
+    ):
+        assert title in heads
+    assert max(map(len, text.splitlines())) <= 100
+    measured = summary.arms[0].measures["model_flops_per_s"]
+    assert measured.median == 5.1e11
+
+
+def arms_table(record: SweepRecord) -> Table:
+    found = {section.title: section for section in document(summarise(record)).sections}
+    (table,) = found["Arms"].tables
+    return table
+
+
+def test_few_arms_stand_side_by_side_and_many_below_each_other() -> None:
+    arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(SIDE_BY_SIDE + 1))
+    trials = [trial(arm, block) for arm in arms for block in range(3)]
+    few = arms_table(sweep([t for t in trials if t.arm != arms[-1]], arms[:-1]))
+    many = arms_table(sweep(trials, arms))
+    assert few.headers == ("measure", *(arm.implementation for arm in arms[:-1]))
+    assert few.rows[0] == ("trials", *["3"] * SIDE_BY_SIDE)
+    assert many.headers[:2] == ("arm", "trials")
+    turned = tuple(zip(*(many.headers, *many.rows[:-1]), strict=True))
+    assert few.rows == turned[1:]
+
+
+def test_side_by_side_is_one_table_with_folded_heads_as_long_as_it_fits() -> None:
+    arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(3))
+    record = sweep([trial(arm, block) for arm in arms for block in range(3)], arms)
+    for width, parts in ((100, 1), (72, 2), (60, 3)):
+        told = render(summarise(record), "text", width=width)
+        section = told[told.index("\nArms\n") : told.index("Median (quartiles)")]
+        assert section.count(" step (ms)") == parts
+        assert max(map(len, section.splitlines())) <= width
+        assert all(f"+kind{i}" in section for i in range(3))

@@ -1,0 +1,47 @@
+"""What follows from what trials recorded: finite values, and what energies are that of."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.core.trial import EpochRecord, is_number
+from tests.orchestrator.sample_records import PORTABLE, trial
+
+EPOCHS = (EpochRecord(0, 1.0), EpochRecord(1, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"), [("step_ms", [3.0, 1.0]), ("epoch_s", [2.0]), ("fit_s", [9.0])]
+)
+def test_values_that_are_absent_or_not_finite_are_none(metric: str, values: list[float]) -> None:
+    trials = [
+        trial(PORTABLE, 0, step_ms=3.0, train_s=8.0, validate_s=1.0),
+        trial(PORTABLE, 1, step_ms=math.nan, train_s=math.inf),
+        trial(PORTABLE, 2, step_ms=None, epochs=EPOCHS),
+        trial(PORTABLE, 3, step_ms=1.0),
+    ]
+    assert finite(trials, metric) == values
+
+
+def test_only_complete_trials_with_an_energy_say_what_it_is_that_of() -> None:
+    gpu, both = {"energy_scope": "gpu"}, {"energy_scope": "gpu+cpu_package"}
+    trials = [
+        trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, notes=gpu),
+        trial(PORTABLE, 1, energy_j=1.0, notes=both),
+        trial(PORTABLE, 2, notes={"energy_scope": "cpu_package"}),
+        trial(PORTABLE, 3, status="disturbed", energy_j=1.0, notes={"energy_scope": "another"}),
+    ]
+    assert scopes_of(trials) == {"gpu", "gpu+cpu_package"}
+    assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
+    assert scopes_of(trials, ("step_ms",)) == set()
+    assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload told it
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"), [(1, True), (0.5, True), (True, False), ("1", False), (None, False)]
+)
+def test_a_truth_value_is_no_number(value: object, is_one: bool) -> None:
+    assert is_number(value) is is_one

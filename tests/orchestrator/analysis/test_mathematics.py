@@ -1,0 +1,113 @@
+"""Arms that compute something else: measured, labelled, and never compared like for like."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+
+import pytest
+
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, PORTABLE, RELU, XLA, sweep, trial
+
+LABEL = "different mathematics: activation relu"
+
+
+def published(arms: tuple[Arm, ...] = (PORTABLE, XLA, RELU), blocks: int = 7) -> SweepRecord:
+    """XLA 1.25 × as fast as PORTABLE, RELU twice as fast and more accurate."""
+    step_ms = {PORTABLE: 10.0, XLA: 8.0, RELU: 5.0}
+    accuracy = {PORTABLE: 0.9, XLA: 0.9, RELU: 0.95}
+    trials = [
+        trial(arm, block, step_ms=step_ms[arm] * (1 + block), val_accuracy=accuracy[arm])
+        for block in range(blocks)
+        for arm in arms
+    ]
+    return sweep(trials, arms)
+
+
+def test_an_unlike_arm_has_a_ratio_and_no_verdict() -> None:
+    summary = summarise(published())
+    assert [each.arm for each in summary.comparisons] == [XLA]
+    (contrast,) = summary.different_mathematics
+    assert (contrast.arm, contrast.baseline) == (RELU, PORTABLE)
+    assert contrast.mathematics == "activation relu"
+    assert contrast.time_ratio is not None and contrast.time_ratio.value == pytest.approx(2)
+    assert contrast.accuracy_difference is not None
+    assert not hasattr(contrast, "verdict")
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_people_read_that_it_is_no_fair_pair(form: str) -> None:
+    text = " ".join(render(summarise(published()), form).replace("\\", "").split())  # type: ignore[arg-type]
+    assert (
+        f"tensorflow/portable+relu is no fair pair with tensorflow/portable on {CPU} ({LABEL})"
+    ) in text
+    assert "+relu is 2" not in text and "+relu is faster" not in text
+    assert "Different mathematics: activation relu" in text
+    assert (
+        "not what tensorflow/portable computes: the ratio of its time to theirs says nothing"
+        in text
+    )
+    assert "no like for like: tensorflow/portable+relu (activation relu)" in text
+    assert "Apart, for their mathematics: tensorflow/portable+relu." in text
+
+
+def test_programs_find_it_apart_from_the_comparisons() -> None:
+    content = json.loads(render(summarise(published()), "json"))
+    assert [each["arm"]["implementation"] for each in content["comparisons"]] == [
+        XLA.implementation
+    ]
+    (contrast,) = content["different_mathematics"]
+    assert list(contrast) == [
+        "arm", "baseline", "mathematics", "metric", "pairs", "time_ratio", "accuracy_difference",
+    ]  # fmt: skip
+    assert {arm["arm"]["implementation"]: arm["mathematics"] for arm in content["arms"]} == {
+        PORTABLE.implementation: "",
+        XLA.implementation: "",
+        RELU.implementation: "activation relu",
+    }
+    rows = csv.DictReader(StringIO(render(summarise(published()), "csv")))
+    assert {(row["implementation"], row["mathematics"]) for row in rows} == {
+        (PORTABLE.implementation, ""),
+        (XLA.implementation, ""),
+        (RELU.implementation, "activation relu"),
+    }
+
+
+def test_the_best_configs_are_those_of_like_arms() -> None:
+    summary = summarise(published())
+    assert {point.arm for point in summary.front.points} == {XLA}
+    assert summary.front.tried == 14
+    assert summary.front.apart == (RELU,)
+    bullets = render(summary, "text").partition("\nSweep\n")[0]
+    assert "Pareto-best" in bullets and "+relu" not in bullets.partition("Pareto-best")[2]
+
+
+def test_arms_that_compute_the_same_other_thing_are_a_fair_pair() -> None:
+    summary = summarise(published(), baseline="tensorflow/portable+relu")
+    assert [each.arm for each in summary.different_mathematics] == [PORTABLE, XLA]
+    assert {point.arm for point in summary.front.points} == {RELU}
+    assert summary.front.apart == (PORTABLE, XLA)
+
+
+def test_a_sweep_of_unlike_arms_only_tells_what_it_can() -> None:
+    record = published((PORTABLE, RELU))
+    gap = [trial(PORTABLE, 7), trial(RELU, 7, status="failed", failure="error: broke")]
+    text = render(summarise(sweep([*record.trials, *gap], (PORTABLE, RELU))), "text")
+    assert "no second arm" not in text
+    assert "Speed-up over" not in text
+    assert "7 of 8 blocks complete on every arm" in text
+    assert "2.000 × (2.000–2.000)" in text
+    lonely = " ".join(render(summarise(published((PORTABLE, RELU), blocks=1)), "text").split())
+    assert LABEL in lonely and "ratio of times" in lonely
+
+
+def test_a_users_own_names_mean_nothing_to_us() -> None:
+    own = [Arm("numpy/loop", CPU), Arm("numpy/loop+relu", CPU)]
+    trials = [trial(arm, block) for arm in own for block in range(7)]
+    summary = summarise(sweep(trials, own))
+    assert summary.different_mathematics == ()
+    assert len(summary.comparisons) == 1

@@ -1,0 +1,65 @@
+"""Arms measured with less work: their steps are compared, and what they learned is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import CPU, PORTABLE, sweep, trial
+
+FAST = Arm("tensorflow/portable", "NVIDIA H200 (AMD EPYC, 2 CPUs)")
+SHORT = Arm("tensorflow/portable", f"{CPU} [epochs 1]")
+
+
+def unlike(*, steps: bool = True) -> SweepRecord:
+    """SHORT takes 20 × FAST's step, and seems to be best at both objectives for doing less."""
+    trials = []
+    for block in range(7):
+        size = 1 + block
+        times = {"step_ms": size} if steps else {"step_ms": None}
+        trials.append(trial(FAST, block, train_s=60.0 * size, val_accuracy=0.90, **times))
+        times = {"step_ms": 20 * size} if steps else {"step_ms": None}
+        trials.append(trial(SHORT, block, train_s=2.0 * size, val_accuracy=0.95, **times))
+    objectives = {"val_accuracy": "maximize", "train_s": "minimize"}
+    return sweep(trials, (FAST, SHORT), objectives=objectives)
+
+
+def test_steps_are_compared_and_accuracies_are_not() -> None:
+    (comparison,) = summarise(unlike()).comparisons
+    assert comparison.speedup is not None
+    assert comparison.speedup.value == pytest.approx(1 / 20)
+    assert comparison.verdict == "slower"
+    assert comparison.accuracy is None
+
+
+def test_seconds_of_unlike_work_are_no_speed() -> None:
+    (comparison,) = summarise(unlike(steps=False)).comparisons
+    assert comparison.speedup is None
+    assert comparison.verdict == "cannot tell"
+
+
+def test_the_best_configs_are_of_arms_with_the_baselines_work() -> None:
+    summary = summarise(unlike())
+    assert {point.arm for point in summary.front.points} == {FAST}
+    assert summary.front.apart == (SHORT,)
+    other = summarise(unlike(), str(SHORT))
+    assert {point.arm for point in other.front.points} == {SHORT}
+
+
+def test_people_read_which_arms_did_less() -> None:
+    text = " ".join(render(summarise(unlike()), "text").split())
+    assert (
+        "an amount of work of their own, as their names say, so that only times per step and "
+        f"sample stand beside the others': {SHORT}."
+    ) in text
+    assert f"Apart, for their mathematics or amount of work: {SHORT}." in text
+
+
+def test_two_arms_with_the_same_work_are_compared_whole() -> None:
+    xla = Arm("tensorflow/portable+xla", SHORT.hardware)
+    trials = [trial(arm, block) for block in range(7) for arm in (SHORT, xla)]
+    (comparison,) = summarise(sweep(trials, (SHORT, xla))).comparisons
+    assert comparison.accuracy is not None
+    assert PORTABLE.hardware != SHORT.hardware

@@ -1,0 +1,160 @@
+"""The front: held against its definition, and made from trials."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.analysis.arms.best_config import best_of_arm
+from orchestrator.analysis.arms.pareto import non_dominated, pareto_front
+from orchestrator.analysis.arms.trade_offs import trade_offs
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm
+from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
+
+# Few values, so that ties and equal points come up
+COSTS = st.integers(1, 3).flatmap(
+    lambda n: st.lists(st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0])] * n), max_size=30)
+)
+
+
+def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    pairs = list(zip(one, other, strict=True))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+@given(COSTS)
+def test_the_front_is_exactly_what_nothing_dominates(costs: list[tuple[float, ...]]) -> None:
+    expected = [
+        i for i, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)
+    ]
+    assert non_dominated(costs) == expected
+
+
+def test_values_that_are_not_finite_are_never_in_the_front() -> None:
+    assert non_dominated([(math.nan, 0.0), (1.0, 1.0), (-math.inf, 5.0), (math.nan, 1.0)]) == [1]
+
+
+def test_directions_and_arms() -> None:
+    record = sweep(
+        [
+            trial(PORTABLE, 0, val_accuracy=0.9, step_ms=20.0),
+            trial(XLA, 0, val_accuracy=0.9, step_ms=15.0),
+            trial(PORTABLE, 1, val_accuracy=0.95, step_ms=30.0),
+            trial(XLA, 1, val_accuracy=0.94, step_ms=31.0),
+        ]
+    )
+    front = pareto_front(record)
+    assert [(p.arm, p.block) for p in front.points] == [(PORTABLE, 1), (XLA, 0)]
+    assert (front.tried, front.left_out) == (4, 0)
+
+
+def test_a_point_is_the_mean_over_its_repeats_and_names_its_runs() -> None:
+    record = sweep(
+        [trial(XLA, 0, 0, step_ms=10.0), trial(XLA, 0, 1, step_ms=20.0)],
+        objectives={"step_ms": "minimize"},
+    )
+    (point,) = pareto_front(record).points
+    assert point.values == {"step_ms": 15.0}
+    assert point.repeats == 2
+    assert point.run_ids == ("run-tensorflow/portable+xla-0-0", "run-tensorflow/portable+xla-0-1")
+
+
+def test_one_objective_gives_the_best() -> None:
+    trials = [trial(XLA, block, val_accuracy=0.8 + block / 100) for block in range(4)]
+    record = sweep(trials, objectives={"val_accuracy": "maximize"})
+    assert [point.block for point in pareto_front(record).points] == [3]
+
+
+def test_three_objectives() -> None:
+    objectives = {"a": "minimize", "b": "maximize", "c": "minimize"}
+    values = [(1.0, 1.0, 1.0), (2.0, 2.0, 1.0), (2.0, 1.0, 0.5), (2.0, 1.0, 1.0)]
+    trials = [trial(XLA, i, a=a, b=b, c=c) for i, (a, b, c) in enumerate(values)]
+    front = pareto_front(sweep(trials, objectives=objectives))
+    assert [point.block for point in front.points] == [0, 1, 2]
+
+
+def test_survivors_and_incomplete_values_are_no_points() -> None:
+    record = sweep(
+        [
+            trial(XLA, 0, 0),
+            trial(XLA, 0, 1, status="failed"),
+            trial(XLA, 1, 0, status="wrong_kernel"),
+            trial(XLA, 2, 0, step_ms=math.nan),
+            trial(XLA, 3, 0, step_ms=None),
+            trial(XLA, 4, 0, step_ms=math.inf),
+            trial(XLA, 4, 1, step_ms=-math.inf),
+            trial(XLA, 5, 0),
+            trial(XLA, 5, 1, status="disturbed", step_ms=1.0),
+        ]
+    )
+    front = pareto_front(record)
+    assert [(p.block, p.values["step_ms"]) for p in front.points] == [(5, 10.0)]
+    assert (front.tried, front.left_out) == (1, 5)
+
+
+def test_no_objectives_no_front() -> None:
+    assert pareto_front(replace(sweep([trial(XLA, 0)]), objectives={})).points == ()
+
+
+def drawn(arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0) -> TrialRecord:
+    notes = {"energy_scope": scope} if scope else {}
+    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, notes=notes)
+
+
+def test_energies_of_unlike_scopes_beat_none_of_each_other() -> None:
+    trials = [
+        drawn(PORTABLE, 0, "cpu_package", 500.0),
+        drawn(PORTABLE, 1, "cpu_package", 450.0),
+        drawn(XLA, 0, "gpu", 400.0),
+        drawn(XLA, 1, "gpu", 420.0),
+        drawn(XLA, 2, "", 1.0),  # the workload's own, of who knows what
+    ]
+    front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
+    assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
+        ("", 2, 1.0), ("cpu_package", 1, 450.0), ("gpu", 0, 400.0),
+    ]  # fmt: skip
+    assert front.tried == 5
+    by_time = pareto_front(sweep(trials, objectives={"train_s": "minimize"}))
+    assert {point.scope for point in by_time.points} == {""}
+
+
+def test_repeats_whose_energies_are_of_unlike_scopes_are_no_point() -> None:
+    trials = [
+        drawn(XLA, 0, "gpu", 10.0, 0),
+        drawn(XLA, 0, "gpu+cpu_package", 90.0, 1),
+        drawn(XLA, 1, "gpu", 70.0, 0),
+        drawn(XLA, 1, "gpu", 90.0, 1),
+    ]
+    record = sweep(trials, objectives={"energy_j": "minimize"})
+    front = pareto_front(record)
+    assert [(point.block, point.values["energy_j"]) for point in front.points] == [(1, 80.0)]
+    assert (front.tried, front.left_out) == (1, 1)
+    found = [each.front for each in trade_offs(record.trials) if each.expense == "energy_j"]
+    assert [point.block for each in found for point in each.points] == [1]
+
+
+def test_the_first_repeat_does_not_say_what_the_energy_of_the_others_is_that_of() -> None:
+    failed = trial(XLA, 0, 1, status="disturbed", energy_j=1.0, notes={"energy_scope": "gpu"})
+    trials = [failed, drawn(XLA, 0, "cpu_package", 50.0)]
+    (found,) = (each for each in trade_offs(trials) if each.expense == "energy_j")
+    assert (found.scope, [p.values["energy_j"] for p in found.front.points]) == (
+        "cpu_package",
+        [50.0],
+    )
+
+
+def test_an_arm_has_a_best_for_each_kind_of_energy() -> None:
+    trials = [
+        drawn(XLA, 0, "gpu", 40.0),
+        drawn(XLA, 1, "gpu", 50.0),
+        drawn(XLA, 2, "gpu+cpu_package", 90.0),
+    ]
+    found = best_of_arm({XLA: trials}, {"energy_j": "minimize"})
+    assert [(best.scope, best.block, best.tried) for best in found] == [
+        ("gpu", 0, 2),
+        ("gpu+cpu_package", 2, 1),
+    ]

@@ -1,0 +1,103 @@
+"""A config that a sweep did not run, asked of its record in the store."""
+
+from __future__ import annotations
+
+import doctest
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.analysis.cost_model import NotPredicted
+from orchestrator.analysis.forecast import predict as prediction
+from orchestrator.analysis.forecast.predict import predict
+from orchestrator.storage.tracking import SweepNotFound
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
+from tests.orchestrator.storage.tracking.recording import record
+
+CONFIG = {"units": 37, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose store has a sweep of 32 to 43 units on two arms; XLA takes half the time."""
+    made = fresh_home(tmp_path_factory.mktemp("prediction"))
+    trials = []
+    for block in range(12):
+        started_s = 1.7e9 + 60 * block
+        for arm, seconds in ((PORTABLE, 20.0 + block), (XLA, 10.0 + block / 2)):
+            metrics = {"step_ms": seconds / 4, "peak_rss_mib": 400.0 + block}
+            trial = finished(block, arm)
+            outcome = replace(
+                trial.outcome,
+                started_s=started_s,
+                ended_s=started_s + seconds,
+                metrics=metrics,
+                trainer_trials=0,
+            )
+            trials.append(replace(trial, outcome=outcome))
+    record(made, *trials)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That home, for who asks."""
+    monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def test_the_documented_example_runs() -> None:
+    ran = doctest.testmod(prediction)
+    assert (ran.failed, ran.attempted) == (0, 7)
+
+
+def test_time_and_memory_are_told_of_each_arm() -> None:
+    found = {(each.arm, each.target): each for each in predict("quickstart", CONFIG)}
+    assert len(found) == 2 * 5
+    for arm, target, truth in (
+        (PORTABLE, "trial_s", 25.0),
+        (XLA, "trial_s", 12.5),
+        (XLA, "step_ms", 12.5 / 4),
+        (PORTABLE, "peak_rss_mib", 405.0),
+    ):
+        each = found[arm, target]
+        assert each.value == pytest.approx(truth, rel=0.05)
+        assert each.low is not None
+        assert each.value is not None
+        assert each.high is not None
+        assert each.low <= each.value <= each.high
+        assert each.reason == ""
+    energy = found[XLA, "energy_j"]
+    assert (energy.value, energy.low, energy.high) == (None, None, None)
+    assert energy.reason == (
+        "energy_j: expected complete trials of at least 5 configs to learn from, received 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({**CONFIG, "units": 200}, "units 200 is too far from 32 to 43, which were measured"),
+        ({**CONFIG, "units": math.nan}, "units nan is too far from 32 to 43"),
+        ({**CONFIG, "unit": 37}, "no trial had unit 37"),
+        ({**CONFIG, "layers": 3}, "every trial had layers 2, none 3"),
+        ({**CONFIG, "cell": "gru"}, 'every trial had cell "lstm", none "gru"'),
+        ({"layers": 2}, "no units is given, of which 32 to 43 were measured"),
+    ],
+)
+def test_what_the_sweep_cannot_tell_is_refused(config: dict[str, object], told: str) -> None:
+    (each,) = predict("quickstart", config, str(XLA), ["step_ms"])  # type: ignore[arg-type]
+    assert each.value is None
+    assert each.reason.startswith(f"step_ms of {XLA}: ")
+    assert told in each.reason
+
+
+def test_questions_that_are_none() -> None:
+    with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
+        predict("quickstart", CONFIG, "jax/portable")
+    with pytest.raises(NotPredicted, match=r"expected of trial_s, .*; received 'accuracy'"):
+        predict("quickstart", CONFIG, targets=["accuracy"])
+    with pytest.raises(SweepNotFound):
+        predict("slowstart", CONFIG)

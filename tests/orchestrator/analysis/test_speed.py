@@ -1,0 +1,201 @@
+"""What enters a comparison, and what it says."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.render import ReportSummary, summarise
+from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+
+
+def only(summary: ReportSummary) -> Comparison:
+    (comparison,) = summary.comparisons
+    return comparison
+
+
+def test_the_ratio_is_baseline_time_over_the_arms() -> None:
+    found = only(summarise(paired(8, lambda block: 2.0 if block % 2 else 0.5)))
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(1.0)
+    found = only(summarise(paired(8)))
+    assert found.speedup is not None
+    assert (found.arm, found.baseline, found.metric) == (XLA, PORTABLE, "step_ms")
+    assert found.speedup.value == pytest.approx(1.25)
+    assert (found.verdict, found.reason) == ("faster", "")
+
+
+@given(st.lists(st.floats(0.1, 10.0), min_size=2, max_size=12))
+def test_swapping_the_baseline_inverts_the_ratio(ratios: list[float]) -> None:
+    record = paired(len(ratios), lambda block: ratios[block])
+    one = only(summarise(record))
+    other = only(summarise(record, "tensorflow/portable+xla"))
+    assert one.speedup is not None
+    assert other.speedup is not None
+    assert one.speedup.value * other.speedup.value == pytest.approx(1.0)
+    opposite = {"faster": "slower", "slower": "faster", "cannot tell": "cannot tell"}
+    assert other.verdict == opposite[one.verdict]
+
+
+@pytest.mark.parametrize("blocks", [2, 5])
+def test_few_blocks_cannot_tell_but_show_their_interval(blocks: int) -> None:
+    found = only(summarise(paired(blocks)))
+    assert found.verdict == "cannot tell"
+    assert found.speedup is not None
+    assert found.reason == f"{blocks} blocks; at least 6 are needed"
+
+
+def test_one_block_has_no_interval_and_so_no_speedup() -> None:
+    found = only(summarise(paired(1)))
+    assert (found.speedup, found.reason) == (None, "1 block; at least 6 are needed")
+    assert found.accuracy is None
+
+
+@pytest.mark.parametrize("status", ["failed", "wrong_kernel", "disturbed", None])
+def test_a_block_that_one_arm_did_not_complete_is_left_out_for_all(status: str | None) -> None:
+    trials = [
+        trial(arm, block) for block in range(7) for arm in (PORTABLE, XLA, UNROLL)
+        if not (block == 3 and arm == UNROLL)
+    ]  # fmt: skip
+    if status:
+        trials.append(trial(UNROLL, 3, status=status, step_ms=1e9))
+    summary = summarise(sweep(trials, (PORTABLE, XLA, UNROLL)))
+    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
+    assert [len(found.pairs) for found in summary.comparisons] == [6, 6]
+    (gap,) = summary.gaps
+    assert (gap.block, gap.missing) == (3, ((UNROLL, status or "missing"),))
+
+
+def test_an_arm_without_a_complete_trial_is_set_aside_and_holds_nobody_up() -> None:
+    trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
+    trials += [trial(UNROLL, block, status="failed") for block in range(6)]
+    summary = summarise(sweep(trials, (PORTABLE, XLA, UNROLL)))
+    assert summary.set_aside == (UNROLL,)
+    first, second = summary.comparisons
+    assert len(first.pairs) == 6
+    assert (second.arm, second.speedup, second.verdict) == (UNROLL, None, "cannot tell")
+    assert second.reason == f"no trial of {UNROLL} is complete"
+
+
+def test_only_rounds_that_are_complete_on_every_arm_count_of_unequal_repeats() -> None:
+    trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
+    trials.append(trial(PORTABLE, 0, 1, step_ms=1e6))  # XLA has no second repeat
+    found = only(summarise(sweep(trials)))
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(1.0)
+    assert [pair.rounds for pair in found.pairs] == [1] * 6
+
+
+def test_repeats_are_averaged_before_the_ratio() -> None:
+    """By their geometric mean: the block's ratio is that of its rounds' ratios, 2 and 6."""
+    trials = [
+        trial(arm, block, repeat, step_ms=time)
+        for block in range(6)
+        for arm, times in ((PORTABLE, (10.0, 30.0)), (XLA, (5.0, 5.0)))
+        for repeat, time in enumerate(times)
+    ]
+    found = only(summarise(sweep(trials)))
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(math.sqrt(2.0 * 6.0))
+    assert found.pairs[0].baseline == pytest.approx(math.sqrt(10.0 * 30.0))
+    assert found.speedup.n == 6  # blocks are the unit
+
+
+def test_blocks_whose_repeats_share_no_round_are_incomplete() -> None:
+    trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, XLA)]
+    trials += [trial(PORTABLE, 2, 0), trial(XLA, 2, 1)]
+    summary = summarise(sweep(trials))
+    assert summary.complete_blocks == (0, 1)
+    assert summary.gaps[0].missing == ((PORTABLE, "no shared round"), (XLA, "no shared round"))
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, 0.0, -1.0])
+def test_a_missing_or_impossible_time_drops_its_block(value: float | None) -> None:
+    trials = list(paired(7).trials)
+    trials[0] = trial(PORTABLE, 0, step_ms=value)
+    found = only(summarise(sweep(trials)))
+    assert [pair.block for pair in found.pairs] == [1, 2, 3, 4, 5, 6]
+
+
+def test_without_step_times_training_time_is_compared() -> None:
+    trials = [
+        trial(arm, block, step_ms=None, train_s=3.0 if arm == PORTABLE else 1.5)
+        for block in range(6)
+        for arm in (PORTABLE, XLA)
+    ]
+    found = only(summarise(sweep(trials)))
+    assert found.metric == "train_s"
+    assert found.speedup is not None
+    assert found.speedup.value == pytest.approx(2.0)
+
+
+def test_without_any_time_there_is_nothing_to_compare() -> None:
+    trials = [trial(arm, block, step_ms=None) for block in range(6) for arm in (PORTABLE, XLA)]
+    found = only(summarise(sweep(trials)))
+    assert (found.metric, found.pairs, found.verdict) == (None, (), "cannot tell")
+    assert found.reason == "neither step_ms nor train_s was recorded on two arms"
+    assert found.accuracy is not None
+
+
+def test_the_accuracy_difference_is_paired() -> None:
+    trials: list[TrialRecord] = []
+    for block in range(6):
+        accuracy = 0.5 + block / 20
+        trials += [
+            trial(PORTABLE, block, val_accuracy=accuracy),
+            trial(XLA, block, val_accuracy=accuracy + 0.01),
+        ]
+    found = only(summarise(sweep(trials))).accuracy
+    assert found is not None
+    difference = found.difference
+    assert (difference.value, difference.low, difference.high) == pytest.approx((0.01,) * 3)
+    assert (found.verdict, found.margin) == ("better", 0.005)
+
+
+def test_within_hardware_speedups() -> None:
+    gpu, gpu_xla = Arm(PORTABLE.implementation, GPU), Arm(XLA.implementation, GPU)
+    times = {PORTABLE: 10.0, XLA: 5.0, gpu: 1.0, gpu_xla: 2.0}
+    trials = [trial(arm, b, step_ms=time) for b in range(6) for arm, time in times.items()]
+    summary = summarise(sweep(trials, tuple(times)), "tensorflow/portable")
+    told = {c.arm: c.speedup.value if c.speedup else None for c in summary.comparisons}
+    assert told == {XLA: pytest.approx(2.0), gpu_xla: pytest.approx(0.5)}
+
+
+def test_an_arm_of_an_earlier_start_is_shown_but_not_compared() -> None:
+    summary = summarise(sweep([*paired(6).trials, trial(UNROLL, 0)]))
+    assert [arm.arm for arm in summary.arms] == [PORTABLE, XLA, UNROLL]
+    assert [arm.planned for arm in summary.arms] == [True, True, False]
+    assert only(summary).arm == XLA
+    assert summary.complete_blocks == tuple(range(6))
+
+
+def test_a_single_arm_and_no_trials_compare_nothing() -> None:
+    assert summarise(sweep([trial(PORTABLE, 0)], (PORTABLE,))).comparisons == ()
+    empty = summarise(sweep([]))
+    assert only(empty).reason == f"no trial of {XLA} is complete"
+    assert summarise(sweep([], ())).comparisons == ()
+
+
+def test_a_round_with_two_configs_is_never_pooled() -> None:
+    trials = [trial(arm, block, repeat) for block in range(7) for repeat in (0, 1)
+              for arm in (PORTABLE, XLA) if (block, repeat) != (3, 1)]  # fmt: skip
+    trials += [trial(PORTABLE, 3, 1), trial(XLA, 3, 1, config={"units": 1}, step_ms=1e-9)]
+    summary = summarise(sweep(trials))
+    assert [pair.rounds for pair in only(summary).pairs] == [2, 2, 2, 1, 2, 2, 2]
+    assert summary.gaps == ()
+
+
+def test_a_block_whose_rounds_differ_in_their_config_is_left_out() -> None:
+    trials = [trial(arm, block, repeat, **({"config": {"units": 1}} if (block, repeat) == (3, 1)
+              else {})) for block in range(7) for repeat in (0, 1)
+              for arm in (PORTABLE, XLA)]  # fmt: skip
+    summary = summarise(sweep(trials))
+    assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
+    (gap,) = summary.gaps
+    assert gap.missing == ((PORTABLE, "another config"), (XLA, "another config"))

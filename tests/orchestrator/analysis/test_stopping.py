@@ -1,0 +1,218 @@
+"""When a sweep has blocks enough: decided by width alone, and right as often as promised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from orchestrator.analysis.statistics.stopping_looks import LEVEL, confidence_for, looks
+from orchestrator.analysis.stopping import Enough, Gathering, half_widths
+from orchestrator.core.criteria import AutoBlocks
+from orchestrator.core.trial import (
+    Arm,
+    Block,
+    FinishedTrial,
+    Outcome,
+    SweepIdentity,
+    Telemetry,
+    make_trial,
+)
+from tests.orchestrator.analysis.random_draws import stopped
+
+BASE, FAST, RELU = (
+    Arm(name, "CPU, 2 CPUs")
+    for name in ("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+relu")
+)
+IDENTITY = SweepIdentity("sure", 1, "image_rows", {}, {}, 0, "d")
+
+
+def trial(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> FinishedTrial:
+    made = make_trial(IDENTITY, Block(block, {"units": block}), arm, repeat)
+    if step_ms is None:
+        return FinishedTrial(made, Outcome("failed", 0.0, 1.0))
+    return FinishedTrial(made, Outcome("complete", 0.0, 1.0, metrics={"step_ms": step_ms}))
+
+
+def gathering(auto: AutoBlocks, arms: Sequence[Arm] = (BASE, FAST), repeats: int = 1) -> Gathering:
+    return Gathering(auto, tuple(arms), repeats)
+
+
+def draws(seed: int, deviation: float, truth: float = 0.1) -> Iterator[float]:
+    """Log-ratios of blocks whose own times differ far more than the arms do."""
+    rng = np.random.default_rng(seed)
+    while True:
+        yield truth + deviation * float(rng.standard_normal())
+
+
+def run(held: Gathering, ratios: Iterator[float], seed: int = 0) -> list[float]:
+    """Complete blocks until it is enough; the log-ratios that it took."""
+    rng, taken = np.random.default_rng(seed), list[float]()
+    while held.enough is None:
+        taken.append(next(ratios))
+        base_ms = float(math.exp(rng.normal(3, 1)))
+        held.take(trial(len(taken), BASE, base_ms))
+        held.take(trial(len(taken), FAST, base_ms / math.exp(taken[-1])))
+    return taken
+
+
+def test_a_quiet_sweep_needs_the_fewest_and_a_noisy_one_all() -> None:
+    auto = AutoBlocks(0.02, 6, 30)
+    assert len(run(gathering(auto), draws(1, 0.001))) == 6
+    noisy = gathering(auto)
+    assert len(run(noisy, draws(1, 0.5))) == 30
+    assert noisy.enough is not None
+    assert noisy.enough.blocks == 30
+    assert noisy.enough.half_width is not None
+    assert noisy.enough.half_width > 0.02
+    assert "at_most" in noisy.enough.why
+
+
+def test_the_width_is_that_of_the_reports_own_pairs() -> None:
+    ratios = [0.1, 0.12, 0.09, 0.11, 0.1, 0.13]
+    held = gathering(AutoBlocks(0.5, 6, 60))
+    run(held, iter(ratios))
+    wanted = stats.t.ppf(0.5 + LEVEL / 2, 5) * np.std(ratios, ddof=1) / math.sqrt(6)
+    assert held.enough is not None
+    assert held.enough.blocks == 6
+    assert held.enough.half_width == pytest.approx(math.expm1(wanted))
+    assert "± 50 %" in held.enough.why
+
+
+def test_it_never_stops_for_a_verdict() -> None:
+    """Two sweeps with the same scatter around unlike truths stop after the same blocks."""
+    auto = AutoBlocks(0.03, 6, 60)
+    for seed in range(20):
+        even = run(gathering(auto), draws(seed, 0.06, truth=0.0))
+        apart = run(gathering(auto), draws(seed, 0.06, truth=0.7))
+        assert len(even) == len(apart)
+
+
+def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
+    """Half of the blocks are, evenly slow as they are: at the look after 13 six are quiet."""
+    auto = AutoBlocks(0.05, 6, 60)
+    held = gathering(auto)
+    for block in range(13):
+        assert held.enough is None
+        for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
+            ended = trial(block, arm, step_ms)
+            told = Telemetry(notes={"disturbed": "a slow canary"} if block % 2 else {})
+            held.take(replace(ended, outcome=replace(ended.outcome, telemetry=told)))
+    assert held.enough is not None
+    assert held.enough.blocks == 13
+
+
+def test_every_fair_comparison_counts_and_no_other() -> None:
+    auto = AutoBlocks(0.05, 6, 60)
+    slow = Arm("tensorflow/portable+unroll", BASE.hardware)
+    dead = Arm("tensorflow/cudnn", BASE.hardware)
+    rng = np.random.default_rng(3)
+    held = gathering(auto, (BASE, FAST, slow, RELU, dead))
+    for block in range(6):
+        held.take(trial(block, BASE, 10.0))
+        held.take(trial(block, FAST, 5.0 + 0.001 * block))
+        held.take(trial(block, RELU, float(rng.uniform(1, 100))))
+        held.take(trial(block, dead, None))
+        held.take(trial(block, slow, float(rng.uniform(5, 50))))
+    assert held.enough is None, "one fair comparison is not narrow"
+    finished = list(held._outcomes.values())
+    widths = half_widths(finished, held.arms, auto, None)
+    assert set(widths) == {FAST, slow, dead}
+    assert widths[dead] is None
+
+
+def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Gathering:
+    """All blocks of a sweep of quiet arms, of which one fails in the first so many blocks."""
+    held = gathering(AutoBlocks(0.05, 6, most), arms)
+    for block in range(most):
+        for number, arm in enumerate(arms, 1):
+            took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
+            held.take(trial(block, arm, took_ms))
+    return held
+
+
+@pytest.mark.parametrize("silent", [BASE, FAST])
+def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
+    """Six configs that are too large for one arm say nothing of the blocks to come."""
+    held = failing(14, (BASE, FAST), silent, until=6)
+    assert held.enough is not None
+    assert held.enough.blocks == 13, "six fail, and of eight more a look comes at the seventh"
+    assert held.enough.half_width is not None
+    assert "± 5 %" in held.enough.why
+
+
+@pytest.mark.parametrize("silent", [BASE, FAST])
+def test_of_an_arm_that_never_completes_the_reason_tells(silent: Arm) -> None:
+    held = failing(8, (BASE, FAST), silent, until=8)
+    why = f"8 are the most (blocks.at_most); no trial of {silent} completes"
+    assert held.enough == Enough(8, None, why)
+
+
+def test_two_arms_that_are_known_do_not_end_it_for_a_third_that_fails() -> None:
+    third = Arm("tensorflow/portable+unroll", BASE.hardware)
+    held = failing(8, (BASE, FAST, third, RELU), third, until=8)
+    why = f"8 are the most (blocks.at_most); no trial of {third} completes"
+    assert held.enough == Enough(8, None, why)
+
+
+def test_arms_of_other_mathematics_are_nothing_to_wait_for() -> None:
+    """Whether their trials complete or fail."""
+    for until in (0, 8):
+        held = failing(8, (BASE, RELU), RELU, until)
+        assert held.enough == Enough(6, None, "there is nothing to compare")
+
+
+def test_a_sweep_of_one_arm_has_nothing_to_wait_for() -> None:
+    held = gathering(AutoBlocks(0.01, 7, 60), (BASE,))
+    for block in range(7):
+        held.take(trial(block, BASE, 1.0))
+    assert held.enough == Enough(7, None, "there is nothing to compare")
+
+
+def test_a_block_counts_once_all_of_its_rounds_are_in() -> None:
+    held = gathering(AutoBlocks(0.9, 6, 60), repeats=2)
+    for block in range(6):
+        for repeat in range(2):
+            held.take(trial(block, BASE, 10.0, repeat))
+            if (block, repeat) != (5, 1):
+                held.take(trial(block, FAST, 5.0, repeat))
+    assert held.enough is None
+    held.take(trial(9, Arm("tensorflow/gone", "CPU"), 1.0))  # of an arm that blocks had once
+    held.take(trial(5, FAST, 5.0, 1))
+    assert held.enough is not None
+
+
+def test_whoever_goes_on_decides_alike() -> None:
+    auto = AutoBlocks(0.03, 6, 60)
+    before = gathering(auto)
+    run(before, draws(7, 0.05))
+    again = gathering(auto)
+    for each in before._outcomes.values():
+        assert again.enough is None
+        again.take(each)
+    assert again.enough == before.enough
+
+
+def test_looks_are_few_and_end_with_the_most() -> None:
+    assert looks(AutoBlocks()) == (6, 8, 10, 13, 17, 22, 28, 35, 44, 55, 60)
+    assert looks(AutoBlocks(least=10, most=10)) == (10,)
+    assert confidence_for(None) == 0.95
+    assert confidence_for(AutoBlocks()) == LEVEL
+
+
+@pytest.mark.parametrize("most", [12, 60, 200])
+@pytest.mark.parametrize("deviation", [0.5, 1.0, 1.5, 2.0, 2.5, 3.5])
+def test_intervals_cover_as_promised_where_the_sweep_stops_and_have_no_bias(
+    most: int, deviation: float
+) -> None:
+    """The rule on draws with known truth: 4,000 sweeps for each deviation over wanted width."""
+    sweeps = 4000
+    rng = np.random.default_rng(int(10 * deviation) + most)
+    ended = stopped(deviation * rng.standard_normal((sweeps, most)), LEVEL)
+    at_least = stats.binom.ppf(0.001, sweeps, 0.95)
+    assert ended.covered.sum() >= at_least, "below 95 % beyond chance"
+    assert abs(ended.means.mean()) < 4 * ended.means.std() / math.sqrt(sweeps)

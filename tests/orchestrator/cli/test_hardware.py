@@ -1,0 +1,67 @@
+"""`rnnsweep hardware`, as it is typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from orchestrator import hardware
+from orchestrator.cli.main import main
+from orchestrator.cluster import connection
+from orchestrator.diagnostics.peaks.cache import keep, versions
+from orchestrator.hardware import classify
+from orchestrator.hardware.peak import Peak, Rate
+from tests.nvml.pretended import GPU_IS_LOST, Pretended, PretendedGpu
+from tests.orchestrator.hardware.test_formats import SCHEMA
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tmp_path
+
+
+def typed(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["hardware", *arguments])
+
+
+def test_this_machine_as_json_is_what_the_schema_allows(home: Path) -> None:
+    done = typed("--format", "json")
+    assert done.exit_code == 0
+    jsonschema.validate(json.loads(done.stdout), SCHEMA, jsonschema.Draft202012Validator)
+    assert list(home.iterdir()) == []  # asking leaves nothing behind
+
+
+def test_peaks_that_are_kept_are_shown(home: Path) -> None:
+    profile = hardware.probe()
+    (cpu, *_) = classify(connection.this_machine())
+    of = versions(profile, "tensorflow", "cpu")
+    rate = Rate(2.12e11, 1.9e11, 2.2e11)
+    at = "2026-11-21T16:20:00Z"
+    keep(home, [Peak(cpu.name, "tensorflow", "float32", rate, None, of, "here", at)])
+    assert "float32  product 212 GFLOP/s (190–220)" in typed().stdout
+    told = json.loads(typed("--format", "json").stdout)
+    assert told["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
+    jsonschema.validate(told, SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_a_lost_gpu_is_told_of_and_ends_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = PretendedGpu(errors={"*": GPU_IS_LOST})
+    Pretended([lost, PretendedGpu()]).in_this_process(monkeypatch, home)
+    done = typed()
+    assert done.exit_code == 0
+    assert "! GPU        GPU 0 does not answer: GPU is lost" in done.stdout
+    assert "GPU 1        NVIDIA T4, 15 GiB" in done.stdout
+
+
+def test_fresh_alone_is_refused(home: Path) -> None:
+    done = typed("--fresh")
+    assert done.exit_code == 2
+    assert "--fresh: expected together with --measure" in done.stderr

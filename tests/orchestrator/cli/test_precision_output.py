@@ -1,0 +1,107 @@
+"""What plan, progress and status say of slices, reruns and blocks that come until enough."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from orchestrator.cli.progress import LiveView, PlainLines
+from orchestrator.cli.status import describe_sweeps
+from orchestrator.core.criteria import AutoBlocks, Timing
+from orchestrator.core.trial import Block, Outcome, make_trial
+from orchestrator.hardware import classify
+from orchestrator.planning.plan import Plan, describe_plan, make_plan
+from orchestrator.spec import parse
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import (
+    BlocksEnough,
+    BlockSuggested,
+    Journal,
+    SessionStarted,
+    SweepOpened,
+)
+from orchestrator.storage.journal import TrialFinished as Ended
+from tests.orchestrator.sample_plans import identity, node
+from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, finished
+
+SPEC = """
+name: sure
+workload: own.module:run
+search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+arms: {implementations: [python/a, python/b], hardware: [cpu]}
+measure: {mode: timing, interval: 0.02, slices: [8, 40]}
+blocks: {interval: 0.005, at_least: 8, at_most: 20}
+"""
+
+
+def laid() -> Plan:
+    return make_plan(parse(SPEC, source="spec"), classify([node("a")]))
+
+
+def test_a_plan_says_how_long_blocks_come_and_what_is_timed() -> None:
+    told = describe_plan(laid(), "sure")
+    assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in told
+    assert "until every speed-up is known to ± 0.5 %" in told
+    assert "runs   python/a on CPU A, 2 CPUs [timing]" in told
+    assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in told
+    plain = describe_plan(laid().closed_at(9), "sure")
+    assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain
+    assert "until every speed-up" not in plain
+
+
+def test_a_plan_as_data_has_both_bounds() -> None:
+    plan = laid()
+    assert (plan.auto, plan.timing) == (AutoBlocks(0.005, 8, 20), Timing(0.02, 8, 40))
+    assert plan.as_json()["blocks_at_least"] == 8
+    assert plan.as_json()["blocks"] == 20
+
+
+def test_the_progress_tells_reruns_and_the_end_of_blocks() -> None:
+    plan = laid()
+    out = io.StringIO()
+    view = PlainLines(Console(file=out, width=200), plan)
+    trials = [make_trial(identity(), Block(0, {"layers": 1}), arm, 0) for arm in plan.arms]
+    outcome = Outcome("complete", 0.0, 1.0, metrics={"step_ms": 1.0})
+    for trial in trials:
+        view.finished(trial, outcome)
+    view.again(trials, 1)
+    for trial in trials:
+        view.finished(trial, outcome)
+    view.enough(1, "every speed-up is known to ± 0.5 %")
+    lines = out.getvalue().splitlines()
+    assert [line.split("  ")[0] for line in lines] == [
+        "1/at most 40",
+        "2/at most 40",
+        "block 0, repeat 0: disturbed; 2 trials done again (rerun 1)",
+        "2/at most 40",
+        "2/at most 40",
+        "enough after 1 block: every speed-up is known to ± 0.5 %",
+    ]
+    assert (view.tally.total, view.tally.blocks_expected) == ("2", 1)
+
+
+def test_the_live_view_says_at_most() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=120)
+    console.print(LiveView(console, laid()).drawn())
+    assert "0 of at most 40 trials · 0 of 20 blocks" in out.getvalue()
+
+
+def test_a_status_tells_when_and_why_there_are_blocks_enough(tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path, IDENTITY.name)
+    folder.make()
+    with Journal.open(folder.generation(1)) as journal:
+        journal.append(SweepOpened(IDENTITY, {}))
+        journal.append(SessionStarted(0.0, 1, "host", "1", 60, 1, [PORTABLE], least=6))
+        for block in range(7):
+            one = finished(block, arm=PORTABLE)
+            journal.append(BlockSuggested(block, one.trial.config, 0.0))
+            journal.append(Ended(one))
+        assert "7 of at most 60 trials ended" in describe_sweeps(tmp_path, IDENTITY.name)
+        journal.append(BlocksEnough(1.0, 6, 0.004, "every speed-up is known to ± 0.5 %"))
+    told = describe_sweeps(tmp_path, IDENTITY.name)
+    assert "7 of 7 trials ended" in told
+    assert "7 of 7 blocks suggested" in told
+    assert "enough after 6 blocks: every speed-up is known to ± 0.5 %" in told

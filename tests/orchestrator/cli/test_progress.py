@@ -1,0 +1,139 @@
+"""What a person sees while a sweep runs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from orchestrator.cli.progress import LiveView, PlainLines, make_view
+from orchestrator.core.text import duration
+from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks
+from tests.orchestrator.sample_plans import Told, identity, node, plan
+
+PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
+
+
+def issues() -> list[Issue]:
+    """The trials of the whole plan, in their order."""
+    blocks = Blocks(
+        identity(), PLAN, make_lanes(PLAN), objectives={}, source=Told(), open_limit=None
+    )
+    found = []
+    while (issued := blocks.next()) is not None:
+        blocks.finish(issued[0], Outcome("complete", 0.0, 1.0))
+        found.append(issued[0])
+    return found
+
+
+def console(*, terminal: bool = False, width: int = 100) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None)
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_pipe_gets_a_line_for_each_trial() -> None:
+    out = console()
+    with make_view(out, PLAN) as view:
+        assert type(view) is PlainLines
+        for issue in issues():
+            view.issued(issue)
+            metrics = {"step_ms": 12.34, "val_accuracy": 0.91}
+            view.finished(issue.trial, Outcome("complete", 0.0, 2.0, metrics=metrics))
+    lines = printed(out).splitlines()
+    assert len(lines) == PLAN.trials == 12
+    assert lines[0].startswith("1/12  block 0  tensorflow/kernel")
+    assert "12.3 ms/step, 0.91 val_accuracy" in lines[0]
+    assert "left" not in lines[0], "one trial is no pace"
+    assert "left)" in lines[1]
+
+
+def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
+    laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1, blocks=1)
+    out = console()
+    blocks = Blocks(
+        identity(), laid, make_lanes(laid), objectives={}, source=Told(), open_limit=None
+    )
+    issued = blocks.next()
+    assert issued is not None
+    trial = issued[0].trial
+    PlainLines(out, laid).finished(trial, Outcome("complete", 0.0, 1.0))
+    assert f"tensorflow/kernel0 on {trial.arm.hardware}  units=" in printed(out)
+
+
+def test_a_failure_is_said_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
+    out = console()
+    failure = FailureRecord("error", "broke [bold]here[/bold] [/]")
+    issue = issues()[0]
+    PlainLines(out, PLAN).finished(issue.trial, Outcome("failed", 0.0, 1.0, failure=failure))
+    assert "FAILED (error): broke [bold]here[/bold] [/]" in printed(out)
+
+
+def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None:
+    out = console(terminal=True)
+    view = make_view(out, PLAN)
+    assert isinstance(view, LiveView)
+    found = issues()
+    with view:
+        for issue in found[:5]:
+            hung = Outcome("failed", 0.0, 1.0, failure=FailureRecord("hung", "no sign of life"))
+            view.issued(issue)
+            view.finished(issue.trial, hung if issue is found[4] else Outcome("complete", 0.0, 1.0))
+        for issue in found[5:7]:
+            view.issued(issue)
+        view.epoch(found[5], 2)
+        out.print(view.drawn())
+    shown = printed(out)
+    assert "5 of 12 trials · 1 of 3 blocks" in shown
+    assert "/6" in shown
+    assert "now   block 1" in shown
+    assert "epoch 3 done" in shown
+    assert "next  block 1" in shown
+    assert "FAILED (hung)" in shown
+
+
+def test_trials_of_an_earlier_start_count_but_are_no_pace() -> None:
+    view = PlainLines(console(), PLAN)
+    for issue in issues()[:6]:
+        view.restored(issue.trial, Outcome("complete", 0.0, 100.0))
+    assert view.tally.trials_ended == 6
+    assert view.tally.remaining_s() is None
+
+
+def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
+    fewer = plan(classify([node("a")]), implementations=1, blocks=2, repeats=1)
+    view = PlainLines(console(), fewer)
+    failure = FailureRecord("error", "broke")
+    for issue in issues():
+        view.restored(issue.trial, Outcome("failed", 0.0, 100.0, failure=failure))
+    tally = view.tally
+    assert (tally.trials_ended, tally.blocks_ended, fewer.trials) == (2, 2, 2)
+    assert tally.failed.total() == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (3_725, "1 h 2 min"),
+        (90_000, "25 h 0 min"),
+    ],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_lost_attempt_is_said() -> None:
+    out = console()
+    PlainLines(out, PLAN).lost(issues()[0])
+    assert "attempt 1 was lost with its worker; trying again" in printed(out)

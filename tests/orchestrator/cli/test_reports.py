@@ -1,0 +1,184 @@
+"""`rnnsweep report`: formats by a file's name, plots, and places that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.trial import Telemetry
+from tests.lacking import skip_here
+from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_sweeps import finished, fresh_home
+from tests.orchestrator.storage.tracking.recording import record
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose store has a sweep of seven blocks on two arms, with telemetry."""
+    made = fresh_home(tmp_path_factory.mktemp("reports"))
+    seen = Telemetry({}, (0.0, 1.0), {"system/cpu_utilization_percentage": (10.0, 90.0)})
+    arms = (finished().trial.arm, finished().trial.arm.__class__("tensorflow/portable+xla", "X"))
+    record(made, *(finished(block, arm, telemetry=seen) for block in range(7) for arm in arms))
+    return made
+
+
+@pytest.fixture
+def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """`rnnsweep report quickstart …`: code, stdout, stderr."""
+    monkeypatch.setenv("RNNSWEEP_HOME", str(home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    return partial(typed, capfd, "report", "quickstart")
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("r.html", "<!doctype html>"),
+        ("r.HTM", "<!doctype html>"),
+        ("r.md", "# Sweep quickstart"),
+        ("r.csv", "run_id,"),
+        ("r.json", "{"),
+        ("r.txt", "Sweep quickstart"),
+    ],
+)
+def test_the_format_is_that_of_the_files_name(
+    run: Run, tmp_path: Path, name: str, begins: str
+) -> None:
+    target = tmp_path / "made" / name
+    assert run("-o", str(target)) == (0, "", f"wrote {target}\n")
+    assert target.read_text().lower().startswith(begins.lower())
+
+
+def test_a_brief_report_is_the_beginning_of_the_whole(run: Run, tmp_path: Path) -> None:
+    _, whole, _ = run()
+    code, brief, _ = run("--brief")
+    assert code == 0
+    first = brief.index("Validity in short")
+    assert whole.startswith(brief[:first].rstrip())
+    assert "Speed-up over tensorflow/portable" in brief
+    assert "Arms" not in brief
+    assert len(brief.splitlines()) < len(whole.splitlines()) / 3
+    assert brief.endswith("The whole report: the same command without --brief.\n")
+    assert run("--brief", "-o", str(tmp_path / "r.md"))[0] == 0
+    assert "## Validity in short" in (tmp_path / "r.md").read_text()
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "html"])
+def test_what_is_never_brief_is_refused(run: Run, tmp_path: Path, form: str) -> None:
+    code, out, error = run("--brief", "-o", str(tmp_path / f"r.{form}"))
+    assert (code, out) == (2, "")
+    assert f"--brief: expected text or markdown, received {form}" in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
+    run: Run, tmp_path: Path
+) -> None:
+    target = tmp_path / "r.pdf"
+    code, out, err = run("-o", str(target))
+    assert (code, out) == (2, "")
+    assert err == (
+        f"Error: {target}: expected a name that ends in .txt, .md, .json, .csv, .html, .htm; "
+        "received .pdf. Name it so, or add --format\n"
+    )
+    assert not target.exists()
+    assert run("-o", str(target), "--format", "text")[0] == 0
+    assert run("-o", str(tmp_path / "plain"))[0] == 0
+    for name in ("r.pdf", "plain"):
+        assert (tmp_path / name).read_text().startswith("Sweep quickstart")
+
+
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        (("query", "quickstart"), ".txt, .csv, .json, .parquet"),
+        (("compare", "quickstart#1", "quickstart"), ".txt, .md, .json"),
+    ],
+)
+def test_other_commands_refuse_it_as_well(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    known: str,
+) -> None:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(home))
+    said = f"expected a name that ends in {known}; received .html. Name it so, or add --format"
+    code, _, err = typed(capfd, *command, "-o", str(home / "r.html"))
+    assert code == 2 and said in err
+    assert not (home / "r.html").exists()
+
+
+def test_a_report_has_the_telemetry_of_a_trial_of_each_arm(run: Run) -> None:
+    code, out, _ = run("--format", "json")
+    assert code == 0
+    (curves,) = {tuple(each["curves"]) for each in json.loads(out)["curves"]}
+    assert curves == ("system/cpu_utilization_percentage",)
+
+
+def test_plots_are_drawn_beside_the_report(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "plots"
+    code, out, err = run("--plots", str(folder))
+    assert code == 0
+    assert out.startswith("Sweep quickstart")
+    drawn = sorted(each.suffix for each in folder.iterdir())
+    assert err == f"wrote {len(drawn)} files into {folder}\n"
+    assert drawn.count(".png") == drawn.count(".svg") > 0
+
+
+@pytest.mark.parametrize("arguments", [("-o", "/dev/null/r.html"), ("--plots", "/dev/null/plots")])
+def test_a_place_that_cannot_be_written(run: Run, arguments: tuple[str, ...]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert f"Error: {arguments[1]}: expected a place that can be written, received: " in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report", "quickstart"],
+        ["query", "quickstart"],
+        ["status"],
+        ["workloads"],
+        ["hardware", "--format", "json"],
+        ["plan", "sweeps/quickstart.yaml"],
+        ["--help"],
+        ["run", "--help"],
+        ["--version"],
+    ],
+)
+def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
+    home: Path, arguments: list[str]
+) -> None:
+    if not Path("/dev/full").exists():
+        skip_here("this machine has no /dev/full, which stands for a full disk")
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", "from orchestrator.cli.main import main; main()", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "RNNSWEEP_HOME": str(home), "MLFLOW_TRACKING_URI": ""},
+            cwd=Path(__file__).parents[3],
+            check=False,
+        )
+    said = "Error: stdout: expected a place that can be written, received: no space left on device"
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, said)
+    assert "Traceback" not in ended.stderr
+
+
+def test_any_accuracy_can_be_a_target(run: Run) -> None:
+    code, out, _ = run("--target", "0.5", "--format", "json")
+    assert (code, [each["accuracy"] for each in json.loads(out)["targets"]]) == (0, [0.5])
+    assert "To val_accuracy 0.5 and 0.7" in run("--target", "0.5", "--target", "0.7")[1]
+    code, _, err = run("--target", "97")
+    assert code == 2
+    assert "'--target': 97.0 is not in the range 0<x<=1" in err

@@ -1,0 +1,159 @@
+"""How `rnnsweep run` ends: exit codes, and what is said on which stream."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.errors import Refusal
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.hardware import classify
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.finish import Ended
+from orchestrator.storage.tracking import LeaseHeld, NotRecorded, TrackingError
+from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_plans import node, plan
+from tests.orchestrator.sample_records import paired
+
+SPEC = """
+name: mine
+workload: image_rows
+search: {sampler: random, configs: 3, space: {units: [4, 8, 16]}}
+arms: {implementations: [tensorflow/portable], hardware: [cpu]}
+"""
+PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
+CONFIRM, BEGIN = "confirm", "begin"
+
+Outcome = Ended | BaseException
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """`rnnsweep run` with a sweep that ends like this after these steps: code, stdout, stderr."""
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
+    spec = tmp_path / "mine.yaml"
+    spec.write_text(SPEC)
+
+    def run(outcome: Outcome, *steps: str) -> tuple[int, str, str]:
+        def sweep(
+            *args: Any,
+            view: Callable[[Plan], PlainLines],
+            confirm: Callable[[Plan, int], None],
+            **kwargs: Any,
+        ) -> Ended:
+            if CONFIRM in steps:
+                confirm(PLAN, 16)
+            if BEGIN in steps:
+                view(PLAN)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", sweep)
+        code, out, err = typed(capfd, "run", str(spec))
+        return code, out, err.replace(str(spec), "SPEC")
+
+    return run
+
+
+def log_of(tmp_path: Path) -> str:
+    return (tmp_path / "home" / "sweeps" / "mine" / "run.log").read_text()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotRecorded(3, "the store took longer than 10 s"),
+        LeaseHeld("mine", "process 1 on elsewhere", 2e9),
+        TrackingError("recorder process 7", "an answer", "none", "Its log: l"),
+        Refusal("no"),
+    ],
+)
+def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(run: Run, error: Exception) -> None:
+    code, out, err = run(error, BEGIN)
+    assert (code, out) == (3, "")
+    assert f"Stopped: {error}\nTo go on: rnnsweep run SPEC" in err
+    code, out, err = run(error)
+    assert (code, out) == (2, "")
+    assert f"Error: {error}" in err
+
+
+def test_an_unexpected_error_never_looks_like_failed_trials(run: Run, tmp_path: Path) -> None:
+    code, out, err = run(KeyError("a\nbug"), BEGIN)
+    assert (code, out) == (3, "")
+    (line,) = err.splitlines()
+    assert "unexpected error, KeyError: 'a\\nbug'" in line
+    assert "run.log" in line
+    assert line.endswith("To go on: rnnsweep run SPEC")
+    assert "Traceback" in log_of(tmp_path)
+    code, out, err = run(RuntimeError("early"))
+    assert (code, out) == (2, "")
+    assert "nothing was run" in err
+    assert "RuntimeError: early" in log_of(tmp_path)
+
+
+def test_a_broken_pipe_within_the_sweep_is_no_success(run: Run) -> None:
+    assert run(BrokenPipeError("Ray's"), BEGIN)[0] == 3
+
+
+def test_a_signal_before_the_first_trial(run: Run) -> None:
+    code, _, err = run(Stopped())
+    assert (code, err) == (3, "Stopped before a trial was started. To go on: rnnsweep run SPEC\n")
+
+
+def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run: Run) -> None:
+    code, out, err = run(Ended(paired(6), None, {"key": "too long"}), BEGIN)
+    assert code == 1
+    assert "tensorflow/portable+xla" in out
+    assert "Warning: 1 finished trial is safe in the journal" in err
+    assert "too long" in err
+
+
+def test_the_end_tells_how_to_read_it(run: Run) -> None:
+    _, _, err = run(Ended(paired(6), None), BEGIN)
+    assert "the report as a page: rnnsweep report quickstart -o quickstart.html\n" in err
+    assert "its trials as rows: rnnsweep query quickstart --list\n" in err
+    _, _, err = run(Ended(paired(6, generation=2), None), BEGIN)
+    assert "rnnsweep report 'quickstart#2' -o quickstart.html\n" in err
+
+
+def test_what_is_announced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
+    code, _, err = run(Ended(paired(6), None), CONFIRM)
+    assert code == 0
+    assert "2 of 18 trials are done" in err.splitlines()
+    assert "CPU [red]A[/red] :smile:" in err
+    assert "trials go to https://me:***@mlflow.example" in err
+
+
+WATCHED = """
+import sys
+from pathlib import Path
+from orchestrator.cli.output import quiet
+with quiet(Path(sys.argv[1])) as console:
+    for line in range(10_000):
+        console.print(line)
+from orchestrator.cli.exit_codes import show
+show("To go on\\n", err=True)
+show("the report\\n")
+Path(sys.argv[2]).touch()
+raise SystemExit(1)
+"""
+
+
+def test_messages_that_nobody_reads_any_more_are_dropped(tmp_path: Path) -> None:
+    log, end = tmp_path / "log", tmp_path / "end"
+    command = [sys.executable, "-c", WATCHED, str(log), str(end)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as ran:
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"0\n"
+        ran.stdout.close()
+        assert ran.wait(60) == 1
+    assert end.exists()
+    assert log.read_text() == ""

@@ -1,0 +1,83 @@
+"""How far sweeps are, read from journals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.status import describe_sweeps
+from orchestrator.storage import lock
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import (
+    BlockSuggested,
+    Journal,
+    JournalError,
+    SessionEnded,
+    SessionStarted,
+    SweepOpened,
+    TrialFinished,
+)
+from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, finished
+
+
+def started(home: Path, name: str, *, blocks: int = 2) -> Path:
+    """A sweep of which one arm and the third block were dropped; its journal's path."""
+    with Journal.open(SweepFolder(home, name).generation(1)) as journal:
+        journal.append(SweepOpened(IDENTITY, {}))
+        for block in range(3):
+            for each in (finished(block), failed(block, XLA), finished(block, repeat=1)):
+                if each.trial.arm == PORTABLE and each.trial.repeat == 0:
+                    journal.append(BlockSuggested(block, each.trial.config, 0.0))
+                journal.append(TrialFinished(each))
+        journal.append(SessionStarted(0.0, 1, "here", "0", blocks, 1, [PORTABLE]))
+        journal.append(SessionEnded(1.0, "complete"))
+        return journal.path
+
+
+def test_only_trials_of_the_latest_plan_count(tmp_path: Path) -> None:
+    started(tmp_path, "quickstart")
+    told = describe_sweeps(tmp_path, None)
+    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in told
+    assert "failed" not in told
+
+
+def test_blocks_that_a_list_passes_over_are_not_counted(tmp_path: Path) -> None:
+    """The config of the second block was replaced by one that is still to come."""
+    with Journal.open(started(tmp_path, "listed").parent) as journal:
+        journal.append(SessionStarted(2.0, 1, "here", "0", 4, 1, [PORTABLE], passed_over=[1]))
+    told = describe_sweeps(tmp_path, "listed")
+    assert "2 of 3 trials ended (2 complete), 2 of 3 blocks suggested" in told
+
+
+def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None:
+    started(tmp_path, "good")
+    corrupt = started(tmp_path, "corrupt")
+    corrupt.write_bytes(b"nonsense\n" + corrupt.read_bytes())
+    (tmp_path / "sweeps" / ".DS_Store").touch()
+    told = describe_sweeps(tmp_path, None)
+    assert "2 of 2 trials ended" in told
+    assert f"corrupt: cannot be read: {corrupt}, line 1" in told
+    assert "DS_Store" not in told
+    with pytest.raises(JournalError, match="line 1"):
+        describe_sweeps(tmp_path, "corrupt")
+
+
+def test_what_has_not_begun_is_told_in_the_words_of_reports(tmp_path: Path) -> None:
+    """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
+    folder = SweepFolder(tmp_path, "quickstart")
+    with Journal.open(folder.generation(1)) as journal:
+        assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
+        journal.append(SweepOpened(IDENTITY, {}))
+    told = "quickstart: stopped before it began; the same run command goes on\n"
+    assert describe_sweeps(tmp_path, None) == told
+    with lock.hold(folder.path):
+        assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
+
+
+def test_a_killed_sweep_is_stopped(tmp_path: Path) -> None:
+    with Journal.open(SweepFolder(tmp_path, "quickstart").generation(1)) as journal:
+        journal.append(SweepOpened(IDENTITY, {}))
+        journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
+    told = describe_sweeps(tmp_path, None)
+    assert told.startswith("quickstart: stopped abruptly; the same run command goes on\n")

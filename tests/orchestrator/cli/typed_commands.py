@@ -1,0 +1,20 @@
+"""Commands as they are typed, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from orchestrator.cli.main import main
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def typed(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """`rnnsweep …`: its exit code, and what it wrote to stdout and to stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    out, err = capfd.readouterr()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code, out, err

@@ -1,0 +1,106 @@
+"""What travels to the nodes: enough to run a trial there, and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cluster import code_bundle
+
+REQUEST = '{{"workload": "{workload}", "implementation": "python/a"}}\n'
+WORKLOAD = """
+from helper import answer
+
+from workloads.context import Context
+
+
+def run(trial: Context) -> dict[str, float]:
+    return {"loss": answer()}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's folder, with a package, a module, and what is no code."""
+    folder = tmp_path / "here"
+    for name in (
+        "mine/deep/run.py",
+        "helper.py",
+        ".venv/x.py",
+        "data/big.bin",
+        "orchestrator/x.py",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    (folder / "mine" / "table.csv").write_text("1,2\n")
+    (folder / "mine" / "deep" / "run.py").write_text(WORKLOAD)
+    (folder / "helper.py").write_text("def answer() -> float:\n    return 0.125\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    return folder
+
+
+def packed(tmp_path: Path, workload: str | None = None) -> Path:
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    code_bundle.pack(folder, workload)
+    return folder
+
+
+def tops(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def test_a_built_in_workload_needs_our_packages_alone(here: Path, tmp_path: Path) -> None:
+    folder = packed(tmp_path, "image_rows")
+    assert tops(folder) == ["orchestrator", "workloads"]
+    assert (folder / "workloads" / "data" / "cache.py").is_file()
+    assert not list(folder.rglob("__pycache__"))
+
+
+def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Path) -> None:
+    folder = packed(tmp_path, "mine.deep.run:run")
+    assert tops(folder) == ["helper.py", "mine", "orchestrator", "workloads"]
+    assert (folder / "mine" / "table.csv").is_file()
+    assert not (folder / "orchestrator" / "x.py").exists()  # ours, not the user's
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "workloads"],
+        input=REQUEST.format(workload="mine.deep.run:run"),
+        env={"PYTHONPATH": str(folder)},
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert '"loss":0.125' in done.stdout.replace(" ", ""), done.stdout + done.stderr
+
+
+def test_pythonpath_is_looked_through_after_the_folder(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    monkeypatch.setenv("PYTHONPATH", str(here))
+    assert "mine" in tops(packed(tmp_path, "mine.deep.run:run"))
+
+
+def test_a_module_that_is_not_found_is_told_with_the_places(here: Path, tmp_path: Path) -> None:
+    with pytest.raises(code_bundle.NoSuchModule, match="theirs:run") as refused:
+        packed(tmp_path, "theirs:run")
+    assert str(here) in str(refused.value)
+
+
+def test_data_does_not_travel_by_accident(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code_bundle, "_LIMIT_BYTES", 2**21)
+    with (here / "mine" / "weights.bin").open("wb") as file:
+        file.truncate(2**21)
+    with pytest.raises(code_bundle.TooLarge, match=r"mine/weights\.bin with 2 MiB"):
+        packed(tmp_path, "mine.deep.run:run")

@@ -1,0 +1,151 @@
+"""Nodes of a Ray cluster, with a double of Ray at its boundary."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator import hardware
+from orchestrator.cluster import connection
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify
+
+GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(4))
+
+
+class Ray:
+    """As much of Ray as `cluster` speaks to."""
+
+    def __init__(self, *resources: dict[str, float]) -> None:
+        self._nodes = [
+            {
+                "NodeID": f"node-{index}",
+                "Alive": True,
+                "Resources": each,
+                "Labels": {"ray.io/node-id": f"node-{index}", "zone": "b"},
+            }
+            for index, each in enumerate(resources)
+        ]
+        self.started: dict[str, Any] = {}
+
+    def init(self, **options: Any) -> None:
+        self.started = options
+
+    def shutdown(self) -> None: ...
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._nodes
+
+    def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
+        task = SimpleNamespace(remote=function)
+        return SimpleNamespace(options=lambda **_: task)
+
+    def get(self, values: list[Any]) -> list[Any]:
+        return values
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
+    def install(ray: Ray) -> Ray:
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        return ray
+
+    def probe(*, every_gpu: bool = False) -> NodeProfile:
+        gpus = GPUS if every_gpu else hardware.visible_gpus(GPUS, "2,3")
+        return NodeProfile("host", "CPU A", 8, 8_000, gpus, None, "Linux", "3.11")
+
+    monkeypatch.setattr(hardware, "probe", probe)
+    for name in connection._QUIET:  # which `connect` sets for good
+        monkeypatch.setenv(name, connection._QUIET[name])
+    monkeypatch.setattr(connection, "use_token", lambda: None)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    yield install
+
+
+def join(address: str | None) -> tuple[Node, ...]:
+    with connection.connect(address) as nodes:
+        return nodes
+
+
+def test_a_head_without_cpus_takes_no_part(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"memory": 1.0}, {"CPU": 8.0, "GPU": 4.0}, {"CPU": 0.0}, {"CPU": 0.5}))
+    assert [(node.id, node.cpus, node.gpus) for node in join("auto")] == [("node-1", 8, 4)]
+
+
+def test_a_cluster_without_cpus_is_told(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"memory": 1.0}))
+    with pytest.raises(connection.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
+        join("auto")
+
+
+def test_a_node_that_leaves_while_it_is_asked_takes_no_part(use: Callable[[Ray], Ray]) -> None:
+    class Leaving(Ray):
+        exceptions = SimpleNamespace(RayError=LookupError)
+
+        def get(self, values: Any) -> Any:
+            if not self._nodes[0].get("asked"):
+                self._nodes[0].update(asked=True, Alive=False)
+                raise LookupError("the node doesn't exist any more")
+            return super().get(values)
+
+    use(Leaving({"CPU": 8.0}, {"CPU": 4.0}))
+    assert [node.id for node in join("auto")] == ["node-1"]
+    use(Leaving({"CPU": 8.0}))
+    with pytest.raises(connection.ClusterError, match=r"has a CPU for trials \(0 alive\)"):
+        join("auto")
+
+
+def test_ray_decides_how_many_gpus_a_node_gives(use: Callable[[Ray], Ray]) -> None:
+    use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}))
+    nodes = join("auto")
+    assert [node.gpus for node in nodes] == [2, 0]
+    cpu, gpu = classify(nodes)
+    assert [[node.id for node in each.nodes] for each in (cpu, gpu)] == [["node-1"], ["node-0"]]
+
+
+def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray]) -> None:
+    ray = use(Ray({"CPU": 8.0, "GPU": 2.0}))
+    (node,) = join(None)
+    assert (ray.started["num_gpus"], node.gpus) == (2, 2)
+
+
+@pytest.mark.parametrize("address", ["auto", None])
+def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str | None) -> None:
+    use(Ray({"CPU": 8.0}))
+    (node,) = join(address)
+    assert node.labels == {"ray.io/node-id": "node-0", "zone": "b"}
+    assert hash(node) == hash(node)
+
+
+@pytest.fixture
+def beside_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine has four GPUs that answer, and one that does not."""
+    faults = ("GPU 4 does not answer: GPU is lost",)
+    profile = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
+    lost = dataclasses.replace(profile, gpu_faults=faults)
+    monkeypatch.setattr(hardware, "probe", lambda: lost)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
+
+
+def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], beside_a_lost_gpu: None) -> None:
+    ray = use(Ray({"CPU": 8.0, "GPU": 4.0}))
+    (node,) = join(None)
+    assert (ray.started["num_gpus"], node.gpus) == (4, 4)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
+
+
+def test_ray_that_does_not_start_beside_a_lost_gpu_is_told(
+    use: Callable[[Ray], Ray], beside_a_lost_gpu: None
+) -> None:
+    class Unprepared(Ray):
+        def init(self, **options: Any) -> None:
+            raise OSError("GPU is lost")  # its own NVML's error is of no class that it documents
+
+    use(Unprepared({"CPU": 8.0}))
+    with pytest.raises(connection.ClusterError, match=r"does not answer.* CUDA_VISIBLE_DEVICES=-1"):
+        join(None)

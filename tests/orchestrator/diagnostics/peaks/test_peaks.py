@@ -1,0 +1,223 @@
+"""What is measured, on which node, and what is kept of it: with a double of the trainers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.diagnostics import peaks
+from orchestrator.diagnostics.peaks import measurement, on_nodes
+from orchestrator.diagnostics.peaks.cache import FILE_NAME, keep
+from orchestrator.diagnostics.peaks.worker import Answer, Question, Reading
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from orchestrator.hardware.peak import Peak, Rate
+
+PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
+RATE = Rate(2e11, 1e11, 3e11)
+SLOW = Rate(1e9, 1e9, 1e9)
+
+
+def node(
+    name: str = "a", *, gpus: tuple[Gpu, ...] = (), cluster: bool = False, **packages: str
+) -> Node:
+    profile = NodeProfile(name, "CPU A", 8, 16_000, gpus, "580.1", "Linux", "3.11")
+    profile = dataclasses.replace(profile, packages={**PACKAGES, **packages})
+    return Node(f"id-{name}" if cluster else "", profile, 8)
+
+
+def gpu(capability: str | None = "9.0") -> Gpu:
+    return Gpu(0, "NVIDIA H200", "GPU-aaaa", 140_000, compute_capability=capability)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
+    """The questions that trainers are asked; each answers, and says what it is."""
+    questions: list[Question] = []
+
+    def ask(question: Question, begin: Callable[[str], object] = str) -> Mapping[str, Answer]:
+        questions.append(question)
+        for backend in question.backends:
+            begin(backend)
+        readings = [Reading(each, RATE, None) for each in question.precisions]
+        facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
+        return {backend: Answer(list(readings), dict(facts)) for backend in question.backends}
+
+    monkeypatch.setattr(measurement, "ask", ask)
+    return questions
+
+
+def measure(
+    home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
+) -> tuple[peaks.Measured, list[str]]:
+    told: list[str] = []
+    return peaks.measure(classes, home, told.append, fresh=fresh), told
+
+
+def test_each_backend_and_precision_of_a_class_is_measured_once(
+    tmp_path: Path, asked: list[Question]
+) -> None:
+    classes = classify([node()])
+    found, told = measure(tmp_path, classes)
+    assert asked == [Question("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
+    assert [(peak.backend, peak.precision) for peak in found.peaks] == [
+        ("tensorflow", "float32"),
+        ("tensorflow", "bf16"),
+        ("torch", "float32"),
+        ("torch", "bf16"),
+    ]
+    assert found.failures == ()
+    assert told == [f"measuring CPU A, 8 CPUs with {each} …" for each in ("tensorflow", "torch")]
+    assert found.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
+    again, told = measure(tmp_path, classes)
+    assert (again, told, len(asked)) == (found, [], 1)
+    assert peaks.kept(tmp_path, classes) == found.peaks
+    measure(tmp_path, classes, fresh=True)
+    assert len(asked) == 2
+
+
+def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[Question]) -> None:
+    measure(tmp_path, classify([node()]))
+    newer = classify([node(torch="2.14.0")])
+    assert {peak.backend for peak in peaks.kept(tmp_path, newer)} == {"tensorflow"}
+    found, _ = measure(tmp_path, newer)
+    assert asked[-1].backends == ("torch",)
+    assert {peak.versions["torch"] for peak in found.peaks if peak.backend == "torch"} == {"2.14.0"}
+    assert len(peaks.kept(tmp_path, classify([node()]))) == 4  # those of before are still there
+
+
+@pytest.mark.parametrize(
+    ("capability", "precisions"),
+    [
+        ("9.0", ("float32", "tf32", "bf16")),
+        ("7.5", ("float32", "bf16")),
+        ("12.0", ("float32", "tf32", "bf16")),
+        (None, ("float32", "tf32", "bf16")),
+    ],
+)
+def test_a_gpu_is_measured_in_tf32_where_it_has_it(
+    tmp_path: Path, asked: list[Question], capability: str | None, precisions: tuple[str, ...]
+) -> None:
+    found, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
+    assert [each.device for each in asked] == ["cpu", "gpu"]
+    assert asked[1] == Question("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
+    versions = found.peaks[-1].versions
+    assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
+
+
+class Ray:
+    """As much of Ray as a pinned call speaks to."""
+
+    class exceptions:  # noqa: N801  (as Ray has it)
+        class RayError(Exception):
+            """Any error of Ray's."""
+
+    def __init__(self, fails: str = "", says: str = "") -> None:
+        self.options: list[dict[str, Any]] = []
+        self._fails, self._says = fails, says
+
+    def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
+        def options(**chosen: Any) -> SimpleNamespace:
+            self.options.append(chosen)
+            return SimpleNamespace(remote=lambda *arguments: (function, arguments))
+
+        return SimpleNamespace(options=options)
+
+    def get(self, reference: Any) -> Any:
+        function, arguments = reference
+        if arguments[0].device == self._fails:
+            raise Ray.exceptions.RayError(self._says)
+        return function(*arguments)
+
+
+def test_a_cluster_measures_on_a_node_of_each_class(
+    tmp_path: Path, asked: list[Question], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = Ray()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
+    found, told = measure(tmp_path, classify(nodes))
+    assert [each["label_selector"] for each in ray.options] == [
+        {"ray.io/node-id": "id-a"},
+        {"ray.io/node-id": "id-b"},
+    ]
+    assert [(each["num_cpus"], each["num_gpus"]) for each in ray.options] == [(8, 0), (8, 1)]
+    assert [each.gpu for each in asked] == [None, None]  # Ray shows a task the GPU that it is given
+    assert {peak.node for peak in found.peaks} == {"a", "b"}
+    assert told == [
+        "measuring CPU A, 8 CPUs on a: tensorflow, torch",
+        "measuring NVIDIA H200 (CPU A, 8 CPUs) on b: tensorflow, torch",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says", "why"), [("task failed\nthe worker died", "the worker died"), ("", "RayError")]
+)
+def test_a_node_that_fails_costs_its_class_only(
+    tmp_path: Path,
+    asked: list[Question],
+    monkeypatch: pytest.MonkeyPatch,
+    says: str,
+    why: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Ray(fails="gpu", says=says))
+    nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
+    found, told = measure(tmp_path, classify(nodes))
+    reason = f"NVIDIA H200 (CPU A, 8 CPUs) is not measured: {why}"
+    assert found.failures == (reason,)
+    assert told[-1] == reason
+    assert {peak.hardware for peak in found.peaks} == {"CPU A, 8 CPUs"}
+    assert on_nodes.on_nodes(print, []) == []
+
+
+def test_a_backend_that_fails_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        "tensorflow": Answer([Reading("float32", RATE, SLOW)], {}, "bf16: it was ended by SIGKILL"),
+        "torch": Answer([Reading("float32", RATE, SLOW), Reading("bf16", RATE, SLOW)]),
+    }
+    monkeypatch.setattr(measurement, "ask", lambda question, begin: answers)
+    found, told = measure(tmp_path, classify([node()]))
+    assert len(found.peaks) == 3
+    (failure,) = found.failures
+    assert failure.endswith("is not measured by tensorflow: bf16: it was ended by SIGKILL")
+    assert failure in told
+
+
+def test_a_home_that_cannot_be_written_keeps_nothing(tmp_path: Path, asked: list[Question]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    found, told = measure(file / "home", classify([node()]))
+    assert len(found.peaks) == 4
+    assert told[-1].startswith(f"the peaks are not kept in {file / 'home'}: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"version": 2}', '{"version": 1}', '{"version": 1, "peaks": [{"node": 1}]}'],
+)
+def test_a_spoilt_file_is_made_anew(tmp_path: Path, text: str) -> None:
+    classes = classify([node()])
+    (tmp_path / FILE_NAME).write_text(text)
+    assert peaks.kept(tmp_path, classes) == ()
+    versions = {"method": "1", **PACKAGES}
+    one = Peak(classes[0].name, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
+    keep(tmp_path, [one])
+    keep(tmp_path, [dataclasses.replace(one, node="b")])
+    assert peaks.kept(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
+    assert [each.name for each in tmp_path.iterdir()] == [FILE_NAME]
+    assert json.loads((tmp_path / FILE_NAME).read_text())["format"] == "rnnsweep-peaks"
+
+
+def test_a_peak_of_another_method_is_no_longer_one(tmp_path: Path) -> None:
+    classes = classify([node()])
+    versions = {"method": "0", **PACKAGES}
+    keep(tmp_path, [Peak(classes[0].name, "torch", "bf16", RATE, None, versions, "a", "then")])
+    assert peaks.kept(tmp_path, classes) == ()

@@ -1,0 +1,121 @@
+"""Telemetry kept as JSON lines, to be replayed: a recording's head, then one sample a line.
+
+    python -m tests.orchestrator.execution.telemetry.recorded_lines FILE
+
+records this machine for half a minute, around a process that computes in three windows of 4 s and
+rests for 2 s between them; beside its GPUs if it has any, else beside a pretended one that draws
+250 W in the windows and 60 W between.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from orchestrator.execution.telemetry import Recording, Sample, Sampler
+from orchestrator.hardware import probe
+from tests.nvml.pretended import Course, Pretended, PretendedGpu
+from workloads.protocol import PhaseBegan, PhaseEnded
+
+_head: TypeAdapter[Recording] = TypeAdapter(Recording)
+_sample: TypeAdapter[Sample] = TypeAdapter(Sample)
+
+_WORK = """
+import sys
+for line in sys.stdin:
+    begin = float(line)
+    import time
+    while time.monotonic() < begin + 4.0:
+        sum(range(10_000))
+"""
+_EDGES_S = (2.0, 6.0, 8.0, 12.0, 14.0, 18.0)
+"""When the windows begin and end, after the pretence began."""
+
+
+def to_lines(recording: Recording) -> str:
+    """A recording as text."""
+    lines = [_head.dump_json(replace(recording, samples=()), exclude_none=True)]
+    lines += [_sample.dump_json(each, exclude_none=True) for each in recording.samples]
+    return "".join(f"{line.decode()}\n" for line in lines)
+
+
+def from_lines(text: str) -> Recording:
+    """A recording from text, strictly."""
+    head, *lines = text.splitlines()
+    samples = [_sample.validate_json(line, strict=True) for line in lines]
+    return replace(_head.validate_json(head), samples=samples)
+
+
+def main() -> None:
+    """Record."""
+    gpus = probe().gpus
+    with (
+        _pretended() if not gpus else _nothing(),
+        subprocess.Popen(
+            [sys.executable, "-c", _WORK], stdin=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        assert process.stdin is not None
+        began_s = time.monotonic()
+        sampler = Sampler("gpu", process.pid, "0")
+        sampler.start()
+        for begin_s, end_s in zip(_EDGES_S[::2], _EDGES_S[1::2], strict=True):
+            time.sleep(began_s + begin_s - time.monotonic())
+            now_s = time.monotonic()
+            sampler.take(PhaseBegan("train", now_s))
+            process.stdin.write(f"{now_s}\n")
+            process.stdin.flush()
+            time.sleep(began_s + end_s - time.monotonic())
+            sampler.take(PhaseEnded("train", time.monotonic(), time.monotonic() - now_s))
+        time.sleep(1.5)
+        recording = sampler.stop()
+    Path(sys.argv[1]).write_text(to_lines(_from_zero(recording)), encoding="utf-8")
+
+
+@contextmanager
+def _pretended() -> Iterator[None]:
+    power, energy, total = [Course(60.0)], [Course(5e4, per_s=60.0, every_s=0.1)], 5e4
+    before_s, watts = 0.0, 60.0
+    for at_s, following in zip(_EDGES_S, itertools.cycle((250.0, 60.0)), strict=False):
+        total += watts * (at_s - before_s)
+        before_s, watts = at_s, following
+        power.append(Course(watts, from_s=at_s))
+        energy.append(Course(total, per_s=watts, from_s=at_s, every_s=0.1))
+    gpu = PretendedGpu(power_w=power, energy_j=energy)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        Pretended([gpu]).in_this_process(patch, Path(folder))
+        yield
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _from_zero(recording: Recording) -> Recording:
+    """With times that begin at 0, to the millisecond: nothing of this machine's uptime."""
+    zero_s = recording.samples[0].at_s
+    moved = [replace(each, at_s=round(each.at_s - zero_s, 3)) for each in recording.samples]
+    windows = [
+        replace(
+            each,
+            began_s=round(each.began_s - zero_s, 3),
+            ended_s=round(each.ended_s - zero_s, 3),
+        )
+        for each in recording.windows
+    ]
+    return replace(recording, samples=moved, windows=windows)
+
+
+if __name__ == "__main__":
+    main()

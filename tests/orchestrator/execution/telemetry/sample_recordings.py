@@ -1,0 +1,84 @@
+"""Recordings to summarise: a GPU whose power is known at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from orchestrator.execution.telemetry import GpuReading, NodeReading, Recording, Sample, Window
+from orchestrator.execution.telemetry.sample_buffer import Samples
+
+GPU = GpuReading(
+    utilization_pct=90.0,
+    memory_used_mib=1000.0,
+    memory_total_mib=4000.0,
+    temperature_c=60.0,
+    sm_clock_mhz=1500.0,
+    memory_clock_mhz=5000.0,
+    clock_reasons=(),
+    pcie_rx_mib_s=2.0,
+    pcie_tx_mib_s=1.0,
+    other_processes=0,
+)
+
+WINDOWS = (Window(10.0, 14.0), Window(16.0, 20.0), Window(22.0, 26.0))
+"""Timed epochs of 4 s, with validation of 2 s between them."""
+
+
+def watts(at_s: float, windows: Sequence[Window] = WINDOWS) -> float:
+    """100 W in timed epochs, 300 W anywhere else."""
+    inside = any(window.began_s <= at_s < window.ended_s for window in windows)
+    return 100.0 if inside else 300.0
+
+
+_COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(700)), initial=0.0))
+
+
+def joules(at_s: float) -> float:
+    """What a counter shows that moves every 0.1 s."""
+    return _COUNTED_J[int(at_s * 10 + 1e-6)]
+
+
+def gpu_samples(
+    change: Callable[[float, GpuReading], GpuReading] = lambda at_s, reading: reading,
+    *,
+    until_s: float = 30.0,
+    every_s: float = 0.2,
+) -> list[Sample]:
+    """Samples of one GPU, whole ones each second, as a sampler takes them."""
+    samples = []
+    for index in range(round(until_s / every_s) + 1):
+        at_s = index * every_s
+        whole = index % round(1 / every_s) == 0
+        reading = replace(GPU, power_w=watts(at_s)) if whole else GpuReading()
+        reading = change(at_s, replace(reading, energy_j=1e6 + joules(at_s)))
+        samples.append(Sample(at_s, (reading,), node(at_s) if whole else None))
+    return samples
+
+
+def node(at_s: float, **changes: float | None) -> NodeReading:
+    """Four CPUs: the trainer keeps two busy, others half of one, and the host takes a fifth."""
+    reading = NodeReading(
+        busy_s=100 + 2.5 * at_s,
+        total_s=1000 + 4 * at_s,
+        steal_s=0.2 * at_s,
+        trainer_s=2 * at_s,
+        memory_used_mib=8000.0,
+        memory_total_mib=16000.0,
+        trainer_mib=1500.0,
+        temperature_c=50.0,
+        other_trainers=0,
+    )
+    return replace(reading, **changes)  # type: ignore[arg-type]
+
+
+def recording(
+    samples: Sequence[Sample], windows: Sequence[Window] = WINDOWS, **changes: object
+) -> Recording:
+    """Of a GPU's trial, its samples stored as a sampler stores them."""
+    store = Samples()
+    for sample in samples:
+        store.add(sample)
+    made = Recording("gpu", store.all(), windows)
+    return replace(made, **changes)  # type: ignore[arg-type]

@@ -1,0 +1,211 @@
+"""The energy of the timed epochs and of nothing else, from samples whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.execution.telemetry import GpuReading, Sample, Window
+from orchestrator.execution.telemetry.energy import energy_of
+from orchestrator.execution.telemetry.readings import merged
+from orchestrator.execution.telemetry.sample_buffer import Samples
+from tests.orchestrator.execution.telemetry.sample_recordings import (
+    WINDOWS,
+    gpu_samples,
+    joules,
+    node,
+    recording,
+    watts,
+)
+
+TRUTH_J = 3 * 4 * 100.0
+
+
+def without_counter(at_s: float, reading: GpuReading) -> GpuReading:
+    return replace(reading, energy_j=None, power_w=watts(at_s))
+
+
+def test_energy_covers_the_timed_epochs_and_nothing_else() -> None:
+    found = energy_of(recording(gpu_samples()))
+    # The counter moves every 0.1 s: each of six edges may be that much off, of 300 W.
+    assert found.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
+    assert (found.method, found.scope) == ("nvml_counter", "gpu")
+    everything = joules(26.0) - joules(10.0)
+    assert everything > TRUTH_J * 1.9  # what would be told, were validation in it
+
+
+def test_power_is_integrated_where_the_counter_is_missing() -> None:
+    samples = gpu_samples(without_counter, every_s=0.1)
+    found = energy_of(recording(samples))
+    assert found.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
+    assert (found.method, found.scope) == ("nvml_power", "gpu")
+
+
+@pytest.mark.parametrize("at_s", [0.0, 12.0, 17.2])
+def test_a_counter_that_was_reset_is_replaced_by_power(at_s: float) -> None:
+    def reset(now_s: float, reading: GpuReading) -> GpuReading:
+        began_anew = replace(reading, energy_j=(reading.energy_j or 0.0) - 1e6)
+        return began_anew if now_s >= at_s else reading
+
+    found = energy_of(recording(gpu_samples(reset)))
+    in_a_window = any(window.began_s < at_s <= window.ended_s for window in WINDOWS)
+    assert found.method == ("nvml_power" if in_a_window else "nvml_counter")
+    assert found.joules == pytest.approx(TRUTH_J, rel=0.5)
+
+
+def test_a_counter_that_stands_still_is_no_energy_of_0() -> None:
+    stuck = gpu_samples(lambda at_s, reading: replace(reading, energy_j=0.0))
+    assert energy_of(recording(stuck)).method == "nvml_power"
+    silent = gpu_samples(
+        lambda at_s, reading: replace(reading, energy_j=0.0, power_w=0.0 * (reading.power_w or 0))
+    )
+    found = energy_of(recording(silent))
+    assert (found.joules, found.why_not) == (
+        None,
+        "GPU 0: the samples do not cover all of the timed epochs",
+    )
+
+
+def test_what_the_gpu_refuses_is_said() -> None:
+    samples = gpu_samples(lambda at_s, reading: replace(reading, energy_j=None, power_w=None))
+    refused = "GPU 0: nvmlDeviceGetPowerUsage: No Permission"
+    problems = ("GPU 0: nvmlDeviceGetEccMode: Not Supported", refused)
+    found = energy_of(recording(samples, gpu_problems=problems))
+    assert (found.joules, found.why_not) == (None, refused)
+    none_at_all = energy_of(recording([], gpu_problems=("no GPU can be read: nvmlInit: …",)))
+    assert none_at_all.why_not == "no GPU can be read: nvmlInit: …"
+
+
+def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:
+    asleep = [each for each in gpu_samples() if not 11.0 < each.at_s < 14.5]
+    found = energy_of(recording(asleep))
+    assert found.method == "nvml_counter"
+    # An edge lies in the hole: what was drawn on each side of it is not told apart.
+    assert found.joules == pytest.approx(TRUTH_J, abs=3.5 * 200)
+    blind = [
+        each for each in gpu_samples(without_counter, every_s=0.1) if not 11.0 < each.at_s < 14.5
+    ]
+    assert energy_of(recording(blind)).joules is None
+    between = [
+        each for each in gpu_samples(without_counter, every_s=0.1) if not 2.0 < each.at_s < 9.0
+    ]
+    assert energy_of(recording(between)).joules == pytest.approx(TRUTH_J, rel=0.1)
+
+
+def test_short_epochs_will_do_where_there_is_next_to_nothing_between_them() -> None:
+    """As of a user's workload of many small epochs, without validation between them."""
+    dense = tuple(Window(5 + step / 10, 5 + step / 10 + 0.098) for step in range(200))
+    found = energy_of(recording(gpu_samples(), dense))
+    assert found.joules == pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
+    thin = tuple(Window(5 + step / 10, 5 + step / 10 + 0.08) for step in range(200))
+    assert energy_of(recording(gpu_samples(), thin)).joules is None
+
+
+@pytest.mark.parametrize("at_s", [12.0, 15.0])
+def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float) -> None:
+    """The clock stood still, and the counter may have gone on, or not."""
+    asleep = [replace(each, slept=abs(each.at_s - at_s) < 0.01) for each in gpu_samples()]
+    found = energy_of(recording(asleep))
+    if at_s == 15.0:  # between two windows
+        assert found.joules == energy_of(recording(gpu_samples())).joules
+    else:
+        assert (found.joules, found.why_not) == (
+            None,
+            "GPU 0: the machine was suspended meanwhile",
+        )
+
+
+@pytest.mark.parametrize(
+    ("windows", "words"),
+    [
+        ((), "told no training phase"),
+        ((Window(10.0, 19.5),), "took 9.5 s, less than the 10 s"),
+        (tuple(Window(at_s, at_s + 0.5) for at_s in range(25)), "took 0.50 s each, less than"),
+        ((Window(10.0, 40.0),), "do not cover all of the timed epochs"),
+        ((Window(-10.0, 20.0),), "do not cover all of the timed epochs"),
+    ],
+)
+def test_windows_that_cannot_be_measured_have_no_energy(
+    windows: tuple[Window, ...], words: str
+) -> None:
+    found = energy_of(recording(gpu_samples(), windows))
+    assert found.joules is None
+    assert words in found.why_not
+
+
+def package(samples: list[Sample], power_w: float = 40.0) -> list[Sample]:
+    return [replace(each, package_j=power_w * each.at_s) for each in samples]
+
+
+def test_a_cpus_trial_has_the_energy_of_the_packages() -> None:
+    samples = package([Sample(float(at_s), node=node(at_s)) for at_s in range(31)])
+    found = energy_of(recording(samples, device="cpu"))
+    assert found.joules == pytest.approx(12 * 40.0)
+    assert (found.method, found.scope) == ("rapl", "cpu_package")
+    nothing = energy_of(recording(samples, device="cpu", windows=()))
+    assert nothing.joules is None
+    unreadable = [replace(each, package_j=None) for each in samples]
+    why_not = "…/energy_uj may be read by root only"
+    found = energy_of(recording(unreadable, device="cpu", why_no_package=why_not))
+    assert (found.joules, found.why_not) == (None, why_not)
+
+
+def test_a_gpus_trial_has_that_of_the_packages_beside_its_own() -> None:
+    found = energy_of(recording(package(gpu_samples())))
+    assert (found.method, found.scope) == ("nvml_counter+rapl", "gpu+cpu_package")
+    assert found.parts["cpu_package"] == pytest.approx(12 * 40.0)
+    assert found.joules == found.parts["gpu"] + found.parts["cpu_package"]
+    blind = gpu_samples(lambda at_s, reading: GpuReading())
+    found = energy_of(recording(package(blind)))
+    assert (found.joules, list(found.parts)) == (None, ["cpu_package"])
+
+
+@pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
+def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
+    at_s: float, shared: bool
+) -> None:
+    """A node's energy would be counted once for each of them."""
+
+    def beside(sample: Sample) -> Sample:
+        at_work = replace(node(sample.at_s), other_trainers=1 if sample.at_s == at_s else 0)
+        return replace(sample, node=at_work if sample.node else None)
+
+    on_gpu = energy_of(recording([beside(each) for each in package(gpu_samples())]))
+    assert on_gpu.scope == ("gpu" if shared else "gpu+cpu_package")
+    whole = [Sample(float(each), node=node(each)) for each in range(31)]
+    on_cpu = energy_of(recording([beside(each) for each in package(whole)], device="cpu"))
+    assert (on_cpu.joules is None) == shared
+    assert ("another trainer was at work" in on_cpu.why_not) == shared
+
+
+def test_several_gpus_are_counted_together() -> None:
+    two = [replace(each, gpus=each.gpus * 2) for each in gpu_samples()]
+    one = energy_of(recording(gpu_samples())).joules
+    assert one is not None
+    assert energy_of(recording(two)).joules == pytest.approx(2 * one)
+    lost = [replace(each, gpus=(*each.gpus, GpuReading())) for each in gpu_samples()]
+    assert energy_of(recording(lost)).joules is None
+
+
+@pytest.mark.parametrize("counter", [True, False])
+def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
+    change = without_counter if not counter else lambda at_s, reading: reading
+    samples = gpu_samples(change, until_s=60.0, every_s=0.1)
+    store = Samples(limit=200)
+    for window in WINDOWS:
+        store.edge(window.began_s)
+        store.edge(window.ended_s)
+    for sample in samples:
+        store.add(sample)
+    kept = store.all()
+    assert len(kept) < len(samples) / 1.5
+    whole = sum(each.node is not None for each in kept)
+    assert 10 < whole < 61
+    few = replace(recording([]), samples=kept, windows=WINDOWS)
+    assert energy_of(few).joules == pytest.approx(energy_of(recording(samples)).joules, rel=1e-9)
+
+
+def test_windows_that_overlap_are_counted_once() -> None:
+    windows = [Window(5.0, 6.0), Window(1.0, 3.0), Window(2.0, 4.0), Window(4.0, 5.0), Window(9, 9)]
+    assert merged(windows) == [Window(1.0, 6.0)]

@@ -1,0 +1,238 @@
+"""Reading a node around a trainer: whose CPU time it is, and the energy of the CPU packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from orchestrator.execution.telemetry.cpu_clocks import CpuClocks
+from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
+from orchestrator.execution.telemetry.rapl import Rapl
+
+SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
+REST = "import time; time.sleep(60)"
+
+
+@contextmanager
+def running(*command: str) -> Iterator[int]:
+    with subprocess.Popen([sys.executable, *command]) as process:
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+def test_a_busy_trainer_is_told_from_others() -> None:
+    with running("-c", SPIN) as pid:
+        gauge = NodeGauge(pid, Neighbours())
+        time.sleep(0.1)
+        first = gauge.read()
+        time.sleep(0.5)
+        last = gauge.read()
+    assert first is not None
+    assert last is not None
+    assert first.trainer_s is not None
+    assert last.trainer_s is not None
+    assert last.trainer_s - first.trainer_s > 0.02
+    # The kernel counts in hundredths of a second, in two places.
+    assert last.busy_s - first.busy_s > last.trainer_s - first.trainer_s - 0.1
+    assert last.total_s > first.total_s
+    assert 0 < last.memory_used_mib < last.memory_total_mib
+    assert last.trainer_mib is not None
+
+
+def test_what_rivals_take_is_not_others_and_stays_counted_when_one_has_ended() -> None:
+    with running("-c", REST) as pid, running("-c", SPIN) as rival:
+        gauge = NodeGauge(pid, Neighbours(), [rival, 2**22 + 1])
+        assert gauge.family == {pid, rival}
+        first = gauge.read()
+        time.sleep(0.5)
+        last = gauge.read()
+        psutil.Process(rival).kill()
+        psutil.Process(rival).wait()
+        after = gauge.read()
+    assert first is not None
+    assert last is not None
+    assert after is not None
+    assert None not in (first.trainer_s, last.trainer_s, after.trainer_s)
+    assert last.trainer_s > first.trainer_s  # type: ignore[operator]
+    assert after.trainer_s >= last.trainer_s  # type: ignore[operator]
+
+
+def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
+    def tell(file: str, value: str) -> None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"{value}\n")
+
+    assert CpuClocks([0, 1], tmp_path).share() is None
+    assert CpuClocks([0, 1], tmp_path).throttled_s() is None
+    tell("cpu0/cpufreq/base_frequency", "2000000")
+    tell("cpu0/cpufreq/scaling_cur_freq", "800000")
+    tell("cpu1/acpi_cppc/nominal_freq", "2000")
+    tell("cpu1/cpufreq/scaling_cur_freq", "1500000")
+    tell("cpu1/thermal_throttle/package_throttle_total_time_ms", "1250")
+    clocks = CpuClocks([0, 1], tmp_path)
+    assert clocks.share() == 0.75, "an idle CPU's clock tells nothing"
+    assert clocks.throttled_s() == 1.25
+    tell("cpu1/cpufreq/scaling_cur_freq", "<unknown>")
+    assert clocks.share() == 0.4
+    assert CpuClocks([0], tmp_path).throttled_s() is None
+
+
+def test_what_the_trainer_started_is_the_trainers() -> None:
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SPIN!r}])"
+    with running("-c", parent) as pid:
+        gauge = NodeGauge(pid, Neighbours())
+        children: list[psutil.Process] = []
+        deadline_s = time.monotonic() + 20
+        while not children and time.monotonic() < deadline_s:
+            children = psutil.Process(pid).children()
+        gauge.look()
+        assert gauge.family == {pid, *(child.pid for child in children)}
+        time.sleep(0.3)
+        reading = gauge.read()
+        for child in children:
+            child.kill()
+        psutil.wait_procs(children)
+        psutil.Process(pid).wait(timeout=20)
+        after = gauge.read()
+    assert reading is not None
+    assert reading.trainer_s is not None
+    assert reading.trainer_s > 0.02
+    assert after is not None
+    assert after.trainer_s is None  # it has ended: nobody knows
+
+
+def test_cpus_that_the_trainer_may_not_use_are_not_its_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def times(*, percpu: bool = False) -> object:
+        def cpu(user: float, idle: float) -> object:
+            names = ("nice", "system", "irq", "softirq", "steal", "iowait")
+            return SimpleNamespace(user=user, idle=idle, **dict.fromkeys(names, 0.5))
+
+        return [cpu(1.0, 9.0), cpu(2.0, 8.0), cpu(3.0, 7.0)] if percpu else cpu(6.0, 24.0)
+
+    monkeypatch.setattr(psutil, "cpu_times", times)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
+    part = NodeGauge(os.getpid(), Neighbours()).read()
+    assert part is not None
+    assert (part.busy_s, part.steal_s, part.total_s) == (8.0, 1.0, 26.0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
+    whole = NodeGauge(os.getpid(), Neighbours()).read()
+    assert whole is not None
+    assert (whole.busy_s, whole.steal_s, whole.total_s) == (8.0, 0.5, 33.0)
+
+
+def test_what_the_kernel_counts_back_is_no_time_that_was_won(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gauge = NodeGauge(os.getpid(), Neighbours())
+    names = ("user", "nice", "system", "irq", "softirq", "steal", "idle")
+    totals = []
+    for iowait in (5.0, 4.5, 6.0):
+        times = SimpleNamespace(iowait=iowait, **dict.fromkeys(names, 1.0))
+        monkeypatch.setattr(psutil, "cpu_times", lambda percpu=False, now=times: now)
+        reading = gauge.read()
+        assert reading is not None
+        totals.append(reading.total_s)
+    assert totals == [12.0, 12.0, 13.0]
+
+
+def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sensors() -> dict[str, list[SimpleNamespace]]:
+        cores = [SimpleNamespace(current=each) for each in (51.0, None, 63.5, 0.0)]
+        return {"coretemp": cores, "nvme": [SimpleNamespace(current=80.0)]}
+
+    monkeypatch.setattr(psutil, "sensors_temperatures", sensors, raising=False)
+    reading = NodeGauge(os.getpid(), Neighbours()).read()
+    assert reading is not None
+    assert reading.temperature_c == 63.5
+    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: {}, raising=False)
+    cold = NodeGauge(os.getpid(), Neighbours()).read()
+    assert cold is not None
+    assert cold.temperature_c is None
+
+
+def test_other_trainers_count_while_they_are_at_work(tmp_path: Path) -> None:
+    package = tmp_path / "workloads"
+    package.mkdir()
+    (package / "__init__.py").touch()  # a namespace would give way to the real one
+    (package / "__main__.py").write_text(
+        f"import sys\nif 'spin' in sys.argv:\n exec({SPIN!r})\n{REST}"
+    )
+    mine = [sys.executable, "-m", "workloads"]
+    both = [subprocess.Popen([*mine, how], cwd=tmp_path) for how in ("spin", "rest")]
+    try:
+        time.sleep(0.3)
+        neighbours = Neighbours()
+        assert neighbours.at_work() is None
+        due_s, with_one = time.monotonic() + 30, 0
+        while not with_one and time.monotonic() < due_s:  # there may be others on this machine
+            neighbours.look({both[1].pid})
+            time.sleep(0.5)
+            with_one = neighbours.at_work() or 0
+        assert with_one >= 1
+        neighbours.look({both[0].pid, both[1].pid})  # now they are the trainer's own
+        assert neighbours.at_work() is not None
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+
+
+def zone(powercap: Path, name: str, energy_uj: int, range_uj: int = 1_000_000) -> Path:
+    folder = powercap / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "energy_uj").write_text(f"{energy_uj}\n")
+    (folder / "max_energy_range_uj").write_text(f"{range_uj}\n")
+    return folder
+
+
+def test_the_packages_of_a_node_are_counted_together(tmp_path: Path) -> None:
+    first, second = zone(tmp_path, "intel-rapl:0", 900_000), zone(tmp_path, "intel-rapl:1", 5)
+    parts = {"intel-rapl:0:0": "core", "intel-rapl:2": "psys", "intel-rapl-mmio:0": "package-0"}
+    for name, part in parts.items():
+        (zone(tmp_path, name, 77) / "name").write_text(f"{part}\n")
+    (first / "name").write_text("package-0\n")
+    (second / "name").write_text("package-1\n")
+    rapl = Rapl(tmp_path)
+    assert rapl.read_j() == 0.0
+    (first / "energy_uj").write_text("100000")  # it has begun anew
+    (second / "energy_uj").write_text("500005")
+    for name in parts:
+        (tmp_path / name / "energy_uj").write_text("999999")
+    assert rapl.read_j() == pytest.approx(0.200001 + 0.5)
+    (second / "energy_uj").unlink()
+    assert rapl.read_j() is None
+    assert "went away" in rapl.why_not
+    assert rapl.read_j() is None
+
+
+def test_a_counter_that_may_not_be_read_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert Rapl(tmp_path / "nowhere").read_j() is None
+    assert "no energy counter" in Rapl(tmp_path / "nowhere").why_not
+    (zone(tmp_path, "intel-rapl:0", 1) / "name").write_text("package-0")
+    read_text = Path.read_text
+
+    def guarded(path: Path, *arguments: object) -> str:
+        if path.name == "energy_uj":
+            raise PermissionError(path)
+        return read_text(path)
+
+    monkeypatch.setattr(Path, "read_text", guarded)
+    rapl = Rapl(tmp_path)
+    assert rapl.read_j() is None
+    assert rapl.why_not == f"{tmp_path}/intel-rapl:0/energy_uj may be read by root only"

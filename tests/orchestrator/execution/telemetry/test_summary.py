@@ -1,0 +1,238 @@
+"""A trial's telemetry in numbers, notes and curves, from samples whose truth is known."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.execution.telemetry import GpuReading, Sample, curves, record, summarise
+from orchestrator.execution.telemetry.curve_points import POINTS
+from tests.orchestrator.execution.telemetry.recorded_lines import from_lines, to_lines
+from tests.orchestrator.execution.telemetry.sample_recordings import (
+    GPU,
+    gpu_samples,
+    node,
+    recording,
+    watts,
+)
+
+
+def test_a_summary_is_of_the_timed_epochs() -> None:
+    def hotter_between(at_s: float, reading: GpuReading) -> GpuReading:
+        if reading.utilization_pct is None or watts(at_s) == 100.0:
+            return reading
+        return replace(
+            reading,
+            temperature_c=99.0,
+            utilization_pct=5.0,
+            sm_clock_mhz=300.0,
+            clock_reasons=("hw_slowdown",),
+            memory_used_mib=3000.0,
+        )
+
+    told = summarise(recording(gpu_samples(hotter_between), cost_pct=0.4))
+    exact = {
+        "mean_gpu_utilization_pct": 90.0,
+        "max_temperature_c": 60.0,
+        "sm_clock_mhz": 1500.0,
+        "throttled_pct": 0.0,
+        "peak_gpu_used_mib": 3000.0,  # at any time
+        "telemetry_cpu_pct": 0.4,
+    }
+    assert {name: told.metrics[name] for name in exact} == exact
+    close = {"trainer_cpu_pct": 50.0, "others_cpu_pct": 12.5, "steal_pct": 5.0}
+    assert {name: told.metrics[name] for name in close} == pytest.approx(close)
+    assert told.metrics["mean_power_w"] == pytest.approx(told.metrics["energy_j"] / 12)
+    assert told.notes == {
+        "energy_method": "nvml_counter",
+        "energy_scope": "gpu",
+        "throttle_reasons": "none",
+        "neighbours": "none",
+    }
+
+
+def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
+    both = recording(gpu_samples(), gpu_problems=["no clocks"])
+    on_cpu, on_gpu = (summarise(both.of(device, both.windows)) for device in ("cpu", "gpu"))
+    assert on_gpu == summarise(both)
+    of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
+    assert of_gpus < set(on_gpu.metrics)
+    assert not of_gpus & set(on_cpu.metrics)
+    assert "throttle_reasons" not in on_cpu.notes
+    assert on_cpu.metrics["others_cpu_pct"] == on_gpu.metrics["others_cpu_pct"]
+
+
+def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
+    def capped(at_s: float, reading: GpuReading) -> GpuReading:
+        if reading.clock_reasons is None:
+            return reading
+        first = ("gpu_idle", "sw_power_cap") if at_s < 21 else ("gpu_idle",)
+        return replace(reading, clock_reasons=first)
+
+    told = summarise(recording(gpu_samples(capped)))
+    assert told.metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
+    assert told.notes["throttle_reasons"] == "sw_power_cap 67 %"
+
+
+def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
+    def slower(at_s: float, reading: GpuReading) -> GpuReading:
+        if reading.sm_clock_mhz is None:
+            return reading
+        why = ("sw_power_cap",) if at_s < 15 else ("hw_slowdown",) if at_s < 21 else ()
+        clock_mhz = 1000.0 if at_s < 21 else 2000.0
+        changes = {"sm_clock_mhz": clock_mhz, "highest_sm_clock_mhz": 2000.0}
+        return replace(reading, clock_reasons=why, **changes)  # type: ignore[arg-type]
+
+    told = summarise(recording(gpu_samples(slower)))
+    assert told.metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
+    assert "clock_drop_pct" not in summarise(recording(gpu_samples())).metrics
+
+
+def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
+    def samples() -> list[Sample]:
+        slow = [
+            node(at_s, clock_share=0.8 if at_s < 15 else 1.2, throttled_s=at_s / 10)
+            for at_s in range(31)
+        ]
+        return [Sample(float(at_s), (), each) for at_s, each in enumerate(slow)]
+
+    told = summarise(recording(samples(), device="cpu"))
+    assert told.metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
+    assert told.metrics["throttled_pct"] == pytest.approx(10.0)
+    assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples())).metrics)
+
+
+@pytest.mark.parametrize(
+    ("trainers", "processes", "note"),
+    [
+        (0, 0, "none"),
+        (None, None, None),
+        (None, 0, "none"),
+        (1, None, "1 other trainer at work on the node"),
+        (2, 1, "2 other trainers at work on the node, 1 other process on the GPU"),
+    ],
+)
+def test_neighbours_are_noted(
+    trainers: int | None, processes: int | None, note: str | None
+) -> None:
+    sample = Sample(
+        1.0, (replace(GPU, other_processes=processes),), node(1.0, other_trainers=trainers)
+    )
+    quiet = Sample(0.0, (replace(GPU, other_processes=None),), node(0.0, other_trainers=None))
+    assert summarise(recording([quiet, sample])).notes.get("neighbours") == note
+
+
+def test_what_is_not_told_is_absent_and_never_0() -> None:
+    blind = [Sample(each.at_s, (GpuReading(),)) for each in gpu_samples()]
+    told = summarise(recording(blind))
+    assert told.metrics == {}
+    assert told.notes == {
+        "energy_absent": "GPU 0: the samples do not cover all of the timed epochs"
+    }
+    assert curves(blind) == ([], {})
+    untold = [replace(each, node=node(each.at_s, trainer_s=None)) for each in blind]
+    assert set(summarise(recording(untold)).metrics) == {"steal_pct"}
+
+
+def test_a_workload_without_a_training_phase_has_no_summary_of_it() -> None:
+    told = summarise(recording(gpu_samples(), ()))
+    assert set(told.metrics) == {"peak_gpu_used_mib"}
+    assert "no training phase" in told.notes["energy_absent"]
+
+
+def test_a_cpus_trial_is_as_hot_as_its_cpu() -> None:
+    samples = [
+        Sample(float(at_s), node=node(at_s, temperature_c=40.0 + at_s)) for at_s in range(31)
+    ]
+    told = summarise(recording(samples, device="cpu"))
+    assert told.metrics["max_temperature_c"] == 65.0
+    assert "sm_clock_mhz" not in told.metrics
+
+
+def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
+    samples = [replace(each, package_j=40.0 * each.at_s) for each in gpu_samples()]
+    at_s, found = curves(samples)
+    assert at_s == pytest.approx(list(range(1, 31)))
+    assert {name: values[0] for name, values in found.items()} == pytest.approx(
+        {
+            "system/cpu_utilization_percentage": 62.5,
+            "system/cpu_trainer_percentage": 50.0,
+            "system/cpu_others_percentage": 12.5,
+            "system/cpu_steal_percentage": 5.0,
+            "system/cpu_package_power_watts": 40.0,
+            "system/system_memory_usage_megabytes": 8388.608,
+            "system/system_memory_usage_percentage": 50.0,
+            "system/trainer_memory_usage_megabytes": 1572.864,
+            "system/cpu_temperature_celsius": 50.0,
+            "system/gpu_0_utilization_percentage": 90.0,
+            "system/gpu_0_memory_usage_megabytes": 1048.576,
+            "system/gpu_0_memory_usage_percentage": 25.0,
+            "system/gpu_0_power_usage_watts": 300.0,
+            "system/gpu_0_temperature_celsius": 60.0,
+            "system/gpu_0_sm_clock_megahertz": 1500.0,
+            "system/gpu_0_memory_clock_megahertz": 5000.0,
+            "system/gpu_0_throttled_percentage": 0.0,
+            "system/gpu_0_pcie_receive_megabytes_per_second": 2.097152,
+            "system/gpu_0_pcie_transmit_megabytes_per_second": 1.048576,
+        }
+    )
+
+
+def test_long_curves_are_thinned_to_means() -> None:
+    samples = [
+        Sample(float(at_s), node=node(at_s, temperature_c=40.0 + at_s % 2)) for at_s in range(3001)
+    ]
+    at_s, found = curves(samples)
+    assert len(at_s) == POINTS
+    assert found["system/cpu_temperature_celsius"] == pytest.approx([40.5] * POINTS, abs=0.04)
+    assert all(len(values) == POINTS for values in found.values())
+    assert at_s[-1] == 3000.0
+
+
+def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
+    began_s = time.time() - time.monotonic() - 5.0  # on the samples' clock: 5 s before their 0
+    told = {"samples_per_s": 50.0, "train_s": 12.0, "steal_pct": 1.5}
+    metrics, seen = record(recording(gpu_samples()), began_s, told)
+    assert metrics["energy_per_sample_j"] == pytest.approx(metrics["energy_j"] / 600)
+    assert "steal_pct" not in metrics  # the workload has told it
+    assert seen.at_s[:2] == pytest.approx((6.0, 7.0), abs=0.02)
+    assert seen.curves["system/gpu_0_power_usage_watts"][:12:11] == (300.0, 100.0)
+    own, seen = record(recording(gpu_samples()), began_s, {"energy_j": 3.0})
+    assert "energy_j" not in own
+    assert (seen.notes["energy_method"], "energy_scope" in seen.notes) == ("workload", False)
+
+
+def test_samples_that_make_no_sense_are_said_to_and_nothing_is_raised() -> None:
+    nonsense: Any = "now"
+    samples = [replace(each, at_s=nonsense) for each in gpu_samples()]
+    broken = replace(recording([]), samples=samples)
+    metrics, seen = record(broken, 0.0, {"step_ms": 1.0})
+    assert metrics == {}
+    assert seen.notes["energy_absent"].startswith("telemetry failed: TypeError: ")
+
+
+RECORDED = Path(__file__).with_name("telemetry_recorded.jsonl")
+
+
+def test_recorded_telemetry_is_replayed() -> None:
+    """Of a real machine under a load of others, beside a GPU whose power was pretended."""
+    seen = from_lines(RECORDED.read_text(encoding="utf-8"))
+    told = summarise(seen)
+    assert sum(window.seconds for window in seen.windows) == pytest.approx(12.0)
+    # 250 W in the windows, 60 W between: the counter lags by up to 0.1 s at each of six edges.
+    assert told.metrics["energy_j"] == pytest.approx(3000.0, abs=6 * 0.1 * 190)
+    assert told.metrics["energy_j"] == pytest.approx(2971.1, abs=0.1)
+    assert told.metrics["trainer_cpu_pct"] == pytest.approx(16.07, abs=0.01)
+    assert told.metrics["others_cpu_pct"] == pytest.approx(83.89, abs=0.01)
+    without = [
+        replace(each, gpus=tuple(replace(gpu, energy_j=None) for gpu in each.gpus))
+        for each in seen.samples
+    ]
+    by_power = summarise(replace(seen, samples=without))
+    assert by_power.notes["energy_method"] == "nvml_power"
+    assert by_power.metrics["energy_j"] == pytest.approx(3000.0, rel=0.1)  # once a second
+    assert from_lines(to_lines(seen)) == seen

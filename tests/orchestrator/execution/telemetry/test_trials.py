@@ -1,0 +1,87 @@
+"""Trials of a real trainer process, watched: what their outcomes then say."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.trial import Outcome, outcome_adapter, to_json
+from orchestrator.execution.actor import run_trial
+from orchestrator.execution.job import Job, Limits, Watched
+from orchestrator.execution.telemetry import Instruments
+from orchestrator.execution.trainer_pool import Trainers
+from tests.nvml.pretended import Course, Pretended, PretendedGpu
+from workloads.protocol import Device, TrialRequest
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture(autouse=True)
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_S", 0.05)
+    monkeypatch.setattr("orchestrator.execution.telemetry.energy.LEAST_WINDOW_S", 0.0005)
+    monkeypatch.setattr("orchestrator.execution.telemetry.sampler._WHOLE_S", 0.1)
+    # However late a busy machine lets the first sample be taken.
+    monkeypatch.setattr("orchestrator.execution.telemetry.counters._BEYOND_S", 10.0)
+
+
+def run(
+    trainers: Trainers, device: Device, epochs: int, instruments: Instruments | None = None
+) -> Outcome:
+    settings = {"units": 16, "epochs": epochs}
+    request = TrialRequest(
+        "tests.workloads.examples.echo_memory:run", "numpy/loop", settings, device
+    )
+    job = Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),))
+    watched = Watched(job, instruments=instruments or Instruments())
+    list(run_trial(job, watched, trainers))
+    return watched.outcome()
+
+
+def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: Trainers
+) -> None:
+    instruments = Instruments()
+    mine = PretendedGpu(uuid="GPU-a", energy_j=Course(1000.0, per_s=70.0))
+    Pretended([mine, PretendedGpu(uuid="GPU-b", power_w=300.0)]).in_this_process(
+        monkeypatch, tmp_path
+    )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    for _ in range(2):  # the second has NVML from the first
+        outcome = run(trainers, "gpu", 300, instruments)
+        assert outcome.status == "complete"
+        train_s = outcome.metrics["train_s"]
+        assert outcome.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.05)
+        assert outcome.metrics["energy_j"] == pytest.approx(70.0 * train_s, rel=0.05)
+        assert outcome.metrics["energy_j"] < 70.0 * (outcome.ended_s - outcome.started_s)
+        assert outcome.metrics["trainer_cpu_pct"] > 0
+        assert outcome.telemetry is not None
+        assert outcome.telemetry.notes["energy_scope"] in ("gpu", "gpu+cpu_package")
+        curves = outcome.telemetry.curves
+        assert set(curves["system/gpu_0_power_usage_watts"]) == {70.0}
+        assert not [name for name in curves if "gpu_1" in name]
+        assert outcome_adapter.validate_json(to_json(outcome_adapter, outcome)) == outcome
+
+
+def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: Trainers) -> None:
+    outcome = run(trainers, "cpu", 40)
+    assert outcome.telemetry is not None
+    notes = outcome.telemetry.notes
+    assert ("energy_j" in outcome.metrics) == ("energy_absent" not in notes)
+    assert outcome.metrics.get("energy_j") != 0.0
+    assert "peak_gpu_used_mib" not in outcome.metrics
+
+
+def test_a_trial_that_is_taken_away_is_watched_no_longer(trainers: Trainers) -> None:
+    request = TrialRequest(
+        "tests.workloads.examples.echo_memory:run", "numpy/loop", {"epochs": 10_000}
+    )
+    watched = Watched(Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),)))
+    epochs = run_trial(watched.job, watched, trainers)
+    next(epochs)
+    epochs.close()
+    assert not watched.sampler_hangs
+    assert watched._sampler is not None
+    assert not watched._sampler._thread.is_alive()

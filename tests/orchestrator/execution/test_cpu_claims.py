@@ -1,0 +1,93 @@
+"""CPUs claimed by processes of a node, with the kernel's own sockets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from orchestrator.execution.cpu_claims import CpuClaims, CpusTaken, confined, shown
+
+
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CpuClaims]]:
+    """Six claimants on a machine of eight CPUs (numbers 0-3 and 8-11), which has no others."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 8, 9, 10, 11})
+    with ExitStack() as stack:
+        made = [CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0) for _ in range(6)]
+        for each in made:
+            stack.callback(each.release)
+        yield made
+
+
+def test_each_claimant_has_cpus_of_its_own(claims: list[CpuClaims]) -> None:
+    assert [each.take(2) for each in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
+    with pytest.raises(CpusTaken, match="needs 2 CPUs of its own, and of the 8"):
+        claims[4].take(2)
+    claims[1].release()
+    assert claims[4].take(2) == (2, 3)
+
+
+def test_a_claimant_keeps_what_it_has(claims: list[CpuClaims]) -> None:
+    assert claims[0].take(4) == claims[0].take(4) == (0, 1, 2, 3)
+    assert claims[0].take(2) == (0, 1)
+    assert claims[1].take(4) == (8, 9, 10, 11), "nothing was let go of"
+
+
+def test_a_larger_share_is_claimed_anew(claims: list[CpuClaims]) -> None:
+    assert claims[0].take(1) == (0,)
+    assert claims[1].take(1) == (1,)
+    assert claims[0].take(4) == (8, 9, 10, 11)
+
+
+def test_scattered_cpus_are_better_than_none(claims: list[CpuClaims]) -> None:
+    for each in claims[:5]:
+        each.take(1)
+    claims[1].release()
+    assert claims[5].take(4) == (1, 9, 10, 11)
+
+
+def test_a_failed_claim_holds_nothing(claims: list[CpuClaims]) -> None:
+    claims[0].take(4)
+    with pytest.raises(CpusTaken):
+        claims[1].take(5)
+    assert claims[2].take(4) == (8, 9, 10, 11)
+
+
+def test_a_killed_claimants_cpus_are_free_again() -> None:
+    prefix = f"rnnsweep-test-killed-{os.getpid()}"
+    code = (
+        "import sys; from orchestrator.execution.cpu_claims import CpuClaims;"
+        f"claims = CpuClaims({prefix!r}); claims.take(len(__import__('os').sched_getaffinity(0)));"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    claims = CpuClaims(prefix, patience_s=0.0)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(CpusTaken):
+            claims.take(1)
+        holder.kill()
+        holder.wait()
+    assert len(claims.take(1)) == 1
+    claims.release()
+
+
+def test_a_confined_process_never_had_other_cpus() -> None:
+    before = os.sched_getaffinity(0)
+    first = min(before)
+    code = "import os; print(sorted(os.sched_getaffinity(0)))"
+    with confined((first,)):
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert os.sched_getaffinity(0) == before
+    assert child.communicate()[0] == f"[{first}]\n"
+
+
+def test_cpus_are_shown_as_the_kernel_writes_them() -> None:
+    assert shown((8, 0, 1, 2, 4)) == "0-2,4,8"

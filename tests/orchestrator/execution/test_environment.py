@@ -1,0 +1,13 @@
+"""What is recorded beside a trial."""
+
+from __future__ import annotations
+
+from orchestrator import __version__
+from orchestrator.execution.environment import surroundings
+
+
+def test_the_surroundings_name_versions_and_node_and_nothing_absent() -> None:
+    facts = surroundings()
+    assert facts["rnnsweep"] == __version__
+    assert {"ray", "optuna", "system", "cpu_model", "memory_mib"} <= set(facts)
+    assert None not in facts.values()

@@ -1,0 +1,221 @@
+"""Trials that take turns in slices, in real trainer processes, and every way that goes wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator.core.criteria import Timing
+from orchestrator.core.trial import Outcome, outcome_adapter
+from orchestrator.execution import telemetry
+from orchestrator.execution.actor import TrialActor
+from orchestrator.execution.cpu_claims import CpuClaims
+from orchestrator.execution.interleaved_round import Race
+from orchestrator.execution.job import Job, Limits, Rival, job_adapter
+from orchestrator.execution.trainer_pool import Trainers
+from workloads.protocol import TrialRequest
+
+ROOT = Path(__file__).resolve().parents[3]
+SLICING = "tests.workloads.examples.slicing"
+QUICK = Timing(interval=0.05, least=6, most=6, slice_s=0.01)
+
+
+def job_of(
+    name: str,
+    implementations: Sequence[str],
+    *,
+    timing: Timing = QUICK,
+    limits: Limits | None = None,
+    fresh: bool = False,
+    **settings: Any,
+) -> Job:
+    first, *others = (
+        TrialRequest(f"{SLICING}:{name}", each, settings, seed=3) for each in implementations
+    )
+    return Job(
+        first,
+        1,
+        time.time(),
+        limits or Limits(60, 30),
+        (str(ROOT),),
+        fresh,
+        rivals=tuple(map(Rival, others)),
+        timing=timing,
+    )
+
+
+def race(trainers: Trainers, name: str, *implementations: str, **options: Any) -> list[Outcome]:
+    job = job_of(name, implementations, **options)
+    assert job.timing is not None
+    running = Race(job, job.timing, trainers, CpuClaims(), telemetry.Instruments())
+    list(running.run())
+    assert running.ended
+    return running.outcomes()
+
+
+def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: Trainers) -> None:
+    timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
+    names = ("none/one", "none/slow", "none/one+again")
+    slower = {"none/slow": 1.2}
+    first, slow, again = race(trainers, "steady", *names, timing=timing, slower=slower, spread=0.02)
+    ratio, same = (each.metrics["step_ms"] / first.metrics["step_ms"] for each in (slow, again))
+    assert ratio == pytest.approx(1.2, rel=0.02)
+    assert same == pytest.approx(1.0, rel=0.02)
+    assert "ratio_interval" not in first.metrics
+    for each in (slow, again):
+        logs = [
+            math.log(mine.metrics["slice_step_ms"] / its.metrics["slice_step_ms"])
+            for mine, its in zip(each.epochs, first.epochs, strict=True)
+        ]
+        mean = math.fsum(logs) / len(logs)
+        assert math.log(each.metrics["step_ms"] / first.metrics["step_ms"]) == pytest.approx(mean)
+        assert each.metrics["ratio_interval"] > 0
+        assert each.kernel is not None and each.status == "complete"
+    assert first.metrics["slices"] == slow.metrics["slices"] == len(first.epochs)
+    assert first.metrics["timed_s"] == pytest.approx(sum(each.seconds for each in first.epochs))
+    assert not {"train_s", "loss", "accuracy", "trainer_cpu_pct"} & set(first.metrics)
+
+
+def test_a_trial_alone_is_timed_by_itself(trainers: Trainers) -> None:
+    (alone,) = race(trainers, "steady", "none/one")
+    assert alone.metrics["slices"] == 6
+    assert "ratio_interval" not in alone.metrics
+
+
+def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: Trainers) -> None:
+    names = ("none/one", "none/other", "none/one")
+    before = race(trainers, "steady", *names)
+    pids = {trainer.pid for trainer in trainers.values()}
+    after = race(trainers, "steady", *names)
+    assert [each.trainer_trials for each in before] == [0, 0, 0]
+    assert [each.trainer_trials for each in after] == [1, 1, 1]
+    assert len(pids) == 3 and pids == {trainer.pid for trainer in trainers.values()}
+    fresh = race(trainers, "steady", *names, fresh=True)
+    assert [each.trainer_trials for each in fresh] == [0, 0, 0]
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("refuses", "not_possible", "hardware that nobody has"),
+        ("raises", "error", "broke in a slice"),
+        ("dies", "crash", "SIGKILL"),
+        ("hangs", "hung", "limits.idle_s"),
+    ],
+)
+@pytest.mark.parametrize("of", ["none/one", "none/two"])
+def test_a_failing_trial_fails_alone(
+    trainers: Trainers, name: str, reason: str, words: str, of: str
+) -> None:
+    names = ("none/one", "none/two", "none/three")
+    outcomes = dict(
+        zip(names, race(trainers, name, *names, of=of, limits=Limits(60, 1.5)), strict=True)
+    )
+    failure = outcomes.pop(of).failure
+    assert failure is not None
+    assert failure.reason == reason
+    assert words in failure.message
+    assert [each.status for each in outcomes.values()] == ["complete"] * 2
+    assert [each.metrics["slices"] for each in outcomes.values()] == [6, 6]
+    assert [each.status for each in race(trainers, "steady", *names)] == ["complete"] * 3
+
+
+def test_all_may_fail(trainers: Trainers) -> None:
+    outcomes = race(trainers, "forgets", "none/one", "none/two")
+    for each in outcomes:
+        assert each.failure is not None
+        assert "expected a loop over trial.slices(steps)" in each.failure.message
+
+
+def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: Trainers) -> None:
+    timing = Timing(interval=0.01, least=4, most=4, slice_s=0.5)
+    limits = Limits(trial_s=6.0, idle_s=1.3)
+    names = ("none/a", "none/b", "none/c", "none/d")
+    outcomes = race(trainers, "steady", *names, timing=timing, limits=limits, step_s=0.1)
+    assert [each.status for each in outcomes] == ["complete"] * 4
+    assert outcomes[0].ended_s - outcomes[0].started_s > limits.trial_s
+
+
+def test_a_trial_meets_its_own_time_limit(trainers: Trainers) -> None:
+    timing = Timing(interval=0.01, least=10, most=10, slice_s=0.1)
+    slower = {"none/slow": 10.0}
+    one, slow = race(
+        trainers,
+        "steady",
+        *("none/one", "none/slow"),
+        timing=timing,
+        slower=slower,
+        step_s=0.1,
+        limits=Limits(trial_s=5.0, idle_s=30.0),
+    )
+    assert one.status == "complete"
+    assert slow.failure is not None
+    assert slow.failure.reason == "time_limit"
+
+
+def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: Trainers) -> None:
+    timing = Timing(interval=9.0, least=10, most=40, slice_s=0.02)
+    outcomes = race(trainers, "steady", "none/one", "none/two", timing=timing)
+    assert [each.metrics["slices"] for each in outcomes] == [10, 10]
+
+
+def actor_of(job: Job) -> TrialActor:
+    return TrialActor({"job": job_adapter.dump_json(job).decode()})
+
+
+def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
+    timing = Timing(interval=0.001, least=8, most=8, slice_s=0.2)
+    actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
+    try:
+        results = [actor.step()]
+        while not results[-1]["done"]:
+            results.append(actor.step())
+        assert len(results) > 2
+        found = [outcome_adapter.validate_json(each) for each in results[-1]["outcomes"]]
+        assert [each.status for each in found] == ["complete", "complete"]
+        next_job = job_of("steady", ("none/one", "none/two"))
+        assert actor.reset_config({"job": job_adapter.dump_json(next_job).decode()})
+        while not (result := actor.step())["done"]:
+            pass
+        again = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
+        assert [each.trainer_trials for each in again] == [1, 1]
+    finally:
+        actor.cleanup()
+
+
+def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
+    others = psutil.Process().children()
+    timing = Timing(interval=0.001, least=90, most=90, slice_s=0.2)
+    actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
+    for _ in range(3):  # each of them is warm, and turns have been taken
+        assert not actor.step()["done"]
+    children = [each for each in psutil.Process().children() if each not in others]
+    assert len([each for each in children if "workloads" in each.cmdline()]) == 2
+    actor.reset_config({"job": job_adapter.dump_json(job_of("steady", ("none/three",))).decode()})
+    actor.cleanup()
+    left = [each for each in psutil.Process().children() if each in children and each.is_running()]
+    assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: Trainers) -> None:
+    timing = Timing(interval=0.001, least=12, most=12, slice_s=0.3)
+    job = job_of("steady", ("none/one", "none/two"), timing=timing)
+    running = Race(job, timing, trainers, CpuClaims(), telemetry.Instruments())
+    signs = running.run()
+    for _ in range(3):
+        next(signs)  # between two turns all of them wait
+    os.kill(trainers["none/two [timing]", "cpu", None].pid, signal.SIGKILL)
+    list(signs)
+    one, two = running.outcomes()
+    assert (one.status, one.metrics["slices"]) == ("complete", 12)
+    assert two.failure is not None
+    assert two.failure.reason == "crash"

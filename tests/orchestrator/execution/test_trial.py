@@ -1,0 +1,407 @@
+"""One trial in a real trainer process, and every way in which it can go wrong. No Ray."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
+from orchestrator.execution import trainer_pool
+from orchestrator.execution.actor import run_trial
+from orchestrator.execution.cpu_claims import CpuClaims
+from orchestrator.execution.job import Job, Limits, Watched
+from orchestrator.execution.trainer_pool import Trainers
+from orchestrator.execution.trainer_process import Trainer
+from orchestrator.execution.watchdog import memory_share
+from workloads.implementations import parse
+from workloads.protocol import TrialRequest
+
+ROOT = Path(__file__).resolve().parents[3]
+HOSTILE = "tests.workloads.examples.hostile"
+
+
+@pytest.fixture
+def free_claims() -> Iterator[Callable[[], CpuClaims]]:
+    """Claims on this machine's CPUs that know nothing of other tests and sweeps."""
+    made: list[CpuClaims] = []
+
+    def make() -> CpuClaims:
+        made.append(CpuClaims(prefix=f"rnnsweep-test-{os.getpid()}", patience_s=0.0))
+        return made[-1]
+
+    yield make
+    for claims in made:
+        claims.release()
+
+
+def run(
+    trainers: Trainers,
+    name: str,
+    settings: dict[str, Any] | None = None,
+    *,
+    implementation: str = "python/noop",
+    limits: Limits | None = None,
+    fresh: bool = False,
+    cpus: int | None = None,
+    claims: CpuClaims | None = None,
+) -> Outcome:
+    request = TrialRequest(f"{HOSTILE}:{name}", implementation, settings or {})
+    job = Job(request, 1, time.time(), limits or Limits(60, 30), (str(ROOT),), fresh, cpus)
+    watched = Watched(job)
+    list(run_trial(job, watched, trainers, claims))
+    return watched.outcome()
+
+
+def test_trials_share_a_warm_trainer(trainers: Trainers) -> None:
+    outcomes = [run(trainers, "noop") for _ in range(3)]
+    assert [outcome.status for outcome in outcomes] == ["complete"] * 3
+    assert [outcome.trainer_trials for outcome in outcomes] == [0, 1, 2]
+    assert outcomes[0].metrics["step_ms"] == 1.0
+    assert outcomes[0].epochs[0].metrics == {"loss": 0.0}
+    assert outcomes[0].metrics["setup_s"] >= outcomes[1].metrics["setup_s"] >= 0
+    assert {"rnnsweep", "ray", "cpu_model"} <= set(outcomes[0].environment)
+    assert len(trainers) == 1
+
+
+def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+    run(trainers, "noop", implementation="one/noop")
+    run(trainers, "noop", implementation="two/noop")
+    run(trainers, "noop", implementation="one/other+option")
+    assert set(trainers) == {("one", "cpu", None), ("two", "cpu", None)}
+    assert trainers["one", "cpu", None].trials == 2
+
+
+def test_trainers_that_idle_make_room_where_memory_is_short(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for share, stay in ((0.75, {"one", "two"}), (0.85, {"one"})):
+        run(trainers, "noop", implementation="two/noop")
+        monkeypatch.setattr(trainer_pool, "memory_share", lambda share=share: share)
+        run(trainers, "noop", implementation="one/noop")
+        assert {backend for backend, _, _ in trainers} == stay
+    assert trainers["one", "cpu", None].trials == 2
+
+
+def test_a_fresh_trainer_is_the_only_one(trainers: Trainers) -> None:
+    run(trainers, "noop", implementation="one/noop")
+    held = trainers["one", "cpu", None].pid
+    outcomes = [run(trainers, "noop", implementation="two/noop", fresh=True) for _ in range(2)]
+    assert [outcome.trainer_trials for outcome in outcomes] == [0, 0]
+    assert set(trainers) == {("two", "cpu", None)}
+    assert not psutil.pid_exists(held)
+
+
+@pytest.fixture
+def two_cpus() -> Iterator[list[int]]:
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("needs two CPUs")
+    yield sorted(before)[:2]
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
+    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+) -> None:
+    mine, other = free_claims(), free_claims()
+    taken = other.take(1)
+    outcomes = [run(trainers, "usable_cpus", cpus=1, claims=mine) for _ in range(2)]
+    assert [each.metrics["usable_cpus"] for each in outcomes] == [1.0, 1.0]
+    assert [each.trainer_trials for each in outcomes] == [0, 1]
+    assert {each.environment["trainer_cpus"] for each in outcomes} != {str(taken[0])}
+    whole = run(trainers, "usable_cpus", claims=mine)
+    assert whole.metrics["usable_cpus"] >= 2
+    assert "trainer_cpus" not in whole.environment
+    assert len(trainers) == 2, "the confined trainer stays warm beside the other"
+
+
+def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
+    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+) -> None:
+    other = free_claims()
+    other.take(len(os.sched_getaffinity(0)))
+    outcome = run(trainers, "usable_cpus", cpus=1, claims=free_claims())
+    assert outcome.failure is not None
+    assert "needs 1 CPU of its own" in outcome.failure.message
+
+
+def test_epochs_come_as_they_happen(trainers: Trainers) -> None:
+    request = TrialRequest(f"{HOSTILE}:nan_epoch", "python/noop")
+    job = Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),))
+    watched = Watched(job)
+    epochs = run_trial(job, watched, trainers)
+    assert next(epochs).index == 0
+    assert watched.failure is None
+    assert list(epochs) == []
+    assert watched.outcome().status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [
+        ("raises", "error", "the workload broke"),
+        ("raises_in_phase", "error", "broke while training"),
+        ("exits", "error", "SystemExit"),
+        ("interrupts", "error", "interrupted"),
+        ("not_possible", "not_possible", "nobody has"),
+        ("no_data", "data", "not here"),
+        ("nan_epoch", "non_finite", "nan"),
+        ("nan_result", "non_finite", "inf"),
+        ("returns_nothing", "error", "None"),
+        ("returns_words", "error", "low"),
+        ("absent", "bad_request", "absent"),
+    ],
+)
+def test_a_failure_that_the_trainer_reports_leaves_it_warm(
+    trainers: Trainers, name: str, reason: FailureReason, words: str
+) -> None:
+    outcome = run(trainers, name)
+    assert outcome.status == "failed"
+    assert outcome.failure is not None
+    assert outcome.failure.reason == reason
+    assert words in outcome.failure.message
+    assert run(trainers, "noop").trainer_trials == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "words"),
+    [
+        ("segfaults", {}, "SIGSEGV"),
+        ("dies", {"signal": "SIGKILL"}, "SIGKILL"),
+        ("dies", {"signal": "SIGABRT"}, "SIGABRT"),
+        ("leaves", {"status": 3}, "exit status 3"),
+        ("leaves", {"status": 0}, "exit status 0"),
+    ],
+)
+def test_a_trainer_that_dies_is_a_failed_trial_and_the_next_one_gets_a_new_trainer(
+    trainers: Trainers, name: str, settings: dict[str, Any], words: str
+) -> None:
+    run(trainers, "noop")
+    outcome = run(trainers, name, settings)
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert words in outcome.failure.message
+    after = run(trainers, "noop")
+    assert (after.status, after.trainer_trials) == ("complete", 0)
+
+
+def test_the_last_output_comes_with_the_failure(trainers: Trainers) -> None:
+    run(trainers, "chatters", {"mib": 1})
+    crashed = run(trainers, "segfaults")
+    assert crashed.failure is not None
+    assert "about to read address 0" in crashed.failure.output_tail
+    assert "xxxx" not in crashed.failure.output_tail, "the output of the trial before"
+    raised = run(trainers, "raises")
+    assert raised.failure is not None
+    assert "ZeroDivisionError" in raised.failure.output_tail
+
+
+def test_a_trainer_that_spins_meets_its_time_limit(trainers: Trainers) -> None:
+    outcome = run(trainers, "spins", limits=Limits(trial_s=1.0, idle_s=0.6))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "time_limit"
+    assert "limits.trial_s" in outcome.failure.message
+
+
+@pytest.mark.parametrize("name", ["sleeps", "sleeps_deaf"])
+def test_a_trainer_that_hangs_is_noticed_long_before_its_time_limit(
+    trainers: Trainers, name: str
+) -> None:
+    run(trainers, "noop")
+    pid = next(iter(trainers.values())).pid
+    outcome = run(trainers, name, limits=Limits(trial_s=600.0, idle_s=1.0))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "hung"
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_trainer_whose_child_works_does_not_hang(trainers: Trainers) -> None:
+    run(trainers, "noop")
+    outcome = run(trainers, "child_works", {"seconds": 3}, limits=Limits(600.0, idle_s=1.0))
+    assert outcome.status == "complete"
+
+
+def test_a_crash_is_one_though_a_child_holds_the_pipe(trainers: Trainers) -> None:
+    outcome = run(trainers, "crashes_with_child", limits=Limits(60.0, idle_s=30.0))
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert "SIGSEGV" in outcome.failure.message
+
+
+def test_odd_text_travels(trainers: Trainers) -> None:
+    outcome = run(trainers, "raises_odd_text")
+    assert outcome.failure is not None
+    assert "is odd" in outcome.failure.message
+    to_json(outcome_adapter, outcome)
+
+
+def test_a_cgroups_limit_counts_as_memory(tmp_path: Path) -> None:
+    everything = memory_share(tmp_path)
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("990\n")
+    (tmp_path / "memory.stat").write_text("anon 900\ninactive_file 10\n")
+    assert memory_share(tmp_path) == 0.98
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_share(tmp_path) == pytest.approx(everything, abs=0.05)
+
+
+def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:
+    limits = Limits(60, 30, memory_mib=600)
+    outcome = run(trainers, "eats_memory", {"mib": 3000}, limits=limits)
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "out_of_memory"
+    assert "600" in outcome.failure.message
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.execution.watchdog._NODE_MEMORY_LIMIT", 0.0)
+    outcome = run(trainers, "sleeps")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "out_of_memory"
+    assert "node" in outcome.failure.message
+
+
+def test_prints_do_not_disturb_the_protocol(trainers: Trainers) -> None:
+    outcome = run(trainers, "prints")
+    assert outcome.status == "complete"
+    assert "loss" not in outcome.metrics
+
+
+def test_another_kernel_than_asked_is_marked(trainers: Trainers) -> None:
+    outcome = run(trainers, "other_kernel", implementation="tensorflow_like/cudnn")
+    assert outcome.status == "wrong_kernel"
+    assert outcome.kernel is not None
+    assert (outcome.kernel.asked, outcome.kernel.ran) == ("cudnn", "portable")
+
+
+def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: Trainers) -> None:
+    outcome = run(
+        trainers, "keeps_texts", {"texts": [["a.txt", "1"], ["b.md", "2"], ["a.txt", "3"]]}
+    )
+    assert outcome.artifacts == {"a.txt": "3", "b.md": "2"}
+    assert run(trainers, "noop").artifacts == {}
+
+
+def test_a_failure_that_may_be_one_nodes_alone_names_the_node(trainers: Trainers) -> None:
+    for name in ("not_possible", "no_data"):
+        failure = run(trainers, name).failure
+        assert failure is not None
+        assert failure.message.startswith(f"node {platform.node()}: ")
+
+
+def test_a_node_that_lacks_a_package_is_named_with_the_way_to_get_it(
+    trainers: Trainers, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as found\n"
+        "real = found.find_spec\n"
+        "found.find_spec = lambda name, *more: None if name == 'jax' else real(name, *more)\n"
+    )
+    request = TrialRequest("image_rows", "jax/portable")
+    watched = Watched(Job(request, 1, time.time(), Limits(60, 30), (str(tmp_path),)))
+    list(run_trial(watched.job, watched, trainers))
+    failure = watched.outcome().failure
+    assert failure is not None
+    assert failure.reason == "not_possible"
+    assert failure.message == (
+        f"node {platform.node()}: jax/portable on cpu: jax is not installed here: "
+        "pip install 'rnnsweep[jax]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("hello", "hello"),
+        ('{"event": "artifact", "name": "../a", "text": ""}', "expected a plain file name"),
+    ],
+)
+def test_a_line_that_is_no_event_is_a_failure(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch, line: str, words: str
+) -> None:
+    program = f"import sys; sys.stdin.readline(); print({line!r}, flush=True); sys.stdin.read()"
+    popen = subprocess.Popen
+
+    def other_program(command: list[str], **options: Any) -> Any:
+        return popen([sys.executable, "-c", program], **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", other_program)
+        outcome = run(trainers, "noop")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "protocol"
+    assert words in outcome.failure.message
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_a_trainer_that_cannot_start_is_a_failure(
+    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        outcome = run(trainers, "noop")
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "crash"
+    assert run(trainers, "noop").status == "complete"
+
+
+def test_a_trainer_that_died_between_two_trials_is_replaced(trainers: Trainers) -> None:
+    run(trainers, "noop")
+    (trainer,) = trainers.values()
+    os.kill(trainer.pid, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(trainer.pid)], timeout=5)
+    outcome = run(trainers, "noop")
+    assert (outcome.status, outcome.trainer_trials) == ("complete", 0)
+
+
+def test_a_trainer_dies_with_its_holder() -> None:
+    program = (
+        "import os, time\n"
+        "from orchestrator.execution.trainer_process import Trainer\n"
+        "from workloads.implementations import parse\n"
+        "print(Trainer(parse('a/b', known_only=False), 'cpu').pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as holder:
+        assert holder.stdout is not None
+        trainer = psutil.Process(int(holder.stdout.readline()))
+        holder.kill()
+    gone, _ = psutil.wait_procs([trainer], timeout=10)
+    assert gone
+
+
+def test_gpus_are_hidden_from_a_cpu_arm() -> None:
+    environ = {"CUDA_VISIBLE_DEVICES": "0,1", "PATH": os.environ["PATH"]}
+    with Trainer(parse("tensorflow/portable"), "cpu", environ=environ) as trainer:
+        while not (seen := psutil.Process(trainer.pid).environ()):
+            assert trainer.alive  # the kernel has not laid out its environment yet
+        assert seen["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: Trainers) -> None:
+    limits = Limits(60, 30, memory_mib=4000)
+    assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
+    assert run(trainers, "keeps_memory", {"mib": 2100}, limits=limits).trainer_trials == 1
+    assert run(trainers, "noop", limits=limits).trainer_trials == 0
+
+
+def test_the_same_once_more_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+    run(trainers, "noop", implementation="one/noop")
+    run(trainers, "noop", implementation="one/noop+again")
+    run(trainers, "noop", implementation="one/other")
+    assert set(trainers) == {("one", "cpu", None), ("one+again", "cpu", None)}

@@ -1,0 +1,178 @@
+"""What a person and a script read of hardware: text in 100 columns, JSON that its schema allows."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from orchestrator import hardware
+from orchestrator.hardware import Node, classify, describe_hardware, hardware_json
+from orchestrator.hardware.peak import Peak, Rate
+from orchestrator.hardware.profile import NodeProfile
+from tests.nvml.pretended import GPU_IS_LOST, NOT_SUPPORTED, Pretended, PretendedGpu
+from tests.orchestrator.hardware import proc_trees
+
+SCHEMA = json.loads(Path(hardware.__file__).with_name("schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+NAME = "NVIDIA H200"
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
+    """A Xeon with two GPUs, of which one is lost and one tells little, and three other machines."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    silent = {
+        "nvmlDeviceGetEnforcedPowerLimit": NOT_SUPPORTED,
+        "nvmlDeviceGetEccMode": NOT_SUPPORTED,
+    }
+    gpus = [
+        PretendedGpu(name=NAME, uuid="GPU-aaaa"),
+        PretendedGpu(name=NAME, uuid="GPU-bbbb", errors=silent, pcie_lanes=None),
+        PretendedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
+    ]
+    found = []
+    for name, tree in proc_trees.TREES.items():
+        (tmp_path / name).mkdir()
+        Pretended(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
+        profile = hardware.probe(root=tree(tmp_path / name))
+        profile = dataclasses.replace(profile, hostname=f"host-{name}")
+        labels = {"ray.io/node-id": name * 8, "ray.io/accelerator-type": "H200"}
+        found.append(Node(name * 8, profile, profile.cpus, len(profile.gpus), labels))
+    return found
+
+
+def peak(hardware: str, precision: str, *, copied: bool = True) -> Peak:
+    return Peak(
+        hardware,
+        "torch",
+        precision,
+        Rate(2.12e11, 1.9e11, 2.2e11),
+        Rate(1.8e10, 1.7e10, 1.85e10) if copied else None,
+        {"torch": "2.13.0"},
+        "host-xeon",
+        "2026-11-21T16:20:00Z",
+    )
+
+
+def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
+    classes = classify(nodes)
+    assert [each.device for each in classes].count("gpu") == 1
+    peaks = [peak(classes[-1].name, "float32"), peak(classes[-1].name, "tf32", copied=False)]
+    told = hardware_json(classes, peaks)
+    VALIDATOR.validate(told)
+    assert json.loads(json.dumps(told)) == told
+    assert len(told["classes"][-1]["peaks"]) == 2
+    (node,) = told["classes"][-1]["nodes"]
+    assert node["gpu_faults"] == ["GPU 2 does not answer: GPU is lost"]
+    assert [gpu["power_limit_w"] for gpu in node["gpus"]] == [70.0, None]
+
+
+def test_the_schema_is_one_and_names_every_field() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    definitions = SCHEMA["$defs"]
+    fields = {field.name for field in dataclasses.fields(NodeProfile)}
+    assert fields < set(definitions["node"]["properties"])
+    assert {f.name for f in dataclasses.fields(hardware.Gpu)} == set(
+        definitions["gpu"]["properties"]
+    )
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda told: told.update(version=1),
+        lambda told: told.update(more=1),
+        lambda told: told["classes"][0].pop("slug"),
+        lambda told: told["classes"][0].update(device="tpu"),
+        lambda told: told["classes"][-1]["nodes"][0]["gpus"][0].update(memory_mib=0),
+        lambda told: told["classes"][-1]["nodes"][0]["cpu"].update(cores=0),
+        lambda told: told["classes"][-1]["nodes"][0].pop("gpu_faults"),
+    ],
+)
+def test_the_schema_refuses_what_is_otherwise(
+    nodes: list[Node], spoil: Callable[[dict[str, Any]], object]
+) -> None:
+    told = copy.deepcopy(hardware_json(classify(nodes)))
+    spoil(told)
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(told)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_text_fits(nodes: list[Node], width: int) -> None:
+    classes = classify(nodes)
+    text = describe_hardware(classes, [peak(classes[-1].name, "bf16")], width)
+    assert max(map(len, text.splitlines())) <= width
+    words = " ".join(text.split())
+    for part in (
+        "2 sockets, 16 cores, 32 threads",
+        "AVX-512 (VNNI, BF16, FP16), AMX (INT8, BF16)",
+        "L1d 48 KiB × 16, L2 2 MiB × 16, L3 60 MiB × 2",
+        "2 NUMA nodes (252 GiB each)",
+        "1.5 CPUs' time, 64 MiB memory (cgroup v2)",
+        "virtual (KVM), Amazon EC2 c7g.xlarge",
+        "no sign of a hypervisor, Dell Inc. PowerEdge R760",
+        "GPU 0 NVIDIA H200, 15 GiB, compute capability 7.5, limit 70 W",
+        "GPU 1 NVIDIA H200, 15 GiB, compute capability 7.5, up to SM 1590 MHz",
+        "GPU 2 does not answer: GPU is lost",
+        "NVIDIA 580.95.05, runs CUDA up to 13.0",
+        "ray.io/accelerator-type=H200",
+        "peaks, measured on host-xeon on 2026-11-21: the median of rounds",
+        "torch 2.13.0 bf16 product 212 GFLOP/s (190–220), copy 18 GB/s (17–18.5)",
+    ):
+        assert part in words, text
+    assert "None" not in text
+
+
+def test_equal_nodes_are_told_of_once(nodes: list[Node]) -> None:
+    xeon = dataclasses.replace(nodes[0].profile, gpus=(), gpu_faults=())
+    alike = [
+        Node(f"{host}-id", dataclasses.replace(xeon, hostname=host), 8) for host in ("a", "b", "c")
+    ]
+    text = describe_hardware(classify(alike))
+    assert "a (a-id), b (b-id), c (c-id)" in text
+    assert text.count("2 sockets") == 1
+
+
+def test_a_machine_with_a_gpu_is_told_of_once(nodes: list[Node]) -> None:
+    text = describe_hardware(classify(nodes[:1]))
+    assert text.count("2 sockets") == text.count("compute capability 7.5, limit") == 1
+    assert "no GPU" not in text
+
+
+@pytest.mark.parametrize(("slowest", "told"), [(2.0e11, False), (1.0e11, True)])
+def test_disturbed_peaks_are_told(nodes: list[Node], slowest: float, told: bool) -> None:
+    classes = classify(nodes)
+    one = peak(classes[-1].name, "tf32", copied=False)
+    one = dataclasses.replace(one, flops_per_s=Rate(2.12e11, slowest, 2.2e11))
+    assert ("measure again" in describe_hardware(classes, [one])) is told
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [
+        (Rate(9.5e11, 9e11, 1.2e12), "950 GFLOP/s (900–1200)"),
+        (Rate(7.9e14, 7.8e14, 7.95e14), "790 TFLOP/s (780–795)"),
+        (Rate(1.234e10, 1.2e10, 1.3e10), "12.3 GFLOP/s (12–13)"),
+    ],
+)
+def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
+    classes = classify(nodes)
+    one = dataclasses.replace(peak(classes[-1].name, "bf16"), flops_per_s=rate)
+    assert expected in describe_hardware(classes, [one])
+
+
+def test_what_is_not_measured_is_told(nodes: list[Node]) -> None:
+    xeon, gpus = classify(nodes[:1])
+    hint = "are not measured: rnnsweep hardware --measure"
+    assert f"peaks {hint}" in describe_hardware([xeon, gpus])
+    one = describe_hardware([xeon, gpus], [peak(gpus.name, "bf16")])
+    assert f"peaks of {xeon.name} {hint}" in " ".join(one.split())
+    assert hint not in describe_hardware([gpus], [peak(gpus.name, "bf16")])

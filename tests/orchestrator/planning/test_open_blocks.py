@@ -1,0 +1,146 @@
+"""How many blocks are open at once, and what fast hardware waits for because of that."""
+
+from __future__ import annotations
+
+import pytest
+
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.open_blocks import describe_opening, idle_shares, open_limit
+from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.spec import SweepSpec, parse
+from tests.benchmarks.unlike.simulated import simulated, unlike_nodes
+from tests.benchmarks.unlike.sweeps import Question
+from tests.orchestrator.sample_plans import node
+
+SPEC = """
+name: open
+workload: own.module:run
+settings: {{rounds: 10}}
+search:
+  sampler: {sampler}
+  configs: 60
+  {more}
+  space: {{units: {{low: 1, high: 1000}}}}
+  objectives: {{val_accuracy: {{direction: maximize, over: "{over}"}}}}
+arms: {{implementations: [python/a], hardware: [{hardware}]}}
+repeats: {repeats}
+"""
+SLOW, FAST = "CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 8 CPUs)"
+NODES = [
+    *(node(f"slow{number}") for number in range(4)),
+    node("fast", cpus=8, gpus=4, cpu_model="CPU B"),
+]
+
+
+def laid(
+    sampler: str = "tpe",
+    over: str = "mean",
+    more: str = "",
+    repeats: int = 1,
+    hardware: str = '"CPU A*", gpu',
+) -> tuple[SweepSpec, Plan]:
+    text = SPEC.format(sampler=sampler, over=over, more=more, repeats=repeats, hardware=hardware)
+    spec = parse(text, source="spec")
+    return spec, make_plan(spec, classify(NODES))
+
+
+def limit(spec: SweepSpec, plan: Plan) -> int | None:
+    return open_limit(spec, plan, make_lanes(plan))
+
+
+@pytest.mark.parametrize(
+    ("how", "blocks"),
+    [
+        ({}, 8),  # each of four slow nodes has one at work and a next one
+        ({"over": "gpu"}, 5),  # four GPUs, and a next one
+        ({"over": "cpu"}, 8),
+        ({"repeats": 2}, 8),
+        ({"over": "gpu", "repeats": 2}, 3),
+        ({"over": "gpu", "repeats": 3}, 3),
+        ({"hardware": "gpu", "repeats": 4}, 2),
+        ({"more": "open_blocks: 9"}, 9),
+        ({"sampler": "nsga2"}, 8),
+    ],
+)
+def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
+    how: dict[str, object], blocks: int
+) -> None:
+    assert limit(*laid(**how)) == blocks  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sampler", ["random", "qmc"])
+def test_a_sampler_that_does_not_learn_has_no_limit(sampler: str) -> None:
+    spec, plan = laid(sampler)
+    assert limit(spec, plan) is None
+    seconds = {str(arm): 20.0 if arm.hardware == SLOW else 1.0 for arm in plan.arms}
+    assert set(idle_shares(spec, plan, make_lanes(plan), seconds).values()) == {0.0}
+    assert describe_opening(spec, plan, make_lanes(plan), seconds) == ""
+
+
+def shares(**how: object) -> dict[str, float]:
+    """With a slow trial of 80 s on four nodes, and a fast one of 4 s on four GPUs: 20 s to 1 s."""
+    spec, plan = laid(**how)  # type: ignore[arg-type]
+    seconds = {str(arm): 80.0 if arm.hardware == SLOW else 4.0 for arm in plan.arms}
+    return idle_shares(spec, plan, make_lanes(plan), seconds)
+
+
+def test_fast_hardware_waits_where_slow_arms_are_read() -> None:
+    found = shares()
+    assert found[SLOW] == 0.0
+    assert found[FAST] == pytest.approx(1 - 60 / (52 * 20 + 1))
+    assert shares(more="open_blocks: 40")[FAST] == pytest.approx(1 - 60 / (20 * 20 + 1))
+    assert shares(more="open_blocks: 60") == {SLOW: 0.0, FAST: 0.0}
+
+
+def test_with_fewer_open_blocks_than_nodes_all_hardware_waits() -> None:
+    found = shares(more="open_blocks: 2")
+    assert found[SLOW] == pytest.approx(0.5, abs=0.03), "two of four nodes are at work"
+    assert found[FAST] == pytest.approx(1 - 60 / (58 * 40 + 1))
+
+
+def test_the_price_is_what_a_sweep_pays() -> None:
+    """Beside the same sweep with a counted clock."""
+    for blocks in (2, 5, 20):
+        question = Question("", 60, 1.0, 20.0, {"fast": 1, "slow": 4}, "tpe", blocks)
+        fast, slow = simulated(question).uses
+        spec = parse(question.spec(), source="spec")
+        plan = make_plan(spec, classify(unlike_nodes(question.devices)))
+        seconds = {str(arm): 1.0 if arm.hardware.endswith("1 CPU") else 20.0 for arm in plan.arms}
+        told = idle_shares(spec, plan, make_lanes(plan), seconds)
+        assert told["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
+        assert told["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
+
+
+def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:
+    assert shares(over="gpu") == {SLOW: 0.0, FAST: 0.0}
+
+
+def test_the_plan_tells_the_price_and_the_way_out() -> None:
+    spec, plan = laid()
+    groups = make_lanes(plan)
+    unknown = describe_opening(spec, plan, groups, {})
+    assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
+    assert "may wait; the way out: objectives over the fast arms only (over: gpu), less" in unknown
+    seconds = {str(arm): 80.0 if arm.hardware == SLOW else 4.0 for arm in plan.arms}
+    known = describe_opening(spec, plan, groups, seconds)
+    assert f"likely to idle meanwhile: {FAST} 94%; the way out" in known
+    spec, plan = laid(over="gpu")
+    assert describe_opening(spec, plan, make_lanes(plan), seconds).endswith(
+        "no hardware waits long for that"
+    )
+
+
+def test_one_kind_of_hardware_waits_for_none() -> None:
+    spec, plan = laid(hardware="gpu")
+    told = describe_opening(spec, plan, make_lanes(plan), {})
+    assert told == (
+        "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from those that"
+        " are told"
+    )
+
+
+def test_nothing_is_told_of_blocks_where_no_arm_can_run() -> None:
+    spec, plan = laid(hardware='"CPU Z*"')
+    assert plan.possible == ()
+    assert describe_opening(spec, plan, make_lanes(plan), {}) == ""

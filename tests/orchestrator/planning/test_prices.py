@@ -1,0 +1,219 @@
+"""Prices as a spec gives them, and what a trial then cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator.core.trial import Arm, Outcome, Telemetry
+from orchestrator.planning.pricing import describe_prices, price_of, priced
+from orchestrator.spec import Price, SpecError, parse
+
+ROOT = Path(__file__).resolve().parents[3]
+SPEC = """\
+name: priced
+workload: image_rows
+search: {sampler: random, configs: 1, space: {units: [8]}}
+arms: {implementations: [tensorflow/portable]}
+"""
+T4 = Arm("tensorflow/cudnn", "NVIDIA T4 (AMD EPYC, 8 CPUs)")
+WHO = {"source": "a bill", "date": "2026-11-21"}
+
+
+def price(hardware: str = "*", **fields: Any) -> Price:
+    return Price.model_validate({"hardware": hardware, **fields, **WHO})
+
+
+def outcome(**metrics: float) -> Outcome:
+    """A trial that had its slot for an hour."""
+    return Outcome("complete", 1e9, 1e9 + 3600.0, metrics=metrics)
+
+
+def test_an_hour_costs_the_hours_price_from_setup_to_predict() -> None:
+    found = priced(outcome(train_s=900.0, queue_s=1e6), T4, [price(usd_per_hour=2.0)])
+    assert found.metrics["cost_usd"] == pytest.approx(2.0)
+    assert found.metrics["train_cost_usd"] == pytest.approx(0.5)
+    assert found.telemetry is not None
+    assert found.telemetry.notes == {
+        "cost_basis": "2 USD/h from setup to predict (a bill, 2026-11-21)"
+    }
+
+
+def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
+    one = Outcome("complete", 1e9, 1e9 + 3600.0)
+    other = Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0)
+    hourly = [price(usd_per_hour=2.0)]
+    both = [priced(each, T4, hourly, (one, other)) for each in (one, other)]
+    assert [each.metrics["cost_usd"] for each in both] == [pytest.approx(2.0 * 3660 / 3600 / 2)] * 2
+    assert both[0].telemetry is not None
+    assert both[0].telemetry.notes == {
+        "cost_basis": "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
+    }
+
+
+def test_a_round_is_promised_to_be_shared() -> None:
+    (told,) = describe_prices([price(usd_per_hour=2.0)], ["AMD EPYC, 4 CPUs [timing]"])
+    assert "2 USD/h of a round, shared by its trials (a bill" in told
+
+
+def test_a_gpu_pays_for_its_part_of_the_machine() -> None:
+    found = priced(outcome(), T4, [price(usd_per_hour=32.0, gpus=8)])
+    assert found.metrics == {"cost_usd": pytest.approx(4.0)}
+    assert found.telemetry is not None
+    assert found.telemetry.notes["cost_basis"].startswith("32 USD/h / 8 GPUs from setup")
+
+
+def test_energy_costs_where_it_was_measured_and_nothing_is_free_where_not() -> None:
+    per_kwh = [price(usd_per_kwh=0.30)]
+    seen = Telemetry({"energy_scope": "gpu"}, (1.0,), {"system/x": (2.0,)})
+    measured = Outcome("complete", 0.0, 9.0, metrics={"energy_j": 7.2e6}, telemetry=seen)
+    found = priced(measured, T4, per_kwh)
+    assert found.metrics["cost_usd"] == pytest.approx(0.60)
+    assert "train_cost_usd" not in found.metrics
+    assert found.telemetry is not None
+    assert found.telemetry.curves == seen.curves
+    assert found.telemetry.notes == {
+        "energy_scope": "gpu",
+        "cost_basis": "0.3 USD/kWh of the timed epochs (a bill, 2026-11-21)",
+    }
+    unknown = priced(outcome(train_s=1.0), T4, per_kwh)
+    assert unknown.metrics == {"train_s": 1.0}
+    assert unknown.telemetry is not None
+    assert unknown.telemetry.notes["cost_basis"].startswith("no cost, as no energy was measured")
+    both = priced(
+        outcome(energy_j=3.6e6, train_s=1800.0), T4, [price(usd_per_hour=1.0, usd_per_kwh=0.30)]
+    )
+    assert both.metrics["cost_usd"] == pytest.approx(1.30)
+    assert both.metrics["train_cost_usd"] == pytest.approx(0.80)
+
+
+def test_the_first_entry_that_means_the_hardware_counts() -> None:
+    table = [
+        price("NVIDIA H200", usd_per_hour=9.0),
+        price("NVIDIA T4", usd_per_hour=1.0),
+        price("gpu", usd_per_hour=2.0),
+        price("*, 4 CPUs", usd_per_hour=3.0),
+    ]
+    prices = [
+        found and found.usd_per_hour
+        for name in (T4.hardware, "NVIDIA L4 (AMD EPYC, 8 CPUs)", "AMD EPYC, 4 CPUs", "AMD EPYC")
+        for found in [price_of(name, table)]
+    ]
+    assert prices == [1.0, 2.0, 3.0, None]
+    own = price_of("AMD EPYC, 4 CPUs [2 threads]", [price("AMD EPYC, 4 CPUs", usd_per_hour=3.0)])
+    assert own is not None  # the whole node is reserved for it
+    unpriced = outcome(train_s=1.0)
+    assert priced(unpriced, Arm("a/b", "AMD EPYC"), table) is unpriced
+    assert priced(unpriced, T4, ()) is unpriced
+
+
+def test_a_cost_that_the_workload_tells_itself_stays() -> None:
+    found = priced(outcome(cost_usd=0.01), T4, [price(usd_per_hour=2.0)])
+    assert found.metrics == {"cost_usd": 0.01}
+
+
+def test_a_plan_says_which_hardware_has_a_price() -> None:
+    table = [price("NVIDIA T4", usd_per_hour=8.0, gpus=4, usd_per_kwh=0.25)]
+    assert describe_prices(table, [T4.hardware, "AMD EPYC, 4 CPUs", T4.hardware]) == [
+        f"  costs  {T4.hardware}: 8 USD/h / 4 GPUs from setup to predict and 0.25 USD/kWh of the"
+        " timed epochs (a bill, 2026-11-21)",
+        "  costs  AMD EPYC, 4 CPUs: no price, and so no cost",
+    ]
+    assert describe_prices((), [T4.hardware]) == []
+
+
+def test_an_attempt_that_was_lost_has_no_cost_of_0() -> None:
+    lost = Outcome("failed", 5.0, 5.0)
+    assert priced(lost, T4, [price(usd_per_hour=2.0)]) is lost
+
+
+def _flow(entry: dict[str, str]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in entry.items())
+
+
+def test_the_table_that_we_give_is_one_with_its_sources(tmp_path: Path) -> None:
+    spec = parse(f"{SPEC}prices: prices.yaml\n", source="s.yaml", folder=ROOT / "sweeps")
+    assert len(spec.prices) >= 5
+    assert all("replace" in each.source or "EXAMPLE" in each.source for each in spec.prices)
+    found = price_of(T4.hardware, spec.prices)
+    assert found is not None
+    assert found.usd_per_hour == 0.526
+    # What is recorded of the spec holds the table itself: it reads the same anywhere.
+    body = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
+    assert parse(body, source="again").prices == spec.prices
+
+
+def test_a_spec_without_prices_says_nothing_of_them() -> None:
+    assert "prices" not in parse(SPEC, source="s").model_dump(mode="json", exclude_unset=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("nowhere.yaml", "s.yaml:5: prices: expected a file of prices; received 'nowhere.yaml':"),
+        ("3", "s.yaml:5: prices: expected a list; received 3"),
+        ("[{hardware: cpu, source: a, date: 2026-11-21}]", "usd_per_hour, usd_per_kwh, or both"),
+        ("[{hardware: cpu, usd_per_hour: 1, date: 2026-11-21}]", "prices[0].source: expected a v"),
+        ("[{hardware: cpu, usd_per_hour: 1, source: a}]", "prices[0].date: expected a value"),
+        (
+            "[{hardware: cpu, usd_per_hour: 0, source: a, date: 2026-11-21}]",
+            "prices[0].usd_per_hour: expected more than 0",
+        ),
+        (
+            "[{hardware: cpu, usd_per_hour: 1, source: a, date: last year}]",
+            "prices[0].date: expected the day on which it held, such as 2026-11-21; received 'last",
+        ),
+        (
+            "[{hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}]",
+            "did you mean 'usd_per_hour'?",
+        ),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path: Path, written: str, expected: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        parse(f"{SPEC}prices: {written}\n", source="s.yaml", folder=tmp_path)
+    assert expected in str(refused.value)
+
+
+def test_all_mistakes_of_a_prices_file_are_told_at_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(
+        "prices:\n"
+        "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
+        "- {hardware: cpu, usd_per_hour: 1, source: a, date: 2026-11-21, date: 2026-11-22}\n"
+        "prcies: 3\n"
+    )
+    with pytest.raises(SpecError) as refused:
+        parse(f"{SPEC}prices: p.yaml\nrepeats: 0\n", source="s.yaml", folder=tmp_path)
+    file = tmp_path / "p.yaml"
+    assert [(each.place, each.key) for each in refused.value.problems] == [
+        (f"{file}:2", "prices[0].hardware"),
+        (f"{file}:2", "prices[0].usd_per_hour"),
+        (f"{file}:3", "prices[1].date"),
+        (f"{file}:4", "prcies"),
+        ("s.yaml:6", "repeats"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "prices:\n", "[]", "prices: {hardware: cpu}\n", "a: [\n"])
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "p.yaml").write_text(text)
+    with pytest.raises(SpecError, match=r"prices: expected .*; received|p.yaml"):
+        parse(f"{SPEC}prices: p.yaml\n", source="s.yaml", folder=tmp_path)
+
+
+def test_a_name_needs_a_spec_that_is_a_file() -> None:
+    with pytest.raises(SpecError, match="needs a spec that is a file"):
+        parse(f"{SPEC}prices: prices.yaml\n", source="s")
+
+
+def test_a_cost_can_be_an_objective_only_beside_prices() -> None:
+    asked = SPEC.replace("configs: 1,", "configs: 1, objectives: {cost_usd: minimize},")
+    with pytest.raises(SpecError, match=r"cost_usd: expected prices beside it"):
+        parse(asked, source="s")
+    table = f"prices: [{{hardware: cpu, usd_per_hour: 1, {_flow(WHO)}}}]"
+    assert "cost_usd" in parse(f"{asked}{table}", source="s").search.objectives
+    energy = asked.replace("cost_usd", "energy_j")
+    assert "energy_j" in parse(energy, source="s").search.objectives

@@ -1,0 +1,104 @@
+"""Energy and cost in a report: by scope and by basis, and silent where there is neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import Arm
+from orchestrator.report.brief import to_short_markdown
+from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
+
+GPU = Arm("tensorflow/cudnn", "NVIDIA H200 (AMD EPYC, 16 CPUs)")
+
+
+def drawn(arm: Arm, block: int, scope: str, energy_j: float, **more: Any) -> TrialRecord:
+    metrics = {"step_ms": 10.0, "energy_j": energy_j, "mean_power_w": energy_j / 10, **more}
+    notes = {"energy_scope": scope, "cost_basis": "2 USD/h from setup to predict (a bill, 2026)"}
+    return trial(arm, block, metrics=metrics, notes=notes)
+
+
+def section(trials: list[TrialRecord], arms: tuple[Arm, ...]) -> str:
+    """The section's lines, its columns told apart by bars."""
+    text = render(summarise(sweep(trials, arms)), "markdown")
+    _, found, after = text.partition("## Energy and cost")
+    return (found + after.partition("\n## ")[0]).replace("\\", "")
+
+
+def test_energy_stands_by_what_it_is_the_energy_of() -> None:
+    trials = [drawn(PORTABLE, block, "cpu_package", 500.0 + block) for block in range(3)]
+    trials += [drawn(GPU, block, "gpu", 2000.0, energy_per_sample_j=0.005) for block in range(2)]
+    trials += [drawn(GPU, 2, "gpu+cpu_package", 2900.0)]
+    told = section(trials, (PORTABLE, GPU))
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in told.splitlines()]
+    scopes = ("cpu_package", "gpu", "gpu+cpu_package")
+    assert [row[1:4] for row in cells if len(row) > 3 and row[1] in scopes] == [
+        ["cpu_package", "3", "501.0 (500.5–501.5)"],
+        ["gpu", "2", "2000 (2000–2000)"],
+        ["gpu+cpu_package", "1", "2900"],
+    ]
+    assert "5.000 (5.000–5.000)" in told  # mJ a sample
+    assert "not to be compared" in told
+
+
+def test_cost_stands_with_who_said_so() -> None:
+    trials = [drawn(GPU, block, "gpu", 2000.0, cost_usd=0.02) for block in range(3)]
+    told = section(trials, (GPU,))
+    assert "2 USD/h from setup to predict (a bill, 2026)" in told
+    assert "0.02" in told
+
+
+def test_trials_without_energy_are_counted_with_a_reason() -> None:
+    trials = [drawn(GPU, 0, "gpu", 2000.0)]
+    why = "the timed epochs took 3.0 s, less than the 10 s it takes"
+    trials += [trial(GPU, block, notes={"energy_absent": why}) for block in (1, 2)]
+    told = section(trials, (GPU,))
+    assert f"Without energy: 2 trials, the first because {why}." in told
+
+
+def test_a_sweep_without_energy_and_prices_says_nothing_of_them() -> None:
+    assert "Energy and cost" not in render(summarise(paired(3)), "text")
+    unmeasured = [trial(PORTABLE, 0, notes={"energy_absent": "no counter"})]
+    assert section(unmeasured, (PORTABLE,)) == ""
+
+
+def test_rows_tell_what_an_energy_is_that_of() -> None:
+    content = render(summarise(sweep([drawn(GPU, 0, "gpu", 2000.0)], (GPU,))), "csv")
+    header, row = content.splitlines()
+    assert "mathematics,energy_scope,cost_basis," in header
+    assert ",gpu,2 USD/h from setup" in row.replace('"', "")
+
+
+BY_ENERGY = {"energy_j": "minimize"}
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("\\", "").split())
+
+
+def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
+    trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    summary = summarise(sweep(trials, (PORTABLE, GPU), objectives=BY_ENERGY))
+    best = (
+        "best in energy_j (minimize) of 2 configs × arms, each kind of energy by itself "
+        f"(cpu_package and gpu): energy_j 500 of cpu_package, in block 0, {PORTABLE}; "
+        f"energy_j 400 of gpu, in block 0, {GPU}"
+    )
+    assert best in flat(to_short_markdown(summary, 8000))
+    said = flat(render(summary, "text"))
+    assert best in said
+    assert "energy_j is of unlike kinds here (cpu_package and gpu), which are not to be" in said
+    alike = [drawn(PORTABLE, 0, "gpu", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    told = flat(render(summarise(sweep(alike, (PORTABLE, GPU), objectives=BY_ENERGY)), "text"))
+    assert f"configs × arms: energy_j 400, in block 0, {GPU}" in told
+    assert "unlike kinds here" not in told
+
+
+def test_a_front_of_unlike_energies_says_so_in_the_first_section() -> None:
+    trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
+    record = sweep(trials, (PORTABLE, GPU), objectives={**BY_ENERGY, "step_ms": "minimize"})
+    assert (
+        "Pareto-best in energy_j (minimize) and step_ms (minimize), each kind of energy by itself "
+        "(cpu_package and gpu): 2 of 2 configs × arms"
+    ) in flat(to_short_markdown(summarise(record), 8000))

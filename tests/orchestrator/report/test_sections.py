@@ -1,0 +1,375 @@
+"""The parts of a report beside its comparisons, on sweeps whose figures can be told by head."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from orchestrator.analysis.arms.representatives import representatives
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
+from orchestrator.report.formats.html.rows import trial_columns
+from orchestrator.report.render import ReportFormat, render, summarise
+from orchestrator.report.wording.sentences import arm_names
+from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, RELU, XLA, paired, sweep, trial
+
+ON_GPU = Arm("tensorflow/portable", GPU)
+SLICED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
+
+
+def text(record: SweepRecord, **more: Any) -> str:
+    return " ".join(render(summarise(record, **more), "text").split())
+
+
+def learned(arm: Arm, block: int, accuracies: tuple[float, ...], **changes: Any) -> TrialRecord:
+    epochs = tuple(
+        EpochRecord(index, 2.0, 0.5, {"val_accuracy": value})
+        for index, value in enumerate(accuracies)
+    )
+    return trial(arm, block, epochs=epochs, **changes)
+
+
+# hardware × implementation
+
+
+def test_the_matrix_has_a_cell_for_each_arm() -> None:
+    found = summarise(large(blocks=8, kernels=3)).matrix
+    assert found.hardware == (CPU, GPU)
+    assert len(found.cells) == 6
+    assert (found.cells[0].verdict, found.cells[0].speedup) == ("baseline", None)
+    assert found.cells[1].verdict == summarise(large(blocks=8, kernels=3)).comparisons[0].verdict
+    assert {cell.energy_scope for cell in found.cells} == {"cpu_package", "gpu"}
+    metrics = [measure.metric for measure in found.measures]
+    assert {"epoch_s", "fit_s", "energy_per_sample_j", "train_cost_usd"} < set(metrics)
+
+
+def test_an_epoch_and_a_fit_are_made_from_what_was_recorded() -> None:
+    record = sweep([learned(PORTABLE, 0, (0.5, 0.6), train_s=4.0, validate_s=1.0)], (PORTABLE,))
+    (cell,) = summarise(record).matrix.cells
+    assert (cell.figures["epoch_s"].median, cell.figures["fit_s"].median) == (2.0, 5.0)
+
+
+def test_the_matrix_is_laid_out_where_there_are_several_hardware_classes() -> None:
+    shown = text(large(blocks=8, kernels=3))
+    assert f"speed-up (95 %) {CPU} {GPU}" in shown
+    assert "Hardware × implementation" not in text(paired(8))
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_the_matrix_has_what_hardware_is_chosen_by(form: ReportFormat) -> None:
+    shown = render(summarise(large(blocks=8, kernels=3)), form)
+    begin, end = {
+        "text": ("Hardware × implementation", "By size"),
+        "markdown": ("## Hardware × implementation", "## By size"),
+        "html": ('-hardware-implementation" aria', "</section>"),
+    }[form]
+    matrix = " ".join(shown[shown.index(begin) :].partition(end)[0].replace("\\", "").split())
+    titles = [
+        *("speed-up (95 %)", "rate (samples/s)", "sample (µs)", "epoch (s)", "val_accuracy"),
+        *("peak memory (MiB)", "energy a sample (mJ)", "cost of the timed epochs (USD)"),
+        *("load (s)", "compile (s)", "evaluate (s)", "predict (s)"),
+    ]
+    places = [matrix.find(title) for title in titles]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "leave out each trainer process's first trial" in html.unescape(matrix)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("kernels", [2, 8])
+def test_it_fits(width: int, kernels: int) -> None:
+    lines = render(summarise(large(blocks=8, kernels=kernels)), "text", width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
+def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | None) -> None:
+    trials = [
+        trial(PORTABLE, block, energy_j=5.0, notes={"energy_scope": scope})
+        for block, scope in enumerate(("gpu", "cpu_package"))
+    ]
+    summary = summarise(sweep(trials, (PORTABLE,), objectives=objectives))
+    (cell,) = summary.matrix.cells
+    assert ("energy_j" in cell.figures, cell.energy_scope) == (False, "")
+    assert "energy_j" not in summary.arms[0].measures
+
+
+@pytest.mark.parametrize(
+    ("objective", "title", "by_hardware"),
+    [
+        ("energy_j", "energy (J)", 0),
+        ("energy_per_sample_j", "energy a sample (mJ)", 1),
+        ("cost_usd", "cost of a trial (USD)", 0),
+        ("train_cost_usd", "cost of the timed epochs (USD)", 1),
+    ],
+)
+def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
+    objective: str, title: str, by_hardware: int
+) -> None:
+    expenses: dict[str, Any] = {"energy_j": 5.0, "energy_per_sample_j": 0.005, "cost_usd": 2.0}
+    trials = [
+        trial(arm, 0, **expenses, train_cost_usd=1.0, notes={"energy_scope": scope})
+        for arm, scope in ((PORTABLE, "cpu_package"), (ON_GPU, "gpu"))
+    ]
+    record = sweep(trials, (PORTABLE, ON_GPU), objectives={objective: "minimize"})
+    summary = summarise(record)
+    titles = [each.title for each in summary.matrix.measures if each.metric == objective]
+    assert titles == [title]
+    laid_out = section("Hardware × implementation", summary)
+    assert laid_out.count(f"| {title} |") == by_hardware
+    told = section("Arms", summary)
+    assert f"| {title} |" in told
+    if objective.startswith("energy"):
+        assert "5 cpu_package | 5 gpu |" in told
+        assert "Energies are of unlike kinds, as they say" in told
+
+
+def section(title: str, summary: ReportSummary) -> str:
+    """A section of the report in Markdown, as it reads."""
+    shown = render(summary, "markdown").replace("\\", "")
+    return shown.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+# timed in slices
+
+
+def test_timed_arms_stand_apart_from_trained_ones() -> None:
+    trials = [
+        each
+        for block in range(7)
+        for each in (
+            learned(PORTABLE, block, (0.5, 0.6), train_s=4.0),
+            trial(SLICED, block, metrics={"step_ms": 8.0, "samples_per_s": 4000.0}),
+        )
+    ]
+    summary = summarise(sweep(trials, (PORTABLE, SLICED)))
+    assert summary.front.apart == (SLICED,)
+    assert {point.arm for each in summary.fronts for point in each.front.points} == {PORTABLE}
+    assert {curve.arm for curve in summary.learning} == {PORTABLE}
+    assert [cell.mode for cell in summary.matrix.cells] == ["full", "timing"]
+    assert "was timed in slices: it has times per step" in text(sweep(trials, (PORTABLE, SLICED)))
+
+
+# by size
+
+
+def test_the_most_telling_param_comes_first() -> None:
+    summary = summarise(large(blocks=40, kernels=2))
+    params = [each.param for each in summary.sizes]
+    assert params[0] == "units"
+    assert summary.sizes[0].explains > summary.sizes[1].explains
+    groups = summary.sizes[0].groups
+    assert sorted(block for group in groups for block in group.blocks) == list(range(40))
+    assert [group.low for group in groups] == sorted(group.low or 0 for group in groups)
+    assert len(groups) <= 4
+
+
+def test_a_size_has_its_own_speed_up() -> None:
+    """Twice as fast at 16 units, half as fast at 128: 1 over all."""
+    trials = [
+        trial(arm, block, config={"units": units}, step_ms=ms)
+        for block, units in enumerate((16, 16, 16, 128, 128, 128))
+        for arm, ms in ((PORTABLE, 10.0), (XLA, 5.0 if units == 16 else 20.0))
+    ]
+    (by_units,) = summarise(sweep(trials)).sizes
+    speedups = [group.cells[1].speedup for group in by_units.groups]
+    assert [each.value for each in speedups if each] == pytest.approx([2.0, 0.5])
+    assert [group.label for group in by_units.groups] == ["16", "128"]
+
+
+def test_words_are_groups_too() -> None:
+    trials = [
+        trial(arm, block, config={"cell": ("gru", "lstm")[block % 2]})
+        for block in range(6)
+        for arm in (PORTABLE, XLA)
+    ]
+    (by_cell,) = summarise(sweep(trials)).sizes
+    assert [(group.label, group.low, len(group.blocks)) for group in by_cell.groups] == [
+        ("gru", None, 3), ("lstm", None, 3),
+    ]  # fmt: skip
+
+
+# the best of each arm, and fronts
+
+
+def test_the_best_of_each_arm_is_not_the_pairs() -> None:
+    trials = [
+        trial(arm, block, val_accuracy=0.9 + (block if arm == XLA else -block) / 100)
+        for block in range(7)
+        for arm in (PORTABLE, XLA)
+    ]
+    best = [b for b in summarise(sweep(trials)).best_of_arm if b.objective == "val_accuracy"]
+    assert [(each.arm, each.block, each.tried) for each in best] == [
+        (PORTABLE, 0, 7), (XLA, 6, 7),
+    ]  # fmt: skip
+    assert best[1].run_ids == ("run-tensorflow/portable+xla-6-0",)
+    assert best[1].values["step_ms"] == 10.0
+    assert "Not matched blocks: each arm at the config that was best on it" in text(sweep(trials))
+
+
+def test_there_is_a_front_for_each_expense_and_hardware() -> None:
+    fronts = summarise(large(blocks=8, kernels=2)).fronts
+    assert [(each.expense, each.hardware, each.scope) for each in fronts][:3] == [
+        ("train_s", None, ""), ("train_s", CPU, ""), ("train_s", GPU, ""),
+    ]  # fmt: skip
+    assert {each.scope for each in fronts if each.expense == "energy_j"} == {"gpu", "cpu_package"}
+    for each in fronts:
+        assert {p.arm.hardware for p in each.front.points} <= {
+            each.hardware or CPU,
+            each.hardware or GPU,
+        }
+
+
+def test_arms_of_other_mathematics_are_on_no_front() -> None:
+    trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
+    fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
+    assert {point.arm for each in fronts for point in each.front.points} == {PORTABLE}
+
+
+# learning, phases, telemetry
+
+
+def test_learning_is_by_epoch_and_by_seconds() -> None:
+    trials = [learned(PORTABLE, block, (0.5 + block / 10, 0.8)) for block in range(3)]
+    (curve,) = summarise(sweep(trials, (PORTABLE,))).learning
+    assert [(p.epoch, p.seconds, p.value.median) for p in curve.points] == [
+        (1, 2.0, 0.6), (2, 4.0, 0.8),
+    ]  # fmt: skip
+    assert "0.6 at 2 s" in text(sweep(trials, (PORTABLE,)))
+
+
+def test_repeats_of_a_block_are_one_voice() -> None:
+    trials = [learned(PORTABLE, 0, (0.9,), repeat=r) for r in range(3)]
+    trials += [learned(PORTABLE, 1, (0.1,), repeat=r) for r in range(3)]
+    (curve,) = summarise(sweep(trials, (PORTABLE,))).learning
+    assert (curve.points[0].value.n, curve.points[0].value.median) == (2, 0.5)
+
+
+def test_a_phase_that_a_trial_did_not_have_took_no_time() -> None:
+    trials = [trial(PORTABLE, 0, train_s=4.0, import_s=6.0), trial(PORTABLE, 1, train_s=2.0)]
+    (split,) = summarise(sweep(trials, (PORTABLE,))).phases
+    assert (split.seconds, split.trials) == ({"import_s": 3.0, "train_s": 3.0}, 2)
+
+
+def test_a_middling_quiet_trial_stands_for_its_arm() -> None:
+    trials = [trial(PORTABLE, block, step_ms=ms) for block, ms in enumerate((9.0, 10.0, 30.0))]
+    trials[1] = replace(trials[1], notes={"disturbed": "others took 90 % of the CPUs"})
+    trials.append(trial(XLA, 0, status="failed"))
+    record = sweep(trials)
+    assert representatives(record) == (trials[0].run_id,)
+    seen = {
+        trials[0].run_id: Telemetry({}, (1.0, 2.0), {"system/cpu_trainer_percentage": (90.0, None)})
+    }
+    (curves,) = summarise(record, curves=seen).curves
+    assert (curves.arm, curves.run_id) == (PORTABLE, trials[0].run_id)
+    assert "90, at most 90" in text(record, curves=seen)
+
+
+# published elsewhere
+
+
+def row(**changes: Any) -> PublishedRow:
+    fields = {
+        "source": "a paper", "implementation": "tensorflow/portable", "hardware": "Tesla P100",
+        "config": {"units": 64}, "metrics": {"fit_s": 39.82}, **changes,
+    }  # fmt: skip
+    return PublishedRow(**fields)
+
+
+def test_a_published_row_stands_beside_the_nearest_config() -> None:
+    trials = [
+        trial(PORTABLE, block, config={"units": units}, train_s=4.0, validate_s=block)
+        for block, units in enumerate((16, 48, 512))
+    ]
+    record = replace(sweep(trials, (PORTABLE,)), aims=Aims(published=(row(),)))
+    (beside,) = summarise(record).published
+    (measured,) = beside.measured
+    assert (measured.block, measured.values) == (1, {"fit_s": 5.0})
+    assert measured.differs == ("units 48 and not 64",)
+    shown = text(record)
+    assert "Published elsewhere, on other hardware and software" in shown
+    assert "Tesla P100 39.82" in shown
+
+
+def test_settings_count_as_sizes() -> None:
+    record = sweep([trial(PORTABLE, 0, config={})], (PORTABLE,), settings={"units": 64})
+    (beside,) = summarise(replace(record, aims=Aims(published=(row(),)))).published
+    assert beside.measured[0].differs == ()
+
+
+def test_a_published_row_without_its_like_is_said() -> None:
+    record = replace(paired(2), aims=Aims(published=(row(implementation="torch/cudnn"),)))
+    assert "here not measured" in text(record)
+
+
+# validity
+
+
+def test_what_stands_behind_the_figures_is_counted() -> None:
+    noisy = {"disturbed": "others took 43 % of the CPUs"}
+    trials = [trial(arm, block, node="n1") for block in range(3) for arm in (PORTABLE, XLA)]
+    trials[0] = replace(trials[0], notes=noisy, attempt=2)
+    trials[2] = replace(trials[2], kernel=None)
+    trials[5] = replace(trials[5], status="failed", failure="crash: signal 11")
+    found = summarise(sweep(trials)).validity
+    assert (found.trials, found.used, found.left_out) == (6, 4, 1)
+    assert (found.rounds, found.disturbed_rounds) == (2, 1)
+    portable, xla = found.arms
+    assert (portable.complete, portable.proven, portable.disturbed, portable.again) == (3, 2, 1, 1)
+    assert [(d.cause, d.run_id) for d in portable.disturbances] == [
+        ("other processes", trials[0].run_id)
+    ]
+    assert (portable.jit, xla.jit, xla.precision) == (False, True, "float32")
+    shown = text(sweep(trials))
+    assert "4 stand in the 2 rounds that are complete on every arm, and 1 did not complete" in shown
+    assert "1 trial took more than one attempt" in shown
+    assert "by XLA, float32" in shown
+    assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in shown
+
+
+def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
+    kernel = Kernel("cudnn", "portable", "no CudnnRNNV3")
+    trials = [trial(PORTABLE, 0, status="wrong_kernel", kernel=kernel), trial(PORTABLE, 1)]
+    summary = summarise(sweep(trials, (PORTABLE,)))
+    shown = render(summary, "markdown")
+    assert "portable: 1 (While in the traced graph)" in shown
+    assert "portable, asked cudnn: 1 (no CudnnRNNV3)" in shown
+    texts = trial_columns(summary, arm_names(summary))["texts"]
+    assert {
+        "portable (While in the traced graph)",
+        "portable, asked cudnn (no CudnnRNNV3)",
+    } < set(texts)
+
+
+def test_the_specs_baseline_holds_until_another_is_asked_for() -> None:
+    record = replace(paired(7), aims=Aims(baseline="tensorflow/portable+xla"))
+    baselines = [summarise(record, asked).baseline for asked in (None, "tensorflow/portable")]
+    assert [over.name for over in baselines if over] == [str(XLA), str(PORTABLE)]
+
+
+def test_a_specs_baseline_that_can_run_no_more_gives_way() -> None:
+    record = replace(paired(7), aims=Aims(baseline="tensorflow/cudnn"))
+    over = summarise(record).baseline
+    assert over is not None
+    assert over.name == str(PORTABLE)
+
+
+def test_telemetry_stands_in_the_order_of_the_arms() -> None:
+    """Whichever block each arm's middling trial is of."""
+    trials = [
+        trial(arm, block, train_s=at)
+        for block, times in enumerate([(3.0, 2.0), (2.0, 9.0), (1.0, 1.0)])
+        for arm, at in zip((PORTABLE, XLA), times, strict=True)
+    ]
+    record = sweep(trials, (PORTABLE, XLA))
+    middling = representatives(record)
+    assert middling == (trials[2].run_id, trials[1].run_id)
+    seen = Telemetry({}, (0.0,), {"system/cpu_trainer_percentage": (50.0,)})
+    found = summarise(record, curves=dict.fromkeys(middling, seen)).curves
+    assert [each.arm for each in found] == [PORTABLE, XLA]

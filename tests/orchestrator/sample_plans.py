@@ -1,0 +1,101 @@
+"""Plans laid over made-up nodes, and their blocks: for tests of what is handed out, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.core.trial import (
+    Arm,
+    Config,
+    FailureRecord,
+    Outcome,
+    SweepIdentity,
+)
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.plan import Plan, PlannedArm
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.spec import Objective
+
+ACCURACY = {"val_accuracy": Objective(direction="maximize")}
+
+
+def identity(seed: int = 0) -> SweepIdentity:
+    return SweepIdentity("sweep", 1, "image_rows", {"epochs": 1}, {"sampler": "random"}, seed, "d")
+
+
+def node(
+    name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A", gpu: str = "NVIDIA T4"
+) -> Node:
+    found = tuple(Gpu(index, gpu, f"GPU-{name}-{index}", 16_000) for index in range(gpus))
+    return Node(name, NodeProfile(name, cpu_model, cpus, 8_000, found, None, "Linux", "3.11"), cpus)
+
+
+def plan(
+    hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
+) -> Plan:
+    arms = [
+        PlannedArm(Arm(f"tensorflow/kernel{number}", each.name), each)
+        for each in hardware
+        for number in range(implementations)
+    ]
+    return Plan(tuple(arms), (), blocks, repeats)
+
+
+class Told:
+    """A source of configs that notes what it is told."""
+
+    def __init__(self, configs: int = 1_000) -> None:
+        self.configs = configs
+        self.told: dict[int, Sequence[float] | None] = {}
+        self.suggested: list[int] = []
+
+    def suggest(self, index: int) -> Config | None:
+        self.suggested.append(index)
+        return {"units": index} if index < self.configs else None
+
+    def replay(self, index: int, config: Config) -> None:
+        assert config == {"units": index}
+
+    def tell(self, index: int, values: Sequence[float] | None) -> None:
+        assert index not in self.told, "told twice"
+        self.told[index] = values
+
+
+def blocks_of(
+    plan: Plan,
+    source: Told | None = None,
+    objectives: Mapping[str, Objective] = ACCURACY,
+    open_limit: int | None = None,
+) -> Blocks:
+    return Blocks(
+        identity(),
+        plan,
+        make_lanes(plan),
+        objectives=objectives,
+        source=source or Told(),
+        open_limit=open_limit,
+    )
+
+
+def complete(accuracy: float = 0.5) -> Outcome:
+    return Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": accuracy})
+
+
+def failed() -> Outcome:
+    return Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
+
+
+def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Issue]:
+    """Run everything, one trial after another, in the order of issue."""
+    out: list[Issue] = []
+    finished: list[Issue] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            out.append(found[0])
+        assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
+        issue = out.pop(0)
+        blocks.finish(issue, outcome or complete())
+        finished.append(issue)
+    return finished

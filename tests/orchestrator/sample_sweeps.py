@@ -1,0 +1,109 @@
+"""Sweeps to record: an identity, an opening, finished trials, and stores that cost no migration."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.core.trial import (
+    Arm,
+    Block,
+    DatasetRecord,
+    EpochRecord,
+    FailureRecord,
+    FinishedTrial,
+    ImpossibleArm,
+    Kernel,
+    Outcome,
+    SweepIdentity,
+    make_trial,
+)
+from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
+
+PORTABLE = Arm("tensorflow/portable", "AMD EPYC 7763")
+XLA = Arm("tensorflow/portable+xla", "AMD EPYC 7763")
+CUDNN = Arm("tensorflow/cudnn", "cpu")
+
+IDENTITY = SweepIdentity(
+    name="quickstart",
+    generation=1,
+    workload="image_rows",
+    settings={"dataset": "digits", "cell": "lstm", "epochs": 3},
+    search={"sampler": "tpe", "space": {"units": {"low": 16, "high": 128}}},
+    seed=7,
+    data_digest="0f" * 16,
+)
+
+
+def opening(home: Path, identity: SweepIdentity = IDENTITY, **changes: Any) -> SweepOpening:
+    made = SweepOpening(
+        identity=identity,
+        spec_yaml="name: quickstart\nworkload: image_rows\n",
+        plan={"arms": [str(PORTABLE), str(XLA)]},
+        objectives={"val_accuracy": "maximize", "step_ms": "minimize"},
+        arms=(PORTABLE, XLA),
+        impossible=(ImpossibleArm(CUDNN, "cuDNN kernels need an NVIDIA GPU"),),
+        blocks=4,
+        repeats=1,
+        owner=Owner.here(),
+        home=home,
+    )
+    return replace(made, **changes)
+
+
+def finished(
+    block: int = 0, arm: Arm = PORTABLE, repeat: int = 0, epochs: int = 3, **changes: Any
+) -> FinishedTrial:
+    """A trial as the runner gives it; `changes` are of the outcome."""
+    config = {"units": 32 + block, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
+    start_s = 1.7e9 + 10.25 * block
+    outcome = Outcome(
+        status="complete",
+        started_s=start_s,
+        ended_s=start_s + 5.5,
+        node="node-1",
+        metrics={"loss": 0.25, "val_accuracy": 0.875, "step_ms": 8.123456789, "train_s": 1.5},
+        epochs=tuple(
+            EpochRecord(index, 0.5, 0.125, {"loss": 1 / (index + 1), "val_accuracy": 0.5})
+            for index in range(epochs)
+        ),
+        kernel=Kernel("portable", "portable", "graph has While, no CudnnRNNV3"),
+        dataset=DatasetRecord("digits", "ab" * 32, "scikit-learn load_digits", 1437, 360),
+        environment={"python": "3.11.7", "tensorflow": "2.21.0", "cpus": 2, "gpu": None},
+        trainer_trials=block,
+    )
+    trial = make_trial(IDENTITY, Block(block, config), arm, repeat)
+    return FinishedTrial(trial, replace(outcome, **changes))
+
+
+def failed(block: int = 0, arm: Arm = PORTABLE, **changes: Any) -> FinishedTrial:
+    failure = FailureRecord("crash", "the trainer process ended with SIGSEGV", "last\nlines\n")
+    nothing: dict[str, Any] = {"metrics": {}, "epochs": 0, "kernel": None, "dataset": None}
+    return finished(block, arm, **{"status": "failed", "failure": failure, **nothing, **changes})
+
+
+def fresh_home(tmp_path: Path) -> Path:
+    """A home with an empty store in it, copied: MLflow takes seconds to make one."""
+    home = tmp_path / "home"
+    home.mkdir(parents=True)
+    shutil.copy(_empty_store(), home / "mlflow.db")
+    return home
+
+
+def address(home: Path) -> str:
+    return tracking_uri(home, {})
+
+
+@functools.cache
+def _empty_store() -> Path:
+    from orchestrator.storage.tracking.mlflow_store import Store  # noqa: PLC0415  (imports MLflow: seconds)
+
+    home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    Store(address(home), create=True)
+    return home / "mlflow.db"

@@ -1,0 +1,162 @@
+"""Blocks handed out: their rounds, what is told of them, what is restored. No Ray, no Optuna."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.core.trial import (
+    Block,
+    FinishedTrial,
+    Outcome,
+)
+from orchestrator.hardware import classify
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.spec import Objective
+from tests.orchestrator.sample_plans import (
+    Told,
+    blocks_of,
+    complete,
+    drain,
+    failed,
+    node,
+    plan,
+)
+
+
+def test_every_trial_of_the_plan_is_handed_out_once() -> None:
+    laid = plan(classify([node("a")]), implementations=3, blocks=4, repeats=2)
+    finished = drain(blocks_of(laid))
+    keys = [issue.trial.key for issue in finished]
+    assert len(keys) == len(set(keys)) == laid.trials == 24
+
+
+def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> None:
+    laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
+    finished = drain(blocks_of(laid))
+    rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
+    orders = []
+    for members in rounds:
+        assert len({(issue.trial.block, issue.trial.repeat) for issue in members}) == 1
+        assert len({issue.trial.arm for issue in members}) == 4
+        orders.append(tuple(issue.trial.arm.implementation for issue in members))
+    assert len(set(orders)) > 5, "the order of the arms is drawn anew for each round"
+    again = drain(blocks_of(laid))
+    assert [issue.trial.key for issue in again] == [issue.trial.key for issue in finished]
+
+
+def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
+    finished = drain(blocks_of(plan(classify([node("a")]), blocks=2, repeats=2)))
+    seeds = defaultdict(set)
+    for issue in finished:
+        seeds[issue.trial.block, issue.trial.repeat].add(issue.trial.seed)
+    assert all(len(found) == 1 for found in seeds.values())
+    assert len(set.union(*seeds.values())) == 4
+
+
+def test_only_so_many_blocks_are_open() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node(name) for name in "abcdef"])), source, open_limit=2)
+    while blocks.next() is not None:
+        pass
+    assert source.suggested == [0, 1]
+
+
+def test_the_sampler_is_told_the_mean_over_arms_once_per_block() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1, repeats=2), source)
+    values = iter([0.2, 0.4, 0.6, 0.8])
+    while (found := blocks.next()) is not None:
+        assert source.told == {}
+        blocks.finish(found[0], complete(next(values)))
+    assert source.told[0] == [0.5]
+
+
+def test_an_objective_can_read_one_arm_and_is_then_told_at_once() -> None:
+    source = Told()
+    named = Objective(direction="maximize", over="tensorflow/kernel1")
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source, {"val_accuracy": named})
+    while (found := blocks.next()) is not None:
+        trial = found[0].trial
+        good = trial.arm.implementation == "tensorflow/kernel1"
+        blocks.finish(found[0], complete(0.9) if good else failed())
+        assert (0 in source.told) is good or source.told == {0: [0.9]}
+    assert source.told == {0: [0.9]}
+
+
+def test_a_block_in_which_an_arm_failed_is_told_as_failed() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
+    first = True
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], failed() if first else complete())
+        first = False
+    assert source.told == {0: None}
+
+
+def test_a_complete_trial_without_the_metric_is_a_failed_block() -> None:
+    source = Told()
+    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source)
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], Outcome("complete", 0.0, 1.0))
+    assert source.told == {0: None}
+
+
+def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
+    blocks = blocks_of(plan(classify([node("a")]), blocks=2))
+    first = blocks.next()
+    assert first is not None
+    blocks.give_back(first[0])
+    again = blocks.next()
+    assert again is not None
+    assert (again[0].trial, again[0].attempt) == (first[0].trial, 2)
+
+
+def test_a_trial_that_never_began_is_not_charged() -> None:
+    blocks = blocks_of(plan(classify([node("a")]), blocks=2))
+    out = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
+    for issue in reversed(out):
+        blocks.give_back(issue, charged=False)
+    again = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
+    assert [(issue.trial, issue.attempt) for issue in again] == [(i.trial, 1) for i in out]
+
+
+def test_a_space_that_is_used_up_ends_the_sweep() -> None:
+    finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), Told(configs=3)))
+    assert {issue.trial.block for issue in finished} == {0, 1, 2}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    cut=st.integers(0, 36),
+    open_limit=st.one_of(st.none(), st.integers(1, 4)),
+)
+def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
+    seed: int, cut: int, open_limit: int | None
+) -> None:
+    rng = random.Random(seed)
+    hardware = classify([node("a"), node("b", cpu_model="CPU B"), node("c")])
+    laid = plan(hardware, blocks=3, repeats=3, implementations=2)
+    before = blocks_of(laid, open_limit=open_limit)
+    past: list[Block | FinishedTrial] = []
+    outcomes: dict[str, Outcome] = {}
+    out: list[Issue] = []
+    while len(outcomes) < cut and not before.done:
+        while (found := before.next()) is not None:
+            out.append(found[0])
+            past += [found[1]] if found[1] else []
+        issue = out.pop(rng.randrange(len(out)))
+        outcomes[issue.trial.key] = complete()
+        past.append(FinishedTrial(issue.trial, complete()))
+        before.finish(issue, complete())
+    source = Told()
+    after = blocks_of(laid, source, open_limit=open_limit)
+    after.restore(past)
+    rest = [issue.trial.key for issue in drain(after)]
+    assert not set(rest) & set(outcomes)
+    assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
+    assert set(source.told) == set(range(3))

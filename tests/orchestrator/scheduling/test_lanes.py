@@ -1,0 +1,273 @@
+"""Which lane gets which trial of a block, and when: nodes, devices, turns."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.core.trial import (
+    Block,
+    FinishedTrial,
+)
+from orchestrator.hardware import Gpu, classify
+from orchestrator.planning.lanes import lanes_of, make_lanes
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks
+from tests.orchestrator.sample_plans import (
+    blocks_of,
+    complete,
+    drain,
+    node,
+    plan,
+)
+
+
+def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
+    blocks = blocks_of(plan(classify([node("a"), node("b")]), blocks=10))
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    per_node: dict[str, int] = defaultdict(int)
+    for issue in out:
+        per_node[issue.lane.node.id] += 1
+    assert per_node == {"a": 2, "b": 2}
+
+
+def test_the_last_trials_wait_for_no_node() -> None:
+    """With fewer left than there are nodes, what a busy node held could run on an idle one."""
+    blocks = blocks_of(plan(classify([node(name) for name in "abc"]), implementations=1, blocks=7))
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    assert [issue.lane.node.id for issue in out] == ["a", "b", "c", "a", "b"]
+    for name in "ab":
+        ended = next(issue for issue in out if issue.lane.node.id == name)
+        out.remove(ended)
+        blocks.finish(ended, complete())
+        assert blocks.next() is None, "each of a and b is at work on its second"
+    ended = out.pop(0)
+    blocks.finish(ended, complete())
+    found = blocks.next()
+    assert found is not None
+    assert found[0].lane.node.id == ended.lane.node.id == "c", "the idle node is first"
+
+
+def test_a_block_stays_on_one_node_of_a_class() -> None:
+    finished = drain(blocks_of(plan(classify([node("a"), node("b"), node("c")]), blocks=9)))
+    nodes: dict[int, set[str]] = defaultdict(set)
+    for issue in finished:
+        nodes[issue.trial.block].add(issue.lane.node.id)
+    assert all(len(found) == 1 for found in nodes.values())
+    assert set.union(*nodes.values()) == {"a", "b", "c"}
+
+
+def test_a_fast_class_never_waits_for_a_slow_one() -> None:
+    hardware = classify([node("slow", cpu_model="CPU A"), node("fast", cpu_model="CPU B")])
+    blocks = blocks_of(plan(hardware, implementations=1, blocks=30))
+    out: list[Issue] = []
+    fast = 0
+    while fast < 30:
+        while (found := blocks.next()) is not None:
+            out.append(found[0])
+        issue = next(issue for issue in out if issue.lane.node.id == "fast")
+        out.remove(issue)
+        blocks.finish(issue, complete())
+        fast += 1
+    assert {issue.lane.node.id for issue in out} == {"slow"}
+
+
+def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
+    hardware = classify([node("both", cpus=8, gpus=1)])
+    assert [each.device for each in hardware] == ["cpu", "gpu"]
+    (group,) = make_lanes(plan(hardware))
+    (lane,) = group.lanes
+    assert lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
+    assert (lane.slots, lane.takes_turns) == (1, False)
+    finished = drain(blocks_of(plan(hardware, blocks=6)))
+    devices = [issue.device for issue in finished]
+    assert devices != sorted(devices), "the arms of a round are mixed"
+
+
+def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
+    hardware = [each for each in classify([node("g", cpus=9, gpus=4)]) if each.device == "gpu"]
+    (group,) = make_lanes(plan(hardware))
+    (lane,) = group.lanes
+    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
+
+
+def at_once(laid: Plan, blocks: Blocks) -> list[list[Issue]]:
+    """Run everything as Ray would: what is at work after each trial that ends."""
+    waiting: list[Issue] = []
+    at_work: list[Issue] = []
+    seen: list[list[Issue]] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            waiting.append(found[0])
+        for issue in list(waiting):
+            beside = [each for each in at_work if each.lane.node == issue.lane.node]
+            kinds = {each.device for each in beside}
+            free = len(beside) < issue.lane.room(issue.device)
+            if free and kinds <= {issue.device}:
+                waiting.remove(issue)
+                at_work.append(issue)
+        seen.append(list(at_work))
+        assert at_work, "nothing is at work, yet the sweep is not done"
+        ended = at_work.pop(0)
+        blocks.finish(ended, complete())
+    assert sum(len(trials) for trials in blocks._ledger.trials.values()) == laid.trials
+    return seen
+
+
+def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=10, repeats=2)
+    (lane,) = lanes_of(make_lanes(laid))
+    assert lane.takes_turns
+    assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
+    assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
+    seen = at_once(laid, blocks_of(laid))
+    devices = [{issue.device for issue in at_work} for at_work in seen]
+    assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
+    at_work_on = {
+        device: [len(each) for each in seen if each[0].device == device]
+        for device in ("cpu", "gpu")
+    }
+    assert set(at_work_on["cpu"]) == {1}
+    assert at_work_on["gpu"].count(4) > 0.7 * len(at_work_on["gpu"]), "all GPUs are at work"
+    turns = sum(one != other for one, other in pairwise(devices))
+    assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
+    blocks = [{issue.trial.block for issue in at_work} for at_work in seen]
+    assert max(blocks[0]) <= 3, "the CPU's turn comes after as many blocks as there are slots"
+
+
+def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=2)]), implementations=1, blocks=2)
+    blocks = blocks_of(laid)
+    out = []
+    while (found := blocks.next()) is not None:
+        out.append(found[0])
+    assert [issue.device for issue in out] == ["gpu", "gpu"]
+    blocks.finish(out[0], complete())
+    blocks.give_back(out[1])
+    again = blocks.next()
+    assert again is not None
+    assert (again[0].trial, again[0].attempt) == (out[1].trial, 2)
+    blocks.finish(again[0], complete())
+    assert [issue.device for issue in drain(blocks)] == ["cpu", "cpu"]
+
+
+def test_turns_survive_a_restart_and_few_open_blocks() -> None:
+    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=6)
+    finished = drain(blocks_of(laid, open_limit=2))
+    assert len({issue.trial.key for issue in finished}) == laid.trials
+    past: list[Block | FinishedTrial] = []
+    for issue in finished[:13]:
+        block = Block(issue.trial.block, issue.trial.config)
+        past += [] if block in past else [block]
+        past.append(FinishedTrial(issue.trial, complete()))
+    after = blocks_of(laid)
+    after.restore(past)
+    assert {issue.trial.key for issue in drain(after)} == {
+        issue.trial.key for issue in finished[13:]
+    }
+
+
+def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:
+    hardware = classify([node("plain"), node("gpu", gpus=1)])
+    cpu = next(each for each in hardware if each.device == "cpu")
+    assert [each.id for each in cpu.nodes] == ["plain"]
+
+
+def test_lanes_that_share_a_class_share_its_work() -> None:
+    hardware = classify([node("a", cpus=4, gpus=1), node("b", cpus=4, gpus=1)])
+    second = Gpu(0, "NVIDIA L4", "GPU-b-0", 24_000)
+    a, b = (found for each in hardware if each.device == "cpu" for found in each.nodes)
+    hardware = classify([a, replace(b, profile=replace(b.profile, gpus=(second,)))])
+    assert [len(each.nodes) for each in hardware] == [2, 1, 1]
+    finished = drain(blocks_of(plan(hardware, implementations=2, blocks=6)))
+    assert len(finished) == 6 * 6
+    on_cpu: dict[int, set[str]] = defaultdict(set)
+    for issue in finished:
+        if issue.device == "cpu":
+            on_cpu[issue.trial.block].add(issue.lane.node.id)
+        else:
+            assert issue.trial.arm.hardware.startswith(issue.lane.node.gpu_names[0])
+    assert all(len(nodes) == 1 for nodes in on_cpu.values()), "a block's CPU arms share a node"
+    assert set.union(*on_cpu.values()) == {"a", "b"}
+
+
+def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Issue]) -> list[str]:
+    """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
+    busy = {issue.lane.node.id for issue in at_work}
+    held = {
+        trial.key
+        for trials in blocks._ledger.trials.values()
+        for trial in trials
+        if blocks._ledger.has(trial) or trial.key in blocks._out
+    } | {
+        trial.key
+        for queue in blocks._queues
+        if queue.lane.node.id in busy
+        for trial in queue.waiting
+    }
+    free = Counter(
+        trial.arm for ts in blocks._ledger.trials.values() for trial in ts if trial.key not in held
+    )
+    unseen = laid.blocks - len(blocks._ledger.trials)
+    return [
+        found.id
+        for planned in laid.possible
+        for found in planned.hardware.nodes
+        if found.id not in busy and (unseen or free[planned.arm])
+    ]
+
+
+KINDS = st.tuples(st.sampled_from("AB"), st.sampled_from([0, 1, 3]), st.sampled_from("TL"))
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data())
+def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> None:
+    """Any cluster, any durations, all blocks open: every trial runs once, and nothing waits."""
+    nodes = [
+        node(f"n{number}", cpus=4, gpus=gpus, cpu_model=f"CPU {model}", gpu=f"NVIDIA {kind}4")
+        for number, (model, gpus, kind) in enumerate(
+            data.draw(st.lists(KINDS, min_size=1, max_size=5))
+        )
+    ]
+    sizes = st.integers(1, 3)
+    laid = plan(
+        classify(nodes),
+        implementations=data.draw(sizes),
+        blocks=data.draw(st.integers(1, 9)),
+        repeats=data.draw(sizes),
+    )
+    rng = random.Random(data.draw(st.integers(0, 1000)))
+    blocks = blocks_of(laid)
+    waiting: list[Issue] = []
+    at_work: dict[str, tuple[float, Issue]] = {}
+    seen: list[str] = []
+    while not blocks.done:
+        while (found := blocks.next()) is not None:
+            waiting.append(found[0])
+        for issue in list(waiting):
+            beside = [each for _, each in at_work.values() if each.lane.node == issue.lane.node]
+            alike = {each.device for each in beside} <= {issue.device}
+            takes_turns = issue.lane.takes_turns
+            room = issue.lane.room(issue.device) if takes_turns else issue.lane.slots
+            if len(beside) < room and (alike or not takes_turns):
+                waiting.remove(issue)
+                at_work[issue.trial.key] = (rng.expovariate(1.0), issue)
+        assert not idle_with_work(laid, blocks, [issue for _, issue in at_work.values()])
+        key = min(at_work, key=lambda key: at_work[key][0])
+        now, ended = at_work.pop(key)
+        at_work = {other: (end - now, issue) for other, (end, issue) in at_work.items()}
+        seen.append(key)
+        blocks.finish(ended, complete())
+    assert len(seen) == len(set(seen)) == laid.trials

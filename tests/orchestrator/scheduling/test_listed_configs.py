@@ -1,0 +1,180 @@
+"""A sweep of listed configs that is stopped, and goes on with the same list or with another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.analysis.forecast.forecast import forecast_from
+from orchestrator.core.trial import Block, Config, FinishedTrial, canonical
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.sampler import Suggester
+from orchestrator.spec import SweepSpec
+from orchestrator.storage import resume
+from orchestrator.storage.journal import (
+    BlockSuggested,
+    Journal,
+    Record,
+    TrialFinished,
+    read,
+    replay,
+)
+from tests.orchestrator.sample_plans import complete, failed, node, plan
+
+HARDWARE = classify([node("a"), node("b", cpu_model="CPU B")])
+
+
+def config(number: int) -> Config:
+    return {"units": number, "layers": 1}
+
+
+def spec_of(numbers: Sequence[int]) -> SweepSpec:
+    body = {
+        "name": "rows",
+        "workload": "own.module:run",
+        "search": {"configs": [config(number) for number in numbers]},
+        "arms": {"implementations": ["python/a"]},
+    }
+    return SweepSpec.model_validate(body)
+
+
+def plan_of(spec: SweepSpec, implementations: int = 1) -> Plan:
+    laid = plan(HARDWARE, implementations=implementations, blocks=spec.search.count())
+    return replace(laid, listed=spec.search.listed)
+
+
+def work(
+    spec: SweepSpec, past: list[Block | FinishedTrial], *, trials: int = 1_000
+) -> list[Block | FinishedTrial]:
+    """One start of the sweep after those of `past`, killed after so many trials: what it did."""
+    laid = plan_of(spec).over(past)
+    blocks = Blocks(
+        resume.identify(spec, 1),
+        laid,
+        make_lanes(laid),
+        objectives={},
+        source=Suggester(spec.search, spec.seed),
+        open_limit=None,
+    )
+    blocks.restore(past)
+    done: list[Block | FinishedTrial] = []
+    while trials and not blocks.done:
+        issue, new = blocks.next() or (None, None)
+        assert issue is not None
+        done += [new] if new else []
+        outcome = failed() if trials % 3 == 0 else complete()
+        blocks.finish(issue, outcome)
+        done.append(FinishedTrial(issue.trial, outcome))
+        trials -= 1
+    return done
+
+
+def units(events: Sequence[Block | FinishedTrial]) -> list[tuple[int, int]]:
+    """The index and units of each block that was suggested."""
+    return [(each.index, int(each.config["units"])) for each in events if isinstance(each, Block)]
+
+
+def trials(events: Sequence[Block | FinishedTrial]) -> list[FinishedTrial]:
+    return [each for each in events if isinstance(each, FinishedTrial)]
+
+
+def test_a_longer_list_runs_what_is_new_wherever_it_stands() -> None:
+    first = work(spec_of([1, 2]), [])
+    assert units(first) == [(0, 1), (1, 2)]
+    more = work(spec_of([9, 1, 8, 2]), first)
+    assert units(more) == [(2, 9), (3, 8)]
+    assert len(trials(more)) == 2 * 2, "nothing is done again"
+    assert work(spec_of([2, 8, 1, 9]), [*first, *more]) == []
+
+
+def test_a_shorter_list_is_done_and_keeps_what_there_is() -> None:
+    first = work(spec_of([1, 2, 3]), [])
+    assert work(spec_of([3]), first) == []
+    laid = plan_of(spec_of([3])).over(first)
+    assert (laid.passed_over, laid.blocks, laid.extent) == (frozenset({0, 1}), 1, 3)
+    assert forecast_from(laid, trials(first)).done == laid.trials == 2
+
+
+def test_a_removed_config_is_not_finished_and_a_new_one_gets_a_block_of_its_own() -> None:
+    first = work(spec_of([1, 2, 3]), [], trials=3)
+    assert len(units(first)) > len(trials(first)) / 2, "a block is half done"
+    (index, removed) = units(first)[-1]
+    listed = [number for number in (1, 2, 3, 4) if number != removed]
+    rest = work(spec_of(listed), first)
+    assert index not in {each.trial.block for each in trials(rest)}
+    assert {number for _, number in units([*first, *rest])} == {1, 2, 3, 4}
+    assert len({found for found, _ in units([*first, *rest])}) == 4
+
+
+def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
+    ran = [each for each in work(spec_of([5]), []) if isinstance(each, FinishedTrial)]
+    twice: list[Block | FinishedTrial] = [
+        Block(1, config(5)),
+        *(FinishedTrial(replace(each.trial, block=3), each.outcome) for each in ran),
+        Block(3, config(5)),
+    ]
+    laid = plan_of(spec_of([5, 6])).over(twice)
+    assert (laid.passed_over, laid.blocks) == (frozenset({1, 2}), 2)
+
+
+def test_suggested_configs_are_counted_by_index() -> None:
+    laid = plan(HARDWARE, blocks=3)
+    assert laid.over([Block(0, config(1)), Block(7, config(2))]) is laid
+    assert [laid.holds(index) for index in range(4)] == [True, True, True, False]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    lists=st.lists(st.lists(st.integers(0, 5), min_size=1, unique=True), min_size=1, max_size=4),
+    cuts=st.lists(st.integers(0, 12), min_size=4, max_size=4),
+)
+def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
+    lists: list[list[int]], cuts: list[int]
+) -> None:
+    past: list[Block | FinishedTrial] = []
+    for numbers, cut in zip(lists[:-1], cuts, strict=False):
+        past += work(spec_of(numbers), past, trials=cut)
+    last = spec_of(lists[-1])
+    laid = plan_of(last).over(past)
+    identity = resume.identify(last, 1)
+    missing = laid.trials - resume.count_done(identity, laid, past)
+    assert forecast_from(laid, trials(past)).remaining == missing
+    new = work(last, past)
+    assert len(trials(new)) == missing
+    everything = [*past, *new]
+    keys = [each.trial.key for each in trials(everything)]
+    assert len(keys) == len(set(keys))
+    ran = {canonical(each.trial.config) for each in trials(everything)}
+    assert ran >= {canonical(config(number)) for number in lists[-1]}
+    blocks = units(everything)
+    assert len({index for index, _ in blocks}) == len({number for _, number in blocks})
+    assert work(last, everything) == []
+
+
+def test_the_journal_of_a_list_takes_another_list_and_no_sampler(tmp_path: Path) -> None:
+    before = spec_of([1, 2])
+    identity = resume.identify(before, 1)
+    with Journal.open(tmp_path) as journal:
+        records: list[Record] = resume.take_over(journal, None, identity, before)
+        for each in work(before, []):
+            if isinstance(each, FinishedTrial):
+                journal.append(TrialFinished(each))
+            else:
+                journal.append(BlockSuggested(each.index, each.config, 1.0))
+    with Journal.open(tmp_path) as journal:
+        longer = spec_of([2, 3])
+        records = resume.take_over(journal, None, resume.identify(longer, 1), longer)
+        assert resume.suggested(records) == [Block(0, config(1)), Block(1, config(2))]
+        state = resume.agree(journal, records, [])
+        past = list(resume.past(state, retry_failed=False))
+        assert units(work(longer, past)) == [(2, 3)]
+    state_again = replay(read(tmp_path))
+    assert state_again is not None
+    assert state_again.blocks[0].config == config(1), "what is listed no longer stays"

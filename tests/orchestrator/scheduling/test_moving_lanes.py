@@ -1,0 +1,113 @@
+"""What becomes of blocks whose nodes leave, join or change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from tests.orchestrator.sample_plans import (
+    blocks_of,
+    complete,
+    node,
+    plan,
+)
+
+
+def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
+    both, one = classify([node("a"), node("b")]), classify([node("b")])
+    blocks = blocks_of(plan(both, implementations=2, blocks=4))
+    out = [found[0] for found in iter(blocks.next, None)]
+    on_a = [issue for issue in out if issue.lane.node.id == "a"]
+    assert len(on_a) == 2
+    blocks.move(make_lanes(plan(one, implementations=2, blocks=4)), None)
+    for issue in on_a:
+        blocks.give_back(issue)
+    ran = {}
+    while (found := blocks.next()) is not None or blocks.out:
+        if found is not None:
+            out.append(found[0])
+        issue = next(each for each in out if each not in on_a and each.trial.key not in ran)
+        assert issue.lane.node.id == "b"
+        ran[issue.trial.key] = issue
+        blocks.finish(issue, complete())
+    assert len(ran) == 8
+    assert {ran[issue.trial.key].attempt for issue in on_a} == {2}
+    assert blocks.done
+
+
+def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
+    here = classify([node("a"), node("b", cpu_model="CPU B")])
+    laid = plan(here, implementations=1, blocks=2)
+    blocks = blocks_of(laid)
+    gone = replace(
+        laid,
+        possible=tuple(
+            replace(each, hardware=replace(each.hardware, nodes=each.hardware.nodes[:1]))
+            if each.hardware.name.startswith("CPU A")
+            else replace(each, hardware=replace(each.hardware, nodes=()))
+            for each in laid.possible
+        ),
+    )
+    blocks.move(make_lanes(gone), None)
+    while (found := blocks.next()) is not None:
+        blocks.finish(found[0], complete())
+    assert not blocks.done
+    assert blocks.stranded == {"CPU B, 2 CPUs": 2}
+    blocks.move(make_lanes(laid), None)
+    assert blocks.stranded == {}
+    while (found := blocks.next()) is not None:
+        assert found[0].lane.node.id == "b"
+        blocks.finish(found[0], complete())
+    assert blocks.done
+
+
+def test_a_node_that_joins_takes_its_share() -> None:
+    laid = plan(classify([node("a")]), implementations=1, blocks=6)
+    blocks = blocks_of(laid)
+    first = [blocks.next(), blocks.next()]
+    assert blocks.next() is None
+    more = classify([node("a"), node("b")])
+    blocks.move(make_lanes(plan(more, implementations=1, blocks=6)), None)
+    joined = [blocks.next(), blocks.next()]
+    assert blocks.next() is None
+    assert all(found is not None for found in (*first, *joined))
+    assert {found[0].lane.node.id for found in joined if found} == {"b"}
+    assert {found[0].trial.block for found in (*first, *joined) if found} == {0, 1, 2, 3}
+
+
+def test_a_node_that_joins_has_blocks_open_for_it() -> None:
+    laid = plan(classify([node("a")]), implementations=1, blocks=6)
+    blocks = blocks_of(laid, open_limit=2)
+    assert all([blocks.next(), blocks.next()])
+    more = make_lanes(plan(classify([node("a"), node("b")]), implementations=1, blocks=6))
+    blocks.move(more, 2)
+    assert blocks.next() is None, "no block may be opened for the node"
+    blocks.move(more, 3)
+    found = blocks.next()
+    assert found is not None
+    assert found[0].lane.node.id == "b"
+
+
+def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
+    alone, both = [node("big", cpus=8, gpus=2)], [node("plain", cpus=8)]
+    laid = plan(classify(alone), implementations=1, blocks=2)
+    blocks = blocks_of(laid)
+    while (out := [found[0] for found in iter(blocks.next, None)])[0].device != "cpu":
+        for issue in out:
+            blocks.finish(issue, complete())
+    blocks.move(make_lanes(plan(classify(alone + both), implementations=1, blocks=2)), None)
+    for issue in out:
+        blocks.give_back(issue)
+    again = [found[0] for found in iter(blocks.next, None)]
+    assert {issue.lane.node.id for issue in again} == {"plain"}
+    assert {issue.trial.key for issue in again} == {issue.trial.key for issue in out}
+
+
+def test_a_sweep_without_any_node_has_stranded_trials_before_its_first_block() -> None:
+    laid = plan(classify([node("a")]), implementations=2, blocks=3)
+    blocks = blocks_of(laid)
+    nowhere = [replace(each, hardware=replace(each.hardware, nodes=())) for each in laid.possible]
+    blocks.move(make_lanes(replace(laid, possible=tuple(nowhere))), None)
+    assert blocks.next() is None
+    assert blocks.stranded == {"CPU A, 2 CPUs": 6}

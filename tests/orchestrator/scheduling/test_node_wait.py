@@ -1,0 +1,177 @@
+"""Waiting for nodes that an autoscaler may start, with a counted clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.cluster.autoscaler import ask_for, ask_for_no_more, asked_for
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
+from orchestrator.hardware import Node, classify
+from orchestrator.planning.plan import Plan, describe_plan, make_plan
+from orchestrator.scheduling.node_wait import requests, wait_for_nodes, worth_waiting_for
+from orchestrator.spec import SweepSpec, parse
+from tests.orchestrator.sample_plans import node
+
+SPEC = """
+name: waits
+workload: own.module:run
+search: {{sampler: random, configs: 2, space: {{units: {{low: 1, high: 1000}}}}}}
+arms:
+  implementations: [python/a]
+  hardware: ['CPU A*', {hardware}]
+"""
+T4 = "{labels: {ray.io/accelerator-type: T4, market-type: spot}, wait_s: 60}"
+ON_T4 = "nodes with ray.io/accelerator-type=T4, market-type=spot"
+HERE = node("here")
+COME = replace(
+    node("come", gpus=1, cpu_model="CPU B"),
+    labels={"ray.io/accelerator-type": "T4", "market-type": "spot"},
+)
+
+
+def spec(hardware: str = T4) -> SweepSpec:
+    return parse(SPEC.format(hardware=hardware), source="spec")
+
+
+class Clock:
+    """Counted seconds, and a node that comes after some of them."""
+
+    def __init__(self, comes_s: float | None, come: Node = COME) -> None:
+        self.now_s, self._comes_s, self._come = 0.0, comes_s, come
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        there = self._comes_s is not None and self.now_s >= self._comes_s
+        return (HERE, self._come) if there else (HERE,)
+
+
+def waited(clock: Clock, hardware: str = T4) -> Plan:
+    return wait_for_nodes(spec(hardware), clock, check=lambda: None, clock=clock, sleep=clock.sleep)
+
+
+def test_a_plan_tells_what_it_will_wait_for() -> None:
+    laid = make_plan(spec(), classify([HERE]), "to come")
+    assert [each.arm for each in laid.awaited] == [Arm("python/a", ON_T4)]
+    assert laid.impossible == ()
+    assert f"  waits  up to 60 s for {ON_T4}: 1 implementation, not" in describe_plan(laid, "w")
+    assert laid.as_json()["awaited"][0]["wait_s"] == 60
+
+
+def test_without_a_cluster_nothing_is_waited_for() -> None:
+    laid = make_plan(spec(), classify([HERE]))
+    assert laid.awaited == ()
+    (impossible,) = laid.impossible
+    assert impossible.reason.endswith("; a run on a cluster (--address) waits 60 s for one")
+
+
+def test_the_plan_is_laid_anew_as_soon_as_the_node_is_there() -> None:
+    clock = Clock(comes_s=7.2)
+    laid = waited(clock)
+    assert 7.2 <= clock.now_s < 9
+    assert [arm.hardware for arm in laid.arms] == ["CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 2 CPUs)"]
+    assert (laid.awaited, laid.impossible) == ((), ())
+
+
+def test_after_its_time_the_arm_is_not_possible() -> None:
+    clock = Clock(comes_s=None)
+    laid = waited(clock)
+    assert 60 <= clock.now_s < 62
+    (impossible,) = laid.impossible
+    assert impossible.arm.hardware == ON_T4
+    assert impossible.reason == (
+        "no node has the labels ray.io/accelerator-type=T4, market-type=spot; none has any; "
+        "none came within 60 s (wait_s)"
+    )
+
+
+def test_a_node_of_other_labels_is_not_what_was_waited_for() -> None:
+    other = replace(COME, labels={"ray.io/accelerator-type": "L4"})
+    assert waited(Clock(comes_s=3.0, come=other)).impossible
+
+
+def test_each_entry_has_a_time_of_its_own() -> None:
+    clock = Clock(comes_s=None)
+    laid = waited(clock, "{class: '*L4*', wait_s: 5}, {class: '*H200*', wait_s: 20}")
+    assert 20 <= clock.now_s < 22
+    assert len(laid.impossible) == 2
+
+
+def test_a_signal_ends_the_waiting() -> None:
+    def check() -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        wait_for_nodes(spec(), Clock(None), check=check)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "asked"),
+    [
+        (T4, {"CPU": 1.0, "GPU": 1.0}),
+        ("{class: gpu, cpus: 4, labels: {zone: eu}, wait_s: 1}", {"CPU": 4.0, "GPU": 1.0}),
+        ("{class: cpu, threads: 3, labels: {zone: eu}, wait_s: 1}", {"CPU": 3.0}),
+        ("{class: '*H200*', wait_s: 1}", None),
+    ],
+)
+def test_an_autoscaler_is_asked_for_what_labels_tell(
+    hardware: str, asked: dict[str, float] | None
+) -> None:
+    awaited = make_plan(spec(hardware), classify([HERE]), "to come").awaited
+    labels = dict(awaited[0].entry.labels)
+    assert requests([*awaited, *awaited]) == ([] if asked is None else [(asked, labels)])
+
+
+def done(arm: Arm, blocks: int = 2) -> list[Block | FinishedTrial]:
+    trials = [Trial(f"{arm}{index}", index, {"units": 1}, arm, 0, 0) for index in range(blocks)]
+    return [FinishedTrial(trial, Outcome("complete", 0.0, 1.0)) for trial in trials]
+
+
+def test_a_finished_sweep_starts_no_nodes() -> None:
+    laid = make_plan(spec(), classify([HERE]), "to come")
+    on_t4 = Arm("python/a", "NVIDIA T4 (CPU B, 2 CPUs)")
+    assert worth_waiting_for(laid, done(on_t4)) == ()
+    assert worth_waiting_for(laid, done(on_t4, blocks=1)) == laid.awaited
+    assert worth_waiting_for(laid, done(laid.arms[0])) == laid.awaited
+    assert worth_waiting_for(laid, done(replace(on_t4, implementation="b/c"))) == laid.awaited
+    short = replace(on_t4, hardware=f"{on_t4.hardware} [epochs 1]")
+    assert worth_waiting_for(laid, done(short)) == laid.awaited
+
+
+def test_a_request_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
+    )
+    awaited = make_plan(spec(), classify([HERE]), "to come").awaited
+    with asked_for(requests(awaited)):
+        ((_, bundles, labels),) = made
+        assert bundles == [{"CPU": 1.0, "GPU": 1.0}]
+        assert labels == [{"ray.io/accelerator-type": "T4", "market-type": "spot"}]
+    assert [bundles for _, bundles, *_ in made[1:]] == [[]]
+    with asked_for([]):
+        pass
+    assert len(made) == 2, "nothing is asked for where there is nothing to ask for"
+
+
+def test_what_was_asked_for_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
+    )
+    ask_for([({"CPU": 1.0}, {"zone": "eu"})])
+    ask_for_no_more()
+    assert [bundles for _, bundles, *_ in made] == [[{"CPU": 1.0}], []]
+
+
+def test_a_spec_knows_whether_it_may_wait_for_nodes() -> None:
+    assert spec().may_wait
+    assert not spec("gpu").may_wait

@@ -1,0 +1,235 @@
+"""What a start finds of earlier ones, and tells the journal and the store of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.status import describe_sweeps
+from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
+from orchestrator.hardware import Node, classify
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.node_wait import worth_waiting_for
+from orchestrator.scheduling.remaining import Left, first_records, left_to
+from orchestrator.spec import parse
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import (
+    BlocksEnough,
+    BlockSuggested,
+    Record,
+    SessionEnded,
+    SessionStarted,
+    SweepOpened,
+    SweepState,
+    TrialFinished,
+    replay,
+)
+from tests.orchestrator.sample_plans import identity, node, plan
+from tests.orchestrator.scheduling.test_session_rounds import AUTO, Held, paced, run_until_enough
+
+ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
+
+
+def start(home: Path) -> tuple[Held, Left, list[Record]]:
+    """A driver that has read the journal: what it found there, and what it added."""
+    held = Held(SweepFolder(home, "sweep").generation(1), ENOUGH)
+    state = held.state()
+    left = left_to(held.spec, held.plan, state, retry_failed=False)
+    added = first_records(left, state)
+    for record in added:
+        held.journal.append(record)
+    return held, left, added
+
+
+def kill(held: Held, before: str | None = None) -> None:
+    """End a driver without a word; if asked to, before it wrote its last record of a kind."""
+    held.journal.close()
+    lines = held.journal.path.read_bytes().splitlines(keepends=True)
+    if before is not None:
+        cut = max(number for number, line in enumerate(lines) if before.encode() in line)
+        held.journal.path.write_bytes(b"".join(lines[:cut]))
+
+
+def told(home: Path) -> str:
+    return describe_sweeps(home, "sweep")
+
+
+@pytest.mark.parametrize("before", [None, "blocks_enough"])
+def test_why_there_are_blocks_enough_is_told_by_each_session(
+    tmp_path: Path, before: str | None
+) -> None:
+    """Killed with a trial out, after it was told that there are enough or just before."""
+    held, _, _ = start(tmp_path)
+    out = deque(iter(held.session.issue, None))
+    while held.blocks.enough is None:
+        issue = out.popleft()
+        held.session.finish(issue, paced(issue))
+        out += iter(held.session.issue, None)
+    assert out
+    enough = held.blocks.enough
+    kill(held, before)
+    again, left, added = start(tmp_path)
+    assert [each.record for each in added] == ["session_started", "blocks_enough"]
+    assert (left.enough, left.plan.auto) == (enough, None)
+    begun = len(again.state().blocks)
+    assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(again.state().finished))
+    assert f"of {3 * begun} trials ended" in told(tmp_path)
+    assert f"enough after {enough.blocks} blocks: every speed-up is known" in told(tmp_path)
+
+
+def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_path: Path) -> None:
+    """No trial is missing."""
+    held, _, _ = start(tmp_path)
+    ran = run_until_enough(held)
+    kill(held, "blocks_enough")
+    assert "enough after" not in told(tmp_path)
+    assert "stopped abruptly" in told(tmp_path)
+    again, left, added = start(tmp_path)
+    kinds = ["session_started", "blocks_enough", "session_ended"]
+    assert [each.record for each in added] == kinds
+    assert left.missing == 0
+    kill(again)
+    assert f"{ran} of {ran} trials ended" in told(tmp_path)
+    assert "enough after" in told(tmp_path)
+    assert told(tmp_path).startswith("sweep: complete\n")
+    assert start(tmp_path)[2] == []
+
+
+def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
+    held, left, added = start(tmp_path)
+    assert [each.record for each in added] == ["session_started"]
+    assert (left.past, left.again, left.enough) == ([], {}, None)
+    assert left.missing == held.plan.trials == 40 * 3
+
+
+def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
+    laid = replace(plan(classify([node("a")]), blocks=2), passed_over=frozenset({1}))
+    other = plan(classify([node("b", cpu_model="CPU B")]))
+    left = Left(laid, [], {}, missing=1, enough=None)
+    (begun,) = first_records(left, SweepState(identity(), {}))
+    assert isinstance(begun, SessionStarted)
+    assert (begun.blocks, begun.passed_over) == (3, [1])
+    trials = [
+        make_trial(identity(), Block(block, {}), arm, repeat)
+        for block in range(4)
+        for repeat in range(2)
+        for arm in (laid.arms[0], other.arms[0])
+    ]
+    for each in (laid, begun):
+        wanted = [(t.block, t.repeat, t.arm) for t in trials if each.wants(t)]
+        assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]
+
+
+TWO = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, space: {layers: {low: 1, high: 99}}}
+arms: {implementations: [python/a], hardware: [cpu, {class: gpu, wait_s: 60}]}
+blocks: {interval: 0.05, at_most: 20}
+"""
+CPU, GPU = node("a"), node("b", gpus=1)
+
+
+def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> SweepState:
+    """What a start on these nodes left that found seven blocks enough, by a rule of its own.
+
+    By the rule of now they are not: the second arm of the pair swings from block to block.
+    """
+    spec = parse(text, source="spec")
+    laid = make_plan(spec, classify(nodes))
+    records: list[Record] = [
+        SweepOpened(identity(), spec.model_dump(mode="json")),
+        SessionStarted(0.0, 1, "host", "0.1", laid.extent, 1, list(laid.arms), least=6),
+    ]
+    for index in range(7):
+        block = Block(index, {"layers": index + 1})
+        records.append(BlockSuggested(index, block.config, 0.0))
+        for number, arm in enumerate(laid.arms):
+            metrics = {"step_ms": 1.0 + number * (1 + index % 2)}
+            outcome = Outcome("complete", 0.0, 1.0, node="a", metrics=metrics)
+            records.append(
+                TrialFinished(FinishedTrial(make_trial(identity(), block, arm, 0), outcome))
+            )
+    records += [BlocksEnough(1.0, 7, half_width, "as it was"), SessionEnded(2.0, "complete")]
+    state = replay(records)
+    assert state is not None
+    return state
+
+
+def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> Left:
+    spec = parse(text, source="spec")
+    laid = make_plan(spec, classify(nodes), "to come")
+    return left_to(spec, laid, state, retry_failed=False)
+
+
+def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
+    """The driver was killed, and the node with the GPU has left until somebody asks for it."""
+    state = replace(earlier([CPU, GPU], None), enough=None, ended=None)
+    left = left_on([CPU], state)
+    assert (len(left.plan.arms), len(left.plan.awaited)) == (1, 1)
+    assert (left.enough, left.plan.blocks, left.missing) == (None, 20, 13)
+    assert worth_waiting_for(left.plan, left.past) == left.plan.awaited
+    both = left_on([CPU, GPU], state)
+    assert (both.enough, both.plan.blocks, both.missing) == (None, 20, 26)
+
+
+def test_what_was_told_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
+    state = earlier([CPU, GPU], 0.04)
+    left = left_on([CPU], state)
+    assert left.plan.awaited
+    assert worth_waiting_for(left.plan, left.past) == ()
+    assert (left.plan.blocks, left.missing, first_records(left, state)) == (7, 0, [])
+
+
+def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_told() -> None:
+    gpu = TWO.replace("hardware: [cpu, ", "hardware: [")
+    state = earlier([GPU], 0.04, gpu)
+    left = left_on([CPU], state, gpu)
+    assert (left.plan.arms, left.missing) == ((), 0)
+    assert first_records(left, replace(state, ended=None)) == []
+    assert first_records(left, state) == []
+
+
+@pytest.mark.parametrize("half_width", [0.04, None])
+def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None) -> None:
+    state = earlier([CPU, GPU], half_width)
+    left = left_on([CPU, GPU], state)
+    assert left.enough is not None
+    assert (left.enough.blocks, left.enough.half_width, left.enough.why) == (
+        (7, half_width, "as it was")
+    )
+    assert (left.plan.auto, left.plan.blocks, left.missing) == (None, 7, 0)
+    assert first_records(left, state) == []
+
+
+@pytest.mark.parametrize(
+    ("half_width", "change"),
+    [
+        (0.04, ("interval: 0.05", "interval: 0.03")),
+        (0.04, ("interval: 0.05", "interval: 0.05, at_least: 8")),
+        (0.04, ("[python/a]", "[python/a, python/b]")),
+        (0.04, ("blocks:", "baseline: python/a on CPU A, 2 CPUs\nblocks:")),
+        (0.06, ("at_most: 20", "at_most: 19")),
+    ],
+)
+def test_a_spec_that_asks_for_more_than_was_told_goes_on(
+    half_width: float, change: tuple[str, str]
+) -> None:
+    changed = TWO.replace(*change)
+    left = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
+    assert left.enough is None
+    assert left.plan.blocks == parse(changed, source="spec").most_blocks
+    assert left.missing > 0
+
+
+@pytest.mark.parametrize(("most", "goes_on"), [(7, False), (20, True)])
+def test_the_most_blocks_are_told_for_as_long_as_they_are_the_most(
+    most: int, goes_on: bool
+) -> None:
+    """The interval of some arm was never known."""
+    before = earlier([CPU, GPU], None, TWO.replace("at_most: 20", "at_most: 7"))
+    left = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
+    assert (left.missing > 0) == goes_on

@@ -1,0 +1,161 @@
+"""What happens to a trial between blocks, journal and store."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.names import measure_of
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.core.trial import Arm, FinishedTrial, Outcome
+from orchestrator.hardware import classify
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.session import Session
+from orchestrator.spec import parse
+from orchestrator.storage.journal import Journal, Record, SweepOpened, replay
+from tests.orchestrator.sample_plans import blocks_of, identity, node, plan
+
+SPEC = """
+name: sweep
+workload: own.module:run
+settings: {epochs: 2, units: 1}
+search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
+arms: {implementations: [python/a], hardware: [cpu]}
+limits: {attempts: 2}
+"""
+COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    journal = Journal.open(tmp_path)
+    journal.append(SweepOpened(identity(), {}))
+    return journal
+
+
+def session(journal: Journal, text: str = SPEC) -> tuple[Session, list[FinishedTrial]]:
+    recorded: list[FinishedTrial] = []
+    laid = plan(classify([node("a")]), implementations=1, blocks=3)
+    watcher = PlainLines(Console(quiet=True), laid)
+    spec = parse(text, source="spec")
+    return Session(spec, blocks_of(laid), journal, recorded.append, watcher, "digest"), recorded
+
+
+def reopened(journal: Journal) -> Journal:
+    journal.close()
+    return Journal.open(journal.path.parent)
+
+
+def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
+    held, recorded = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    held.finish(issue, COMPLETE)
+    assert [each.trial for each in recorded] == [issue.trial]
+    with reopened(journal) as again:
+        state = replay(again.records)
+    assert state is not None
+    assert list(state.blocks) == [0]
+    assert state.finished[issue.trial.key].outcome == COMPLETE
+
+
+def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Journal) -> None:
+    prices = "prices: [{hardware: cpu, usd_per_hour: 3600, source: a bill, date: 2026-11-21}]\n"
+    held, recorded = session(journal, SPEC + prices)
+    issue = held.issue()
+    assert issue is not None
+    held.finish(issue, COMPLETE)
+    with reopened(journal) as again:
+        state = replay(again.records)
+    assert state is not None
+    outcome = state.finished[issue.trial.key].outcome
+    assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}
+    assert [each.outcome for each in recorded] == [outcome]
+
+
+def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
+    held, _ = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    request = held.request(issue.trial, "cpu")
+    assert request.settings == {"epochs": 2, "units": issue.trial.config["units"]}
+    assert (request.seed, request.data_digest) == (issue.trial.seed, "digest")
+
+
+def test_an_arm_with_less_work_is_asked_for_less(journal: Journal) -> None:
+    held, _ = session(journal)
+    issue = held.issue()
+    assert issue is not None
+    less = replace(issue.trial, arm=Arm("python/a", f"{issue.trial.arm.hardware} [epochs 1]"))
+    assert held.request(less, "cpu").settings == {"epochs": 1, "units": less.config["units"]}
+
+
+def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> None:
+    held, recorded = session(journal)
+    first = held.issue()
+    assert first is not None
+    held.lose(first)
+    assert recorded == []
+    second = held.issue()
+    assert second is not None
+    assert (second.trial, second.attempt) == (first.trial, 2)
+    held.lose(second)
+    (lost,) = recorded
+    assert lost.outcome.failure is not None
+    assert lost.outcome.failure.reason == "lost"
+    assert "2 attempts" in lost.outcome.failure.message
+
+
+def warnings_of(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: str = "[cpu]"
+) -> list[str]:
+    """What a sweep with an objective warns of; its trials have an accuracy if trained whole."""
+    warnings: list[str] = []
+    monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
+    text = SPEC.replace("3]}}", f"3]}}, objectives: {{{metric}: minimize}}}}")
+    spec = parse(text.replace("hardware: [cpu]", f"hardware: {hardware}"), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    blocks = blocks_of(laid, objectives=spec.search.objectives)
+    watcher = PlainLines(Console(quiet=True), laid)
+    held = Session(spec, blocks, journal, lambda _: None, watcher, "digest")
+    for _ in range(2 * len(laid.arms)):
+        issue = held.issue()
+        assert issue is not None
+        timed = measure_of(issue.trial.arm) == "timing"
+        metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
+        held.finish(issue, replace(COMPLETE, metrics=metrics))
+    return warnings
+
+
+def test_an_objective_that_trials_lack_is_warned_of_once(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (warning,) = warnings_of(journal, monkeypatch, "los")
+    assert "expected los" in warning
+    assert "received val_accuracy" in warning
+
+
+def test_nobody_is_warned_of_an_objective_that_does_not_read_the_arm(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hardware = "[cpu, {class: cpu, measure: timing}]"
+    assert warnings_of(journal, monkeypatch, "val_accuracy", hardware) == []
+
+
+def test_a_full_disk_stops_the_sweep(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, recorded = session(journal)
+    issue = held.issue()
+    assert issue is not None
+
+    def full(record: Record) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journal, "append", full)
+    with pytest.raises(Stopped, match="No space left"):
+        held.finish(issue, COMPLETE)
+    assert recorded == [], "the store never has what the journal has not"

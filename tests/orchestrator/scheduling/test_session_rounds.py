@@ -1,0 +1,534 @@
+"""Rounds of slices and disturbed rounds between blocks, journal, store and sampler."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from orchestrator.analysis.stopping import Gathering
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.criteria import AutoBlocks, Timing
+from orchestrator.core.disturbance import Canaries
+from orchestrator.core.rounds import disturbance_of, noted, race_of, rerun_of, stands
+from orchestrator.core.trial import (
+    FailureRecord,
+    FinishedTrial,
+    Outcome,
+    Telemetry,
+    outcome_adapter,
+)
+from orchestrator.execution.job import Job, job_adapter
+from orchestrator.hardware import classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.blocks import Blocks, Trust
+from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.tune_searcher import BlockSearch
+from orchestrator.spec import parse
+from orchestrator.storage import resume
+from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
+from orchestrator.storage.tracking.trial_record import fingerprint
+from tests.orchestrator.sample_plans import Told, identity, node
+from tests.orchestrator.scheduling.test_recovery import Present
+
+HERE = node("a")
+SPEC = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, configs: 2, space: {layers: [1, 2]}}
+arms: {implementations: [python/a, python/b, python/c], hardware: [cpu]}
+baseline: python/b
+limits: {attempts: 2}
+"""
+TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
+RERUN = "disturbed: {action: rerun, reruns: 1, others_cpu_pct: 20}\n"
+AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
+
+
+class Held:
+    """A session on one node, all of it anew from what its journal has."""
+
+    def __init__(self, folder: Path, text: str, retry_failed: bool = False) -> None:
+        self.journal = Journal.open(folder)
+        if not self.journal.records:
+            self.journal.append(SweepOpened(identity(), {}))
+        self.spec = parse(text, source="spec")
+        self.plan = make_plan(self.spec, classify([HERE]))
+        state = resume.settle(self.journal, list(read(folder)))
+        again = resume.again(state, self.plan, self.spec.quiet, retry_failed=retry_failed)
+        past = list(resume.past(state, retry_failed=retry_failed, again=again))
+        self.gathering = None
+        if self.plan.auto:
+            self.gathering = Gathering(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
+        self.blocks = Blocks(
+            identity(),
+            self.plan,
+            make_lanes(self.plan),
+            objectives={},
+            source=Told(),
+            open_limit=None,
+            trust=Trust(self.gathering, self.spec.quiet, self.spec.baseline),
+        )
+        self.blocks.restore(past, again, resume.kept(state, again))
+        self.recorded: list[FinishedTrial] = []
+        self.view = PlainLines(Console(quiet=True), self.plan)
+        canaries = Canaries().fed(list(state.finished.values()))
+        self.session = Session(
+            self.spec, self.blocks, self.journal, self.recorded.append, self.view, None, canaries
+        )
+
+    def state(self) -> SweepState:
+        state = replay(read(self.journal.path.parent))
+        assert state is not None
+        return state
+
+    def issue(self) -> Issue:
+        found = self.session.issue()
+        assert found is not None
+        return found
+
+    def killed(self, text: str, retry_failed: bool = False) -> Held:
+        """The next start, after this driver ended without a word."""
+        self.journal.close()
+        return Held(self.journal.path.parent, text, retry_failed)
+
+
+def on(issue: Issue, index: int = 0, **metrics: float) -> Outcome:
+    outcome = Outcome("complete", 10.0 + index, 20.0, issue.attempt, node="a", metrics=metrics)
+    return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
+
+
+def replace_race(each: FinishedTrial, race: str) -> FinishedTrial:
+    return replace(each, outcome=noted(each.outcome, {"round": race}))
+
+
+def busy(issue: Issue) -> Outcome:
+    return on(issue, others_cpu_pct=43.0)
+
+
+def lines(held: Held, record: str) -> list[dict[str, Any]]:
+    text = held.journal.path.read_text().splitlines()
+    return [each for each in map(json.loads, text) if each["record"] == record]
+
+
+def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index, step_ms=5.0) for index in range(3)))
+    assert len(lines(held, "round_finished")) == 1
+    assert lines(held, "trial_finished") == []
+    assert len(lines(held, "attempt_started")) == 3
+    state = held.state()
+    assert list(state.finished) == [trial.key for trial in issue.trials]
+    assert [each.trial for each in held.recorded] == list(issue.trials)
+    notes = [each.outcome.telemetry.notes for each in held.recorded if each.outcome.telemetry]
+    assert [each["round"] for each in notes] == ["10.000"] * 3
+    assert all(each["neighbours"] == "none" for each in notes)
+
+
+FOUR = TIMED.replace("python/c]", "python/c, python/d]")
+
+
+def races(held: Held) -> dict[int, set[str]]:
+    """Of each block, the races that its arms' last outcomes come from."""
+    found: dict[int, set[str]] = {}
+    for each in held.state().finished.values():
+        found.setdefault(each.trial.block, set()).add(race_of(each.outcome))
+    return found
+
+
+def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, step_ms=5.0) for _ in issue.trials))
+    longer = held.killed(FOUR)
+    again = longer.issue()
+    assert {trial.arm.implementation[-1] for trial in again.trials} == set("abcd")
+    assert (again.trial, again.rerun) == (issue.trial, 0)
+    longer.session.finish(again, *(on(again, 100, step_ms=6.0) for _ in again.trials))
+    state = longer.state()
+    assert races(longer) == {0: {"110.000"}}
+    assert {each.outcome.metrics["step_ms"] for each in state.finished.values()} == {6.0}
+    assert len(longer.recorded) == len({each.trial.key for each in longer.recorded}) == 4
+    assert longer.issue().trial.block == 1
+    done = longer.killed(FOUR)
+    assert done.issue().trial.block == 1, "what was timed together is not timed again"
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path, cut: int) -> None:
+    held = Held(tmp_path, TIMED)
+    for _ in range(2):
+        issue = held.issue()
+        held.session.finish(issue, *(on(issue) for _ in issue.trials))
+    ran = 0
+    longer = held.killed(FOUR)
+    while not longer.blocks.done:
+        issue = longer.issue()
+        if ran == cut:
+            longer, ran = longer.killed(FOUR), ran + 1
+            continue
+        longer.session.finish(issue, *(on(issue, 100 + ran) for _ in issue.trials))
+        ran += 1
+    assert ran <= 3, "each of the two blocks once, and once handed out in vain"
+    assert {block: len(found) for block, found in races(longer).items()} == {0: 1, 1: 1}
+    assert len(longer.state().finished) == 8
+
+
+def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -> None:
+    """The journal is lost, and of the round that was timed again the store had only a part."""
+    held = Held(tmp_path / "one", TIMED)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    first = held.recorded
+    stored = [replace_race(first[0], "late"), *first[1:]]
+    journal = Journal.open(tmp_path / "two")
+    for record in rebuild(identity(), {}, stored):
+        journal.append(record)
+    journal.close()
+    found = Held(tmp_path / "two", TIMED)
+    again = found.issue()
+    assert again.trials == issue.trials
+    found.session.finish(again, *(on(again, 100) for _ in again.trials))
+    assert races(found) == {0: {"110.000"}}
+
+
+def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    issue = held.issue()
+    failure = replace(on(issue), status="failed", failure=FailureRecord("error", "no"))
+    held.session.finish(issue, on(issue), failure, on(issue))
+    held = held.killed(TIMED)
+    assert held.issue().trial.block == 1
+    again = held.killed(TIMED, retry_failed=True).issue()
+    assert again.trials == issue.trials
+
+
+def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
+    priced = "prices: [{hardware: cpu, usd_per_hour: 3.6, source: a bill, date: 2026-11-21}]\n"
+    held = Held(tmp_path, TIMED + priced)
+    issue = held.issue()
+    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    costs = [each.outcome.metrics["cost_usd"] for each in held.recorded]
+    assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
+
+
+def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED)
+    for _ in range(2):
+        held.session.lose(held.issue())
+    reasons = [each.outcome.failure and each.outcome.failure.reason for each in held.recorded]
+    assert reasons == ["lost"] * 3
+    assert len(lines(held, "round_finished")) == 1
+
+
+def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + RERUN)
+    issue = held.issue()
+    held.session.finish(issue, busy(issue), on(issue), on(issue))
+    again = held.issue()
+    assert (again.rerun, again.attempt) == (1, 2)
+    held.session.lose(again)
+    assert len(held.recorded) == 3, "its second attempt has only begun"
+    assert held.issue().attempt == 3
+
+
+TWICE = RERUN.replace("reruns: 1", "reruns: 2")
+
+
+def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + TWICE)
+    held.session.lose(held.issue())
+    first = held.issue()
+    held.session.finish(first, busy(first), on(first), on(first))
+    held.session.lose(held.issue())
+    again = held.issue()
+    assert (again.trials, again.rerun) == (first.trials, 1), "a rerun has attempts of its own"
+    held.session.lose(again)
+    kept = [each.outcome for each in held.recorded[3:]]
+    assert [each.status for each in kept] == ["complete"] * 3
+    assert [bool(disturbance_of(each)) for each in kept] == [True, False, False]
+    assert all(stands(each) and rerun_of(each) == 0 for each in kept)
+    assert held.issue().trial.block == 1, "it is not done once more"
+    state = held.killed(TIMED + TWICE).state()
+    assert [each.outcome for each in state.finished.values()] == kept
+
+
+def failing_rerun(held: Held, arm: str = "python/b") -> None:
+    """All that is left; the first round is disturbed in an arm, which is lost when done again."""
+    while not held.blocks.done:
+        issue = held.issue()
+        is_it = issue.trial.arm.implementation == arm
+        ends = busy(issue) if is_it and not issue.trial.block and not issue.rerun else on(issue)
+        if is_it and issue.trial.key in held.state().finished:
+            failure = FailureRecord("lost", "gone")
+            ends = Outcome("failed", 30.0, 30.0, issue.attempt, failure=failure)
+        held.session.finish(issue, ends)
+
+
+def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
+    """Whether all of the first block is complete, and of one round."""
+    first = [each.outcome for each in finished.values() if each.trial.block == 0]
+    is_one = len({rerun_of(each) for each in first}) == 1
+    return len(first) == 3 and is_one and all(each.status == "complete" for each in first)
+
+
+@pytest.mark.parametrize("arm", ["python/a", "python/b", "python/c"])
+def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
+    tmp_path: Path, arm: str
+) -> None:
+    held = Held(tmp_path / "whole", SPEC + TWICE)
+    failing_rerun(held, arm)
+    assert is_one_round(held.state().finished)
+    (record,) = lines(held, "round_finished")
+    assert len(record["finished"]) == 3, "those that had ended well once more, too"
+    whole = held.journal.path.read_bytes().splitlines(keepends=True)
+    for cut in range(1, len(whole)):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / held.journal.path.name).write_bytes(b"".join(whole[:cut]))
+        again = Held(folder, SPEC + TWICE)
+        failing_rerun(again, arm)
+        assert is_one_round(again.state().finished), f"killed after record {cut}"
+        assert len(again.state().finished) == 6
+        assert len(lines(again, "round_finished")) <= 1
+
+
+def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) -> None:
+    """The journal is lost after any trial that the store was told of."""
+    held = Held(tmp_path / "whole", SPEC + TWICE)
+    failing_rerun(held)
+    told = held.recorded
+    assert {each.outcome.status for each in told} == {"complete"}
+    for cut in range(1, len(told) + 1):
+        stored = {each.trial.key: each for each in told[:cut]}
+        journal = Journal.open(tmp_path / str(cut))
+        for record in rebuild(identity(), {}, list(stored.values())):
+            journal.append(record)
+        journal.close()
+        found = Held(tmp_path / str(cut), SPEC + TWICE)
+        failing_rerun(found)
+        finished = found.state().finished.values()
+        assert [each.outcome.status for each in finished] == ["complete"] * 6
+
+
+def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
+    """Or a store that was told of a part of the rerun would win over the journal."""
+    held = Held(tmp_path, SPEC + TWICE)
+    failing_rerun(held)
+    state = held.state()
+    rerun = [
+        FinishedTrial(each.trial, replace(each.outcome, ended_s=30.0, environment={"rerun": 1}))
+        for each in state.finished.values()
+        if each.trial.block == 0
+    ]
+    left = resume.unrecorded(state, [*held.recorded, *rerun])
+    assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
+    assert all(stands(each.outcome) for each in left)
+    known = len(read(held.journal.path.parent))
+    resume.agree(held.journal, list(read(held.journal.path.parent)), rerun)
+    assert len(read(held.journal.path.parent)) == known
+    assert fingerprint(left[0]) != fingerprint(rerun[0])
+
+
+def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
+    held = Held(tmp_path, SPEC)
+    issue = held.issue()
+    held.session.finish(issue, busy(issue))
+    (kept,) = held.recorded
+    assert kept.outcome.status == "complete"
+    assert "43 %" in disturbance_of(kept.outcome)
+    assert held.issue().trial.key != issue.trial.key
+
+
+def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
+    held = Held(tmp_path, SPEC)
+    for each in range(5):
+        issue = held.issue()
+        held.session.finish(issue, on(issue, canary_ms=10.0 + 0.01 * each))
+    again = held.killed(SPEC)
+    issue = again.issue()
+    again.session.finish(issue, on(issue, canary_ms=30.0))
+    assert not any(disturbance_of(each.outcome) for each in held.recorded)
+    assert "canary" in disturbance_of(again.recorded[0].outcome)
+
+
+def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
+    """A kill after each single record of a sweep whose first round is disturbed."""
+    held = Held(tmp_path, SPEC + RERUN)
+    starts = 0
+    while not held.blocks.done:
+        issue = held.issue()
+        first = starts == 0 or (issue.trial.block == 0 and issue.rerun == 0)
+        held.session.finish(issue, busy(issue) if first else on(issue))
+        held, starts = held.killed(SPEC + RERUN), starts + 1
+        assert starts < 30
+    finished = held.state().finished.values()
+    levels = {(e.trial.block, rerun_of(e.outcome)) for e in finished}
+    assert levels == {(0, 1), (1, 0)}
+    assert len(finished) == 6
+    assert not any(disturbance_of(each.outcome) for each in finished)
+    assert {each.outcome.attempt for each in finished if each.trial.block == 0} == {2}
+
+
+def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> None:
+    held = Held(tmp_path, TIMED + RERUN)
+    first = held.issue()
+    held.session.finish(first, busy(first), on(first), on(first))
+    assert held.issue().rerun == 1
+    again = held.killed(TIMED + RERUN)
+    issue = again.issue()
+    assert (issue.trials, issue.rerun, issue.attempt) == (first.trials, 1, 2)
+    again.session.finish(issue, *(on(issue) for _ in issue.trials))
+    assert [rerun_of(each.outcome) for each in again.recorded] == [1, 1, 1]
+    assert again.issue().trial.block == 1
+
+
+def paced(issue: Issue) -> Outcome:
+    """A complete outcome: the baseline takes as long in each block, the others do not."""
+    slow = 1.0 if issue.trial.arm.implementation == "python/b" else 2.0
+    wobble = 1 + 0.1 * ((issue.trial.block * 7919) % 13) / 13
+    return on(issue, step_ms=slow * wobble ** (slow - 1))
+
+
+def run_until_enough(held: Held, limit: int = 10_000) -> int:
+    """Finish trials as they come; how many."""
+    for number in range(limit):
+        issue = held.session.issue()
+        if issue is None:
+            return number
+        held.session.finish(issue, paced(issue))
+    return limit
+
+
+def test_blocks_come_until_it_is_enough_and_the_journal_tells_why(tmp_path: Path) -> None:
+    text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
+    held = Held(tmp_path, text)
+    ran = run_until_enough(held)
+    assert held.blocks.done
+    assert held.blocks.enough is not None
+    (record,) = lines(held, "blocks_enough")
+    assert record["blocks"] == held.blocks.enough.blocks
+    assert "± 3 %" in record["why"]
+    assert 6 * 3 <= ran < 40 * 3
+    assert ran == len(held.state().finished)
+    assert held.state().enough is not None
+    again = held.killed(text)
+    assert again.session.issue() is None
+    assert again.blocks.done
+
+
+@pytest.mark.parametrize("cut", [1, 10, 17, 18, 19, 24])
+def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -> None:
+    text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
+    whole = Held(tmp_path / "whole", text)
+    expected = run_until_enough(whole)
+    held = Held(tmp_path / "cut", text)
+    run_until_enough(held, cut)
+    again = held.killed(text)
+    run_until_enough(again)
+    assert again.blocks.done
+    assert len(again.state().finished) == expected
+    assert again.blocks.enough == whole.blocks.enough
+
+
+NOISY = AUTO + TWICE + "blocks: {interval: 0.05, at_most: 40}\n"
+
+
+def run_disturbed(held: Held, seed: int) -> None:
+    """All that is left, with one trial more out than runs.
+
+    Whether a trial is disturbed, and what it takes then, follows from it and from the rerun.
+    """
+    out: deque[Issue] = deque(iter(held.session.issue, None))
+    while out:
+        issue = out.popleft()
+        rng = random.Random(f"{seed} {issue.trial.key} {issue.rerun}")
+        took_ms = paced(issue).metrics["step_ms"] * rng.uniform(1.0, 1.05)
+        if rng.random() < 0.15:
+            ended = on(issue, step_ms=2 * took_ms, others_cpu_pct=43.0)
+        else:
+            ended = on(issue, step_ms=took_ms)
+        held.session.finish(issue, ended)
+        out += iter(held.session.issue, None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path, seed: int) -> None:
+    whole = Held(tmp_path / "whole", NOISY)
+    run_disturbed(whole, seed)
+    assert whole.blocks.enough is not None
+    expected = whole.state().finished
+    assert {rerun_of(each.outcome) for each in expected.values()} > {0}
+    records = whole.journal.path.read_bytes().splitlines(keepends=True)
+    for cut in random.Random(seed).sample(range(2, len(records)), 6):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        (folder / whole.journal.path.name).write_bytes(b"".join(records[:cut]))
+        again = Held(folder, NOISY)
+        run_disturbed(again, seed)
+        assert again.blocks.enough == whole.blocks.enough, f"killed after record {cut}"
+        found = again.state().finished
+        assert all(
+            found[key].outcome.metrics == expected[key].outcome.metrics
+            for key in found.keys() & expected.keys()
+        )
+
+
+def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    held = Held(tmp_path, AUTO + "blocks: {interval: 0.05, at_most: 40}\n")
+    before = run_until_enough(held)
+    narrower = held.killed(AUTO + "blocks: {interval: 0.01, at_most: 40}\n")
+    assert run_until_enough(narrower) > 0
+    assert len(narrower.state().finished) > before
+
+
+def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:
+    held = Held(tmp_path, text)
+    fleet = Fleet(held.spec, held.plan, (HERE,), lambda _: None)
+    upkeep = Upkeep(held.session, fleet, Present((HERE,), answers=True), wait_s=0.0)
+    search = BlockSearch(held.session, ("/path",), upkeep)
+    handed = search.suggest("tune")
+    assert isinstance(handed, dict)
+    return held, search, job_adapter.validate_json(handed["job"])
+
+
+def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Path) -> None:
+    held, search, job = job_of(TIMED, tmp_path)
+    assert job.timing == Timing(0.02, slice_s=0.5)
+    asked = [job.request, *(rival.request for rival in job.rivals)]
+    assert asked[0].implementation == "python/b", "the baseline is the one to compare with"
+    assert {each.implementation for each in asked} == {"python/a", "python/b", "python/c"}
+    assert {(each.measure, each.slice_s) for each in asked} == {("timing", 0.5)}
+    assert len({json.dumps(dict(each.settings)) for each in asked}) == 1
+    failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
+    outcomes = [Outcome("complete", 1.0, 2.0), failed, Outcome("complete", 1.0, 2.0)]
+    told = [outcome_adapter.dump_json(each).decode() for each in outcomes]
+    search.on_trial_complete("tune", {"outcomes": told, "done": True})
+    assert [each.outcome.status for each in held.recorded] == ["complete", "failed", "complete"]
+    assert [each.trial.arm.implementation for each in held.recorded] == [
+        each.implementation for each in asked
+    ]
+
+
+def test_a_whole_training_has_no_rivals(tmp_path: Path) -> None:
+    _, _, job = job_of(SPEC, tmp_path)
+    assert (job.rivals, job.timing, job.request.measure) == ((), None, "full")
+
+
+def test_the_most_blocks_end_it_too(tmp_path: Path) -> None:
+    held = Held(tmp_path, AUTO + "blocks: {interval: 0.0001, at_most: 7}\n")
+    assert run_until_enough(held) == 7 * 3
+    assert held.plan.auto == AutoBlocks(0.0001, 6, 7)
+    assert held.view.tally.total == "21"

@@ -1,0 +1,236 @@
+"""A sweep's story where it can be told without Ray and MLflow: its checks and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn, cast
+
+import pytest
+
+from orchestrator.analysis.pairing.baseline import BaselineError
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.stop_signal import Stopped, StopSignal
+from orchestrator.core.trial import Arm, Block, FinishedTrial
+from orchestrator.hardware import classify
+from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
+from orchestrator.scheduling.finish import conclude
+from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
+from orchestrator.scheduling.remaining import opening
+from orchestrator.scheduling.sweep import RunOptions, run_sweep
+from orchestrator.spec import SweepSpec, parse
+from orchestrator.storage import resume
+from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening, manifest_of
+from orchestrator.storage.tracking.recorder import Recorder
+from tests.orchestrator.sample_plans import node
+from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_sweeps import IDENTITY
+
+SPEC = """
+name: sweep
+workload: own.module:run
+search: {sampler: random, configs: 3, space: {layers: [1, 2, 3]}}
+arms: {implementations: [python/a, python/b], hardware: [cpu, gpu]}
+baseline: BASELINE
+"""
+
+
+class Recording:
+    """A recorder that notes what it is asked for and for how long."""
+
+    refused = {"key": "too long"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.asked = SimpleNamespace()
+
+    def drain(self, timeout_s: float) -> None:
+        self.asked.drain_s = timeout_s
+
+    def read(self, name: str, generation: int, *, timeout_s: float | None) -> SweepRecord:
+        self.asked.read = (name, generation, timeout_s)
+        return paired(2)
+
+    def curves(self, run_ids: Sequence[str], *, timeout_s: float | None) -> dict[str, Any]:
+        self.asked.curves = (tuple(run_ids), timeout_s)
+        return {}
+
+    def close(self, state: str, texts: Any, *, description: str, timeout_s: float) -> None:
+        assert description
+        self.asked.close = (state, sorted(texts), timeout_s)
+
+
+@pytest.mark.parametrize("stopped", [None, Stopped()])
+def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped | None) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    recorder = Recording()
+    identity = replace(IDENTITY, name="sweep", generation=2)
+    ended = conclude(cast(Recorder, recorder), spec, identity, stopped)
+    assert (ended.stopped, ended.refused) == (stopped, {"key": "too long"})
+    assert ended.record.state == ("stopped" if stopped else "complete")
+    assert recorder.asked.drain_s == (10 if stopped else 300)
+    assert recorder.asked.read == ("sweep", 2, 30 if stopped else None)
+    runs, limit_s = recorder.asked.curves
+    assert runs
+    assert limit_s == (30 if stopped else None)
+    reports = ["report.html", "report.json", "report.md", "report.txt"]
+    assert recorder.asked.close == (ended.record.state, reports, 10 if stopped else 60)
+
+
+@pytest.mark.parametrize("baseline", ["python/a on gpu", "python/a on NVIDIA Imaginary"])
+def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: str) -> None:
+    spec = parse(SPEC.replace("BASELINE", baseline), source="spec")
+    with pytest.raises(BaselineError, match=r"choose one of: python/a; python/b; python/a on CPU"):
+        expect_runnable(spec, make_plan(spec, classify([node("a")])))
+
+
+def test_a_baseline_that_can_run_is_none_to_refuse() -> None:
+    spec = parse(SPEC.replace("BASELINE", "python/b"), source="spec")
+    expect_runnable(spec, make_plan(spec, classify([node("a")])))
+
+
+def test_a_sampler_without_its_package_is_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = SPEC.replace("baseline: BASELINE", "").replace("random", "gp")
+    spec = parse(text.replace("space:", "objectives: {loss: minimize}, space:"), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(NothingToRun, match=r"gp needs torch.*rnnsweep\[gp\]"):
+        expect_runnable(spec, laid)
+
+
+def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path: Path) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    larger = make_plan(parse_larger(), classify([node("a")]))
+    laid = make_plan(spec, classify([node("a")]))
+    first = opening(spec, larger, identity, None, tmp_path, begun=True)
+    found = FoundSweep(manifest_of(first), "", "complete", ())
+    again = opening(spec, laid, identity, found, tmp_path, begun=True)
+    assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert set(again.arms) == set(larger.arms)
+    assert (first.current, again.current) == (larger.arms, laid.arms)
+    assert set(again.arms) - set(again.current) == {Arm("python/c", larger.arms[0].hardware)}
+    fresh = opening(spec, laid, replace(identity, generation=2), found, tmp_path)
+    assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
+
+
+def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
+    """The store names an arm by its class, which the node will tell."""
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    awaited = AwaitedArm(Arm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    waiting = opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
+    assert (waiting.arms, waiting.current) == (laid.arms, ())
+
+
+class Declined(Exception):
+    """Whoever was asked said no."""
+
+
+class Opened:
+    """A store that notes how a sweep was opened, and has what an earlier start left."""
+
+    def __init__(self, found: FoundSweep | None) -> None:
+        self.found = found
+        self.openings: list[SweepOpening] = []
+
+    def __call__(self, *_: object) -> Opened:
+        return self
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to close."""
+
+    def find(self, name: str, *, trials: bool) -> FoundSweep | None:
+        assert (name, trials) == ("sweep", False)
+        return self.found
+
+    def open(self, told: SweepOpening) -> list[FinishedTrial]:
+        self.openings.append(told)
+        return []
+
+
+@pytest.mark.parametrize("declines", [True, False])
+def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declines: bool
+) -> None:
+    """The start before had a node with a GPU, and ran another implementation there."""
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    here, there = node("a"), node("b", gpus=1)
+    laid = make_plan(spec, classify([here, there]))
+    identity = resume.identify(spec, 1)
+    before = manifest_of(opening(spec, laid, identity, None, tmp_path, begun=True))
+    store = Opened(FoundSweep(before, "", "stopped", ()))
+    monkeypatch.setattr("orchestrator.scheduling.sweep.Recorder", store)
+    monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (here,))
+    monkeypatch.setattr("orchestrator.scheduling.sweep._connect", lambda *_: (here,))
+
+    def confirm(plan: Plan, missing: int) -> None:
+        assert missing == plan.trials
+        if declines:
+            raise Declined
+
+    def view(plan: Plan) -> NoReturn:
+        raise Declined  # it has begun: no need to run anything
+
+    options = RunOptions(tmp_path, "sqlite://")
+    with pytest.raises(Declined):
+        run_sweep(spec, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
+    ours = make_plan(spec, classify([here])).arms
+    assert set(ours) < set(laid.arms)
+    first, *others = store.openings
+    assert (set(first.arms), set(first.running)) == (set(laid.arms), set(laid.arms))
+    assert [each.running for each in others] == ([] if declines else [ours])
+    assert all(set(each.arms) == set(laid.arms) for each in others)
+
+
+def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    laid = make_plan(spec, classify([node("a")]))
+    larger = make_plan(parse_larger(), classify([node("a")]))
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    first = opening(spec, laid, identity, None, tmp_path)
+    assert (first.current, first.running) == ((), laid.arms)
+    found = FoundSweep(manifest_of(first), "", "complete", ())
+    asked = opening(parse_larger(), larger, identity, found, tmp_path)
+    assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
+    begun = opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
+    assert begun.running == larger.arms
+
+
+def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
+    text = SPEC.replace("baseline: BASELINE", "")
+    counted = parse(text, source="spec")
+    suggested = text.replace("configs: 3, ", "").replace("[1, 2, 3]", "{low: 1, high: 99}")
+    auto = parse(suggested + "blocks: auto\n", source="spec")
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
+    before = manifest_of(opening(counted, forty, identity, None, tmp_path))
+    ended = make_plan(auto, classify([node("a")])).closed_at(12)
+    found = FoundSweep(before, "", "complete", ())
+    now = opening(auto, ended, identity, found, tmp_path)
+    assert (before.blocks, now.blocks) == (40, 12)
+    fewer = replace(forty, blocks=8)
+    back = FoundSweep(manifest_of(now), "", "complete", ())
+    assert opening(counted, fewer, identity, back, tmp_path).blocks == 8
+
+
+def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
+    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
+    laid = replace(make_plan(spec, classify([node("a")])), listed=({"units": 1}, {"units": 2}))
+    going_on = replace(laid, blocks=2).over([Block(0, {"units": 3}), Block(1, {"units": 2})])
+    identity = replace(IDENTITY, name="sweep", generation=1)
+    assert (going_on.passed_over, going_on.blocks) == (frozenset({0}), 2)
+    assert opening(spec, going_on, identity, None, tmp_path).blocks == 3
+
+
+def parse_larger() -> SweepSpec:
+    text = SPEC.replace("baseline: BASELINE", "repeats: 2").replace("configs: 3", "configs: 5")
+    text = text.replace("[1, 2, 3]", "[1, 2, 3, 4, 5]").replace("python/b", "python/b, python/c")
+    return parse(text, source="spec")

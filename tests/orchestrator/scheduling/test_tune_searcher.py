@@ -1,0 +1,125 @@
+"""The Tune searcher: trials out, outcomes back, and errors of ours that Tune must not swallow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.trial import FinishedTrial, Outcome, outcome_adapter
+from orchestrator.execution.job import job_adapter
+from orchestrator.hardware import classify
+from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.session import Session
+from orchestrator.scheduling.tune_searcher import BlockSearch, Broken
+from orchestrator.storage.journal import Journal, SweepOpened
+from tests.orchestrator.sample_plans import identity, node, plan
+from tests.orchestrator.scheduling.test_recovery import Present
+from tests.orchestrator.scheduling.test_session import SPEC, session
+
+RESULT = {
+    "outcomes": [outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode()],
+    "done": True,
+}
+Held = tuple[BlockSearch, list[FinishedTrial]]
+HERE = node("a")
+
+
+def searching(held: Session) -> BlockSearch:
+    """A searcher whose only node is there, and answers at once."""
+    laid = plan(classify([HERE]), implementations=1, blocks=3)
+    present = Present((HERE,), answers=True)
+    fleet = Fleet(held.spec, laid, (HERE,), lambda _: None)
+    return BlockSearch(held, ("/path",), Upkeep(held, fleet, present, wait_s=0.0))
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
+    with Journal.open(tmp_path) as journal:
+        journal.append(SweepOpened(identity(), {}))
+        made, recorded = session(journal)
+        yield searching(made), recorded
+
+
+def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> None:
+    search, recorded = held
+    assert isinstance(search.suggest("a"), dict)
+    assert isinstance(search.suggest("b"), dict)
+    assert search.suggest("c") is None, "the lane has what it runs, and one more"
+    search.on_trial_complete("a", RESULT)
+    search.on_trial_complete("b", RESULT)
+    assert isinstance(search.suggest("c"), dict)
+    assert search.suggest("d") is None
+    search.on_trial_complete("c", RESULT)
+    assert search.suggest("e") == BlockSearch.FINISHED
+    assert len(recorded) == 3
+
+
+def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
+    for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
+        with Journal.open(tmp_path / name) as journal:
+            journal.append(SweepOpened(identity(), {}))
+            handed = searching(session(journal, spec)[0]).suggest("a")
+        assert isinstance(handed, dict)
+        assert job_adapter.validate_json(handed["job"]).fresh == (name == "fresh")
+
+
+def test_a_lost_worker_costs_its_trial_an_attempt(held: Held) -> None:
+    search, recorded = held
+    search.suggest("a")
+    search.on_trial_complete("a", None, error=True)
+    search.upkeep.settle()
+    search.suggest("b")
+    search.on_trial_complete("b", {"epoch": 1}, error=True)
+    search.upkeep.settle()
+    (lost,) = recorded
+    assert lost.outcome.failure is not None
+    assert lost.outcome.failure.reason == "lost"
+
+
+def test_a_trial_that_tune_gives_back_costs_nothing(held: Held) -> None:
+    search, recorded = held
+    first = search.suggest("a")
+    for _ in range(3):
+        search.on_trial_complete("a")
+        again = search.suggest("a")
+        assert isinstance(first, dict)
+        assert isinstance(again, dict)
+        assert job_adapter.validate_json(again["job"]).attempt == 1
+        assert again["node_id"] == first["node_id"]
+    assert recorded == []
+
+
+def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None:
+    search, recorded = held
+    for _ in range(2):
+        search.suggest("running")
+        search.suggest("waiting")
+        search.lose_all()
+        search.upkeep.settle()
+    assert [each.trial.block for each in recorded] == [0], "its two attempts are used up"
+    search.suggest("next")
+    search.on_trial_complete("next", RESULT)
+    assert [each.trial.block for each in recorded] == [0, 1]
+
+
+def test_an_error_of_ours_is_not_tunes_to_handle(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, _ = held
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("the view broke")
+
+    search.suggest("a")
+    monkeypatch.setattr("orchestrator.cli.progress.PlainLines.finished", broken)
+    with pytest.raises(Broken, match="the view broke") as caught:
+        search.on_trial_complete("a", RESULT)
+    assert isinstance(caught.value.error, RuntimeError)
+    assert not isinstance(caught.value, Exception)
+
+
+def test_nothing_of_it_is_pickled(held: Held) -> None:
+    assert held[0].__getstate__() == {}

@@ -1,0 +1,250 @@
+"""Search spaces: what a parameter can take, how many configs there are, and what a grid holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.core.trial import ConfigValue
+from orchestrator.spec import Choices, Range, Search, SpecError, parse
+from orchestrator.spec.dimensions import is_met, same
+from orchestrator.spec.space import activation, example
+from orchestrator.spec.yaml_locations import read
+
+NAMES = ("a", "b", "c", "d")
+values = st.one_of(
+    st.booleans(),
+    st.integers(-5, 5),
+    st.floats(-4, 4).map(lambda x: round(x, 2)),
+    st.sampled_from(["x", "y", "z", "true", "1"]),
+)
+
+
+@st.composite
+def choices(draw: st.DrawFn) -> dict[str, Any]:
+    kept = list[ConfigValue]()
+    for value in draw(st.lists(values, min_size=1, max_size=4)):
+        if not any(same(value, other) for other in kept):
+            kept.append(value)
+    return {"choices": kept}
+
+
+@st.composite
+def finite_ranges(draw: st.DrawFn) -> dict[str, Any]:
+    steps = draw(st.integers(0, 4))
+    if draw(st.booleans()):
+        low, step = draw(st.integers(-10, 10)), draw(st.integers(1, 5))
+        return {"low": low, "high": low + steps * step, "step": step}
+    low, step = draw(st.integers(-100, 100)), draw(st.integers(1, 30))  # in hundredths
+    return {"low": low / 100, "high": (low + steps * step) / 100, "step": step / 100}
+
+
+def dimension(data: dict[str, Any]) -> Choices | Range:
+    return (Choices if "choices" in data else Range).model_validate(data)
+
+
+@st.composite
+def finite_spaces(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
+    space = dict[str, dict[str, Any]]()
+    for name in NAMES[: draw(st.integers(0, 4))]:
+        space[name] = draw(st.one_of(choices(), finite_ranges()))
+        for other in draw(st.sets(st.sampled_from(sorted(space)), max_size=2)) - {name}:
+            some = list(dimension(space[other]).grid_values() or ())
+            asked = draw(st.lists(st.sampled_from(some), min_size=1, max_size=2))
+            space[name].setdefault("when", {})[other] = asked
+    return space
+
+
+def search(space: dict[str, Any]) -> Search:
+    return Search.model_validate({"sampler": "grid", "space": space})
+
+
+@given(finite_spaces())
+def test_a_grid_holds_every_config_once_and_honours_conditions(space: dict[str, Any]) -> None:
+    found = search(space)
+    grid = found.grid()
+    assert len(grid) == found.size() == found.count()
+    assert len({json.dumps(config) for config in grid}) == len(grid)
+    for config in grid:
+        assert list(config) == [name for name in space if name in config]
+        for name, one in found.space.items():
+            assert (name in config) is is_met(one.when, config)
+            assert name not in config or one.contains(config[name])
+
+
+@given(finite_spaces())
+def test_every_value_of_a_sound_space_is_in_some_config(space: dict[str, Any]) -> None:
+    found = search(space)
+    for name, one in found.space.items():
+        on = activation(found.space, name)
+        configs = [config for config in found.grid() if name in config]
+        assert (on is None) is (not configs)
+        if on is not None:
+            grid_values = list(one.grid_values() or ())
+            seen = [config[name] for config in configs]
+            assert all(any(same(value, other) for other in seen) for value in grid_values)
+            assert example(found.space, {**on, name: one.probes[-1]}) in found.grid()
+
+
+@given(st.one_of(choices(), finite_ranges()))
+def test_a_finite_parameter_contains_its_values_and_counts_them(data: dict[str, Any]) -> None:
+    one = dimension(data)
+    some = one.grid_values()
+    assert some is not None
+    assert len(some) == one.count
+    assert all(one.contains(value) for value in some)
+    assert all(one.contains(value) for value in one.probes)
+    if isinstance(one, Range):
+        assert some[0] == one.low
+        assert some[-1] == one.high
+        assert {type(value) for value in some} == {type(one.low)}
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_the_probes_of_a_continuous_range_are_in_it(one: float, other: float) -> None:
+    low, high = min(one, other), max(one, other)
+    found = Range(low=low, high=high)
+    assert all(found.contains(value) for value in found.probes)
+    assert (found.count, found.grid_values()) == ((1, [low]) if low == high else (None, None))
+
+
+@settings(max_examples=60)
+@given(finite_spaces())
+def test_a_space_written_as_yaml_comes_back(space: dict[str, Any]) -> None:
+    text = json.dumps(
+        {
+            "name": "round",
+            "workload": "some.module:train",
+            "search": {"sampler": "grid", "space": space},
+            "arms": {"implementations": ["a/b"]},
+        }
+    )
+    assert read(text, source="x").data["search"]["space"] == space
+    found = search(space)
+    if any(activation(found.space, name) is None for name in found.space):
+        with pytest.raises(SpecError, match="conditions that can be met together"):
+            parse(text, source="x")
+        return
+    spec = parse(text, source="x")
+    assert spec.search.space == found.space
+    again = json.loads(json.dumps(spec.comparable_search()))
+    assert Search.model_validate(again).space == found.space
+
+
+@settings(max_examples=200)
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["low", "high", "log", "step", "choices", "when", "a", "b"]),
+                      inner, max_size=5),
+    max_leaves=8,
+))  # fmt: skip
+def test_no_dimension_whatever_ends_in_a_traceback(data: Any) -> None:
+    body = {
+        "name": "any",
+        "workload": "some.module:train",
+        "search": {"sampler": "random", "configs": 1, "space": {"a": [1, 2], "b": data}},
+        "arms": {"implementations": ["a/b"]},
+    }
+    try:
+        spec = parse(
+            json.dumps(body).replace("NaN", ".nan").replace("Infinity", ".inf"), source="x"
+        )
+    except SpecError as error:
+        assert all(problem.place.startswith("x:1") for problem in error.problems)
+        return
+    size = spec.search.size()
+    assert size is None or size >= 1
+
+
+def test_conditions_reach_through_other_conditions() -> None:
+    found = search(
+        {
+            "a": ["on", "off"],
+            "b": {"choices": [1, 2], "when": {"a": "on"}},
+            "c": {"low": 1, "high": 3, "when": {"b": [2]}},
+        }
+    )
+    assert found.grid() == [
+        {"a": "on", "b": 1},
+        {"a": "on", "b": 2, "c": 1},
+        {"a": "on", "b": 2, "c": 2},
+        {"a": "on", "b": 2, "c": 3},
+        {"a": "off"},
+    ]
+    assert found.is_active("c", {"a": "on", "b": 2})
+    assert not found.is_active("c", {"a": "off"})
+
+
+def test_an_infinite_parameter_that_is_never_on_leaves_a_space_finite() -> None:
+    space = {"a": [1, 2], "b": {"choices": [1], "when": {"a": 1}},
+             "c": {"low": 0.0, "high": 1.0, "when": {"a": 2, "b": 1}}}  # fmt: skip
+    assert search(space).size() == 2
+
+
+def test_a_huge_space_is_counted_without_being_listed() -> None:
+    space = {name: {"low": 1, "high": 10**9} for name in NAMES}
+    assert search(space).size() == 10**36
+    assert search({"a": {"low": 0.0, "high": 1e9, "step": 1e-9}}).size() == 10**18 + 1
+
+
+def test_an_empty_space_is_one_config() -> None:
+    assert search({}).grid() == [{}]
+    assert search({}).size() == 1
+
+
+def test_an_infinite_space_has_no_grid() -> None:
+    infinite = search({"a": {"low": 0.0, "high": 1.0}})
+    assert infinite.size() is None
+    with pytest.raises(ValueError, match="a is infinite: give choices or a step"):
+        infinite.grid()
+    with pytest.raises(ValueError, match="give configs"):
+        infinite.count()
+
+
+def test_steps_add_up_to_what_was_written() -> None:
+    assert Range(low=0.1, high=0.7, step=0.1).grid_values() == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        ({"low": 1, "high": 2}, int),
+        ({"low": 1, "high": 2.0}, float),
+        ({"low": 1, "high": 2, "step": 0.5}, float),
+        ({"low": 1, "high": 8, "log": True}, int),
+    ],
+)
+def test_a_range_is_of_ints_only_if_all_its_numbers_are(data: dict[str, Any], kind: type) -> None:
+    found = Range.model_validate(data)
+    assert {type(value) for value in found.probes} == {kind}
+    assert found.is_integer is (kind is int)
+
+
+def test_true_is_not_one() -> None:
+    both = Choices(choices=(1, True, 1.5, "1"))
+    assert both.count == 4
+    assert both.origin(True) == ("choices", 1)
+    assert not Choices(choices=(1, 2)).contains(True)
+    assert not Range(low=0, high=1).contains(True)
+    assert not is_met({"a": (1,)}, {"a": True})
+
+
+def test_values_off_the_steps_are_not_in_a_range() -> None:
+    assert not Range(low=0, high=8, step=4).contains(2)
+    assert not Range(low=0, high=8).contains(2.5)
+    assert not Range(low=0, high=8).contains("2")
+    assert Range(low=0.0, high=8.0).contains(2.5)
+
+
+def test_the_models_refuse_by_themselves_what_the_reader_never_lets_through() -> None:
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(pydantic.ValidationError):
+            Range(low=bad, high=1.0)
+        with pytest.raises(pydantic.ValidationError):
+            Choices(choices=(bad, 1.0))

@@ -1,0 +1,325 @@
+"""How a spec's text is read: files, YAML's traps, and `--set`."""
+# ruff: noqa: E501  tables are read by their columns
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from orchestrator.spec import Problem, SpecError, load, parse
+from orchestrator.spec.errors import key_text, nearest, shown
+from orchestrator.spec.yaml_locations import read
+from tests.orchestrator.spec.test_load import refused, written
+
+
+def first(text: str) -> Problem:
+    return refused(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "expected", "received"),
+    [
+        ("", "x.yaml:1", "a mapping", "an empty file"),
+        ("# only a comment\n", "x.yaml:1", "a mapping", "an empty file"),
+        ("- a\n- b\n", "x.yaml:1", "a mapping", "(a list)"),
+        ("just words\n", "x.yaml:1", "a mapping", "'just words'"),
+        ("name: [a\nworkload: b\n", "x.yaml:2:9", "valid YAML", "expected ',' or ']'"),
+        ("name: 'open\n", "x.yaml:2:1", "valid YAML", "found unexpected end of stream"),
+        ("name: a: b\n", "x.yaml:1:8", "valid YAML", "mapping values are not allowed"),
+        ("search:\n\tsampler: tpe\n", "x.yaml:2:1", "spaces", "a tab"),
+        ("name: *nobody\n", "x.yaml:1:7", "valid YAML", "found undefined alias"),
+        ("name: a\n---\nname: b\n", "x.yaml:2:1", "valid YAML", "found another document"),
+        ("name: a\nseed: \x00\n", "x.yaml:2", "printable text", "U+0000"),
+        ("a: " + "[" * 5000, "x.yaml:1", "at most 32 levels", "more"),
+        ("a: &a [*a]\n", "x.yaml:1", "32 levels deep", "more"),
+        ("#" * 1_000_001, "x.yaml", "at most 1,000,000 characters", "1,000,001 characters"),
+    ],
+)
+def test_what_is_no_mapping_of_yaml_is_told_by_line(
+    text: str, place: str, expected: str, received: str
+) -> None:
+    [problem] = refused(text)
+    assert problem.place == place
+    assert expected in problem.expected
+    assert received in problem.received
+
+
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{one}: &{one} [{', '.join([f'*{before}'] * 10)}]" for before, one in
+              zip("abcdefghi", "bcdefghij", strict=True)]  # fmt: skip
+    [problem] = refused("\n".join(lines))
+    assert "at most 10,000 values" in problem.expected
+    assert "aliases" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "expected", "received"),
+    [
+        ("seed: 1\nseed: 2", "seed", "each key once", "'seed' (text) again (first on line 23)"),
+        ("yes: 1", "yes", "text as a key", "'yes'"),
+        ("7: 1", "7", "text as a key", "7"),
+        ("? [a, b]\n: 1", "?", "text as a key", "a list or mapping"),
+        ("seed: !!python/object:os.system {}", "seed", "a whole number", "(a mapping)"),
+        ("seed: !!python/name:os.system x", "seed", "a plain value", "python/name"),
+        ("seed: !!int many", "seed", "a plain value", "'many' tagged !!int"),
+        ("seed: !!bool maybe", "seed", "a plain value", "'maybe' tagged !!bool"),
+        (r'baseline: "\ud800"', "baseline", "a plain value", r"\ud800"),
+        ("!!str [a]: 1", "?", "text as a key", "a list or mapping"),
+        (r'"\ud800": 1', r"'\ud800'", "text as a key", r"'\ud800'"),
+        ("<<: 3", "<<", "a mapping to merge", "3"),
+    ],
+)
+def test_keys_and_tags_that_yaml_allows_and_a_spec_does_not(
+    line: str, key: str, expected: str, received: str
+) -> None:
+    problem = next(one for one in refused(written({23: line})) if one.key == key)
+    assert expected in problem.expected
+    assert received in problem.received
+
+
+def test_a_key_written_twice_does_not_hide_other_problems() -> None:
+    problems = refused(written({6: "  epochs: 0\n  epochs: 2", 22: "repeats: 0"}))
+    assert [(one.place, one.key) for one in problems] == [
+        ("x.yaml:6", "settings.epochs"),
+        ("x.yaml:7", "settings.epochs"),
+        ("x.yaml:23", "repeats"),
+    ]
+
+
+def test_anchors_aliases_and_merges_are_understood() -> None:
+    text = written(
+        {11: "    units: &sizes {low: 16, high: 128}", 12: "    dense_units: *sizes",
+         13: "    layers: {<<: *sizes, low: 1, high: 2}"}
+    )  # fmt: skip
+    spec = parse(text, source="x.yaml")
+    assert spec.search.space["units"] == spec.search.space["dense_units"]
+    assert spec.search.space["layers"].grid_values() == range(1, 3)
+
+
+def test_the_earlier_of_merged_mappings_wins() -> None:
+    data = read(
+        "a: &a {x: 1, y: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], y: 3}\n", source="x"
+    ).data
+    assert data["c"] == {"x": 1, "y": 3, "z": 2}
+
+
+def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
+    text = "[1_000, 0x1f, -3, 1e3, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
+    data = read(f"a: {text}\n", source="x").data
+    expected = [1000, 31, -3, 1000.0, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
+                15, "1.5.2", 1]  # fmt: skip
+    assert data["a"] == expected
+    assert [type(value) for value in data["a"]] == [type(value) for value in expected]
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def refused_file(path: pathlib.Path) -> Problem:
+    with pytest.raises(SpecError) as caught:
+        load(path)
+    [problem] = caught.value.problems
+    return problem
+
+
+def test_a_missing_file_is_told_with_the_nearest_one(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "quickstart.yaml").write_text(written({}))
+    problem = refused_file(tmp_path / "quikstart.yaml")
+    assert problem.place == str(tmp_path / "quikstart.yaml")
+    assert (problem.expected, problem.received) == ("a spec file", "no such file")
+    assert problem.hint == f"did you mean {tmp_path / 'quickstart.yaml'}?"
+
+
+def test_a_file_that_shares_only_its_folder_and_ending_is_not_meant(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "quickstart.yaml").touch()
+    assert refused_file(tmp_path / "prices.yaml").hint == ""
+
+
+def test_a_directory_is_told(tmp_path: pathlib.Path) -> None:
+    assert refused_file(tmp_path).received == "is a directory"
+
+
+def test_a_path_through_a_file_is_told(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.yaml").write_text("")
+    assert refused_file(tmp_path / "a.yaml" / "b.yaml").received == "not a directory"
+
+
+@contextlib.contextmanager
+def nobody() -> Iterator[None]:
+    """As a user whom modes bind: root reads everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_file_that_may_not_be_read_is_told() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder).chmod(0o755)  # else its own mode would be what is told
+        path = pathlib.Path(folder) / "a.yaml"
+        path.write_text("")
+        with nobody():
+            assert refused_file(path).received == "an empty file"
+        path.chmod(0)
+        with nobody():
+            assert refused_file(path).received == "permission denied"
+
+
+def test_a_path_that_no_system_takes_is_told() -> None:
+    assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
+
+
+def test_a_file_in_another_encoding_is_told_by_line(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes("name: a\n# für\n".encode("latin-1"))
+    problem = refused_file(path)
+    assert (problem.place, problem.expected) == (f"{path}:2", "text in UTF-8")
+    assert problem.received == "the byte 0xfc"
+
+
+def test_an_empty_file_is_told(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.touch()
+    assert refused_file(path).received == "an empty file"
+
+
+def test_a_huge_file_is_refused_unread(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.yaml"
+    with path.open("wb") as file:
+        file.truncate(2**40)
+    assert "at most 1,000,000 characters" in refused_file(path).expected
+
+
+def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + written({}).replace("\n", "\r\n").encode())
+    assert load(path).name == "quick"
+
+
+def test_a_path_with_a_colon_keeps_its_name(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "a:b.yaml"
+    path.write_text("name: [")
+    with pytest.raises(SpecError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: 1 problem\n  {path}:1:8: expected valid YAML")
+
+
+# -- overrides -----------------------------------------------------------------------------------
+
+
+def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
+    spec = parse(
+        written({}),
+        source="x.yaml",
+        overrides=[
+            "settings.epochs=3",
+            "search.space.units.high=32",
+            "search.space.batch_size={low: 8, high: 16}",
+            "arms.implementations=[tensorflow/portable]",
+            "limits.trial_s=60",
+            "search.objectives={val_accuracy: maximize}",
+            "settings.epochs = 4",
+        ],
+    )
+    assert spec.settings["epochs"] == 4
+    assert spec.search.space["units"].probes == (16, 32)
+    assert spec.search.space["batch_size"].probes == (8, 16)
+    assert spec.arms.implementations == ("tensorflow/portable",)
+    assert spec.limits.trial_s == 60
+    assert list(spec.search.objectives) == ["val_accuracy"]
+
+
+def test_an_override_mends_the_file() -> None:
+    broken = written({1: "name: yes", 6: "  epochs: .nan"})
+    spec = parse(broken, source="x.yaml", overrides=["name=mended", "settings.epochs=1"])
+    assert (spec.name, spec.settings["epochs"]) == ("mended", 1)
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "expected", "received", "hint"),
+    [
+        ("settings.epochs=two", "settings.epochs", "a whole number", "'two'", ""),
+        ("settings.epochs", "", "KEY=VALUE", "'settings.epochs'", ""),
+        ("=3", "", "KEY=VALUE", "'=3'", ""),
+        ("settings..epochs=3", "", "KEY=VALUE", "'settings..epochs=3'", ""),
+        ("setings.epochs=3", "setings", "one of name", "'setings'", "'settings'"),
+        ("settings.epoch=3", "settings.epoch", "a setting of", "'epoch'", "'epochs'"),
+        ("search.space.units.hihg=3", "search.space.units.hihg", "high", "'hihg'", "'high'"),
+        ("search.space.units.high=99999", "search.space.units.high", "at most 16384", "99999", ""),
+        ("search.space.batch_size.high=3", "search.space.batch_size.high", "a mapping at", "[32, 64]", "--set search.space.batch_size="),
+        ("repeats=", "repeats", "a whole number", "nothing", ""),
+        ("repeats=[1", "repeats", "valid YAML", "expected ',' or ']'", ""),
+        ("settings={epochs: 1, epochs: 2}", "settings.epochs", "each key once", "'epochs'", ""),
+        ("arms.implementations=[tensorflow/portable, tensorflow/cudn]", "arms.implementations[1]", "a kernel among", "'cudn'", "'cudnn'"),
+        ("repeats=!!x 1", "repeats", "a plain value", "!x", ""),
+        ("limits.attempts=\x00", "limits.attempts", "printable text", "U+0000", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_override_is_told_as_it_was_typed(
+    override: str, key: str, expected: str, received: str, hint: str
+) -> None:
+    [problem] = refused(written({}), override)
+    typed = override if override.isprintable() else ascii(override)
+    assert problem.place == f"--set {typed}"
+    assert problem.key == key
+    assert expected in problem.expected
+    assert received in problem.received
+    assert hint in problem.hint
+
+
+def test_every_wrong_override_is_told_and_after_the_file() -> None:
+    problems = refused(written({22: "repeats: 0"}), "one", "two", "seed=-1")
+    assert [one.place for one in problems] == [
+        "x.yaml:22",
+        "--set one",
+        "--set two",
+        "--set seed=-1",
+    ]
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "nothing"),
+        (True, "true"),
+        (3, "3"),
+        ("a b", "'a b' (text)"),
+        ("\x1b[31m", "'\\x1b[31m' (text)"),
+        ([1, "a", None], "[1, 'a', nothing] (a list)"),
+        ({"a": 1, "b": 2}, "{a, b} (a mapping)"),
+        ("x" * 100, f"'{'x' * 68}… (text)"),
+    ],
+)
+def test_received_values_are_shown_short_and_harmless(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_keys_are_shown_as_paths_and_harmless() -> None:
+    assert key_text(("arms", "hardware", 1)) == "arms.hardware[1]"
+    assert key_text(("a", "\x1b[31m")) == "a.'\\x1b[31m'"
+
+
+def test_only_near_names_are_suggested() -> None:
+    assert nearest("unit", ["units", "layers"]) == "did you mean 'units'?"
+    assert nearest("colour", ["units", "layers"]) == ""
+    assert nearest(3, ["units"]) == ""
+
+
+def test_a_problem_reads_as_one_line_and_its_advice() -> None:
+    problem = Problem("x.yaml:7", "a.b", "a number", "'x' (text)", "try 3")
+    assert str(problem) == "x.yaml:7: a.b: expected a number; received 'x' (text)\n    try 3"

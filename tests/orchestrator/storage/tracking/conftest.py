@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.orchestrator.sample_sweeps import fresh_home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return fresh_home(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The half second in which another driver could show up; the race's test brings it back."""
+    monkeypatch.setattr("orchestrator.storage.tracking.writer._SETTLE_S", 0.0)

@@ -1,0 +1,346 @@
+"""The recorder: a process of its own, every trial exactly once, whatever dies or fails between."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psutil
+import pytest
+
+from orchestrator.core.trial import FinishedTrial
+from orchestrator.storage.tracking import LeaseHeld, NotRecorded, Owner, TrackingError
+from orchestrator.storage.tracking.mlflow_store import Store
+from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.recorder_process import RecorderService
+from orchestrator.storage.tracking.requests import Open, Record, Request
+from tests.orchestrator.sample_sweeps import (
+    XLA,
+    address,
+    failed,
+    finished,
+    fresh_home,
+    opening,
+)
+
+TRIALS = [finished(block) for block in range(40)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return fresh_home(tmp_path)
+
+
+def recorder(home: Path, uri: str | None = None) -> Recorder:
+    surroundings = os.environ | {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0"}
+    return Recorder(uri or address(home), home, home / "recorder.log", environ=surroundings)
+
+
+def recorded(home: Path) -> list[tuple[str, str]]:
+    """(trial key, status) of every run that is a trial's, straight from the database."""
+    with closing(sqlite3.connect(home / "mlflow.db")) as database:
+        return database.execute(
+            "SELECT tags.value, runs.status FROM runs JOIN tags USING (run_uuid)"
+            " WHERE tags.key = 'trial_key' AND runs.lifecycle_stage = 'active'"
+        ).fetchall()
+
+
+def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
+    status = {"failed": "FAILED"}
+    expected = [(each.trial.key, status.get(each.outcome.status, "FINISHED")) for each in trials]
+    assert Counter(recorded(home)) == Counter(expected)
+
+
+def wait_until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline_s, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_the_driver_imports_no_mlflow() -> None:
+    code = "import sys, orchestrator.storage.tracking.recorder; print([m for m in sys.modules if 'mlflow' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_none(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with recorder(home) as opened:
+        assert opened.find("quickstart") is None
+        assert opened.open(opening(home)) == []
+        first = opened.process_id
+        assert first is not None
+        started_s = time.monotonic()
+        frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
+        for each in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
+            opened.put(each)
+        assert time.monotonic() - started_s < 0.1
+        wait_until(lambda: len(recorded(home)) >= 5)
+        assert opened.pending == 41
+        os.kill(first, signal.SIGKILL)
+        opened.drain(60)
+        assert (opened.pending, opened.trouble) == (0, None)
+        read = opened.read("quickstart")
+        assert (len(read.trials), read.state) == (41, "running")
+        opened.close("complete", {"report.md": "# done"})
+        assert opened.read("quickstart").state == "complete"
+        second = opened.process_id
+        assert second is not None
+    assert not _runs(second)
+    expect_once(home, [*TRIALS, failed(0, XLA)])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_store_refuses_is_told_and_holds_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Picky(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            batch = request.batch if isinstance(request, Record) else ()
+            return {each.trial.key: "no" for each in batch if each.trial.block == 1}
+
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Picky)
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
+        for each in TRIALS[:3]:
+            opened.put(each)
+        opened.drain(10)
+        assert opened.refused == {TRIALS[1].trial.key: "no"}
+        assert opened.pending == 0
+        opened.close("complete", {})
+
+
+def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stuck(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            if not isinstance(request, Open):
+                woken.wait(60)
+
+    woken = threading.Event()
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Stuck)
+    began_s = time.monotonic()
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
+        with pytest.raises(NotRecorded, match="no answer in 1 s"):
+            opened.read("quickstart", timeout_s=1.0)
+        opened.put(TRIALS[0])
+        with pytest.raises(NotRecorded, match="longer than 1 s"):
+            opened.drain(1.0)
+    assert time.monotonic() - began_s < 6
+    woken.set()
+
+
+def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overtaken(RecorderService):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, request: Request) -> Any:
+            if isinstance(request, Record):
+                raise LeaseHeld("quickstart", "process 1 on elsewhere", 2e9)
+
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Overtaken)
+    with recorder(tmp_path) as opened:
+        opened.open(opening(tmp_path))
+        opened.put(TRIALS[0])
+        with pytest.raises(LeaseHeld, match="process 1 on elsewhere"):
+            opened.drain(10)
+        assert isinstance(opened.trouble, LeaseHeld)
+        assert opened.pending == 1
+    with pytest.raises(RuntimeError, match="the recorder was closed"):
+        opened.find("quickstart")
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.recorder_process import RecorderService
+from tests.orchestrator.sample_sweeps import address, finished, opening
+home = Path(sys.argv[1])
+with Recorder(address(home), home, home / "recorder.log") as recorder:
+    recorder.open(opening(home))
+    print(recorder.process_id, flush=True)
+    for block in range(40):
+        recorder.put(finished(block))
+    time.sleep(60)
+"""
+
+
+def test_a_killed_driver_leaves_no_recorder_and_the_next_goes_on(home: Path) -> None:
+    command = [sys.executable, "-c", DRIVER, str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        orphan = int(driver.stdout.readline())
+        wait_until(lambda: len(recorded(home)) >= 5)
+        driver.kill()
+        driver.wait()
+        wait_until(lambda: not _runs(orphan), 2.0)
+    assert len(recorded(home)) < 40
+    with recorder(home) as opened:
+        stored = opened.open(opening(home))  # its owner has gone: no need to wait for the lease
+        assert 4 <= len(stored) <= len(recorded(home))
+        for each in TRIALS:
+            opened.put(each)
+        opened.close("complete", {})
+    expect_once(home, TRIALS)
+
+
+def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
+    """One opens it; that it then breaks and leaves without closing loses nothing either."""
+    owners = [Owner.here(), Owner.here(psutil.Process().ppid())]
+
+    def drive(owner: Owner) -> None:
+        with recorder(tmp_path) as opened:
+            opened.open(opening(tmp_path, owner=owner))
+            one_is_refused.wait(60)
+            opened.put(TRIALS[0])
+            raise KeyError("the driver broke")
+
+    one_is_refused = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        drives = [pool.submit(drive, owner) for owner in owners]
+        wait_until(lambda: any(each.done() for each in drives), 60)
+        one_is_refused.set()
+        errors = [each.exception() for each in drives]
+    assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
+    expect_once(tmp_path, TRIALS[:1])
+    (parent,) = Store(address(tmp_path)).search(["1"], "tags.generation = '1'")
+    assert (parent.tags["state"], parent.tags["lease_until"]) == ("stopped", "0")
+
+
+class Proxy(ThreadingHTTPServer):
+    """Between the recorder and the server: loses answers, or everything, when told."""
+
+    def __init__(self, port: int, server_port: int) -> None:
+        self.server_port_behind = server_port
+        self.answers_to_lose = 0
+        self.is_down = False
+        super().__init__(("127.0.0.1", port), _Forwarder)
+
+
+class _Forwarder(BaseHTTPRequestHandler):
+    server: Proxy
+
+    def do_GET(self) -> None:
+        if self.server.is_down:
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        upstream = http.client.HTTPConnection("127.0.0.1", self.server.server_port_behind)
+        headers = {key: value for key, value in self.headers.items() if key != "Host"}
+        upstream.request(self.command, self.path, body, headers)
+        answer = upstream.getresponse()
+        content = answer.read()
+        if self.path.endswith("runs/create") and self.server.answers_to_lose > 0:
+            self.server.answers_to_lose -= 1
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def server(home: Path, port: int) -> Iterator[None]:
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--backend-store-uri", address(home), "--workers", "1"]
+    command += ["--artifacts-destination", str(home / "mlartifacts")]
+    environ = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (
+        (home / "server.log").open("w") as log,
+        subprocess.Popen(
+            command, env=environ, stdout=log, stderr=log, start_new_session=True
+        ) as it,
+    ):
+        try:
+            wait_until(lambda: _listens(port), 60)
+            yield
+        finally:
+            os.killpg(it.pid, signal.SIGTERM)
+
+
+def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
+    port, behind = _free_port(), _free_port()
+    with recorder(home, f"http://127.0.0.1:{port}") as opened, server(home, behind):
+        with pytest.raises(TrackingError, match=f"127.0.0.1:{port}.*received"):
+            opened.open(opening(home))
+        with Proxy(port, behind) as proxy:
+            threading.Thread(target=proxy.serve_forever, daemon=True).start()
+            opened.open(opening(home))
+            proxy.answers_to_lose = 1
+            bad = finished(50, metrics={"loss": float("nan"), "m": float("inf")})
+            for each in [*TRIALS[:3], bad, failed(60)]:
+                opened.put(each)
+            opened.drain(60)
+            assert proxy.answers_to_lose == 0
+            expect_once(home, [*TRIALS[:3], bad, failed(60)])
+
+            proxy.is_down = True
+            opened.put(TRIALS[3])
+            with pytest.raises(NotRecorded, match=r"1 finished trial is safe in the journal"):
+                opened.drain(1.0)
+            assert isinstance(opened.trouble, TrackingError)
+            assert opened.pending == 1
+            proxy.is_down = False
+            opened.close("complete", {"report.md": "# done"})
+            read = opened.read("quickstart")
+            assert (read.state, len(read.trials)) == ("complete", 6)
+            assert list(home.glob("mlartifacts/**/trials.parquet"))  # read through the server
+            first = TRIALS[0]
+            (run_id,) = (each.run_id for each in read.trials if each.trial_key == first.trial.key)
+            assert opened.curves([run_id]) == {}
+            proxy.shutdown()
+    assert "View run" not in (home / "recorder.log").read_text()
+    expect_once(home, [*TRIALS[:4], bad, failed(60)])
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,128 @@
+"""Workloads for the tests of evidence: each builds something, and reports which kernel ran.
+
+The trial's own implementation is what was asked for; `settings["built"]` is what is built.
+"""
+# ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from tests.workloads.probes import planned
+from workloads.context import Context
+from workloads.implementations import Implementation, parse
+
+_STEPS = 8  # rows of a digit
+
+
+def proven(trial: Context) -> dict[str, float]:
+    """One step of training, and its proof."""
+    from workloads.evidence import prove
+
+    built = _built(trial)
+    plan = planned(trial, built)
+    plan.train_one_step()
+    before = [np.array(value) for value in plan.model.get_weights()]
+    proof = prove(plan, _stack(trial))
+    after = plan.model.get_weights()
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {"changed": float(any((a != b).any() for a, b in zip(before, after, strict=True)))}
+
+
+def passes_proven(trial: Context) -> dict[str, float]:
+    """A forward and backward pass alone, and its proof."""
+    from workloads.evidence import prove_passes
+    from workloads.models import passes
+
+    built = _built(trial)
+    plan = planned(trial, built)
+    both = passes.of(plan.model, built)
+    batch = both.place(plan.train.first(4).inputs)
+    both.forward_backward(batch)
+    proof = prove_passes(both, batch, _stack(trial), built)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def traced_for_a_gpu(trial: Context) -> dict[str, float]:
+    """TensorFlow: a train step traced (and not run), with a GPU pretended."""
+    import tensorflow as tf
+
+    from tests.workloads.stand_in_gpus.tensorflow import gpu
+    from workloads.evidence import prove
+
+    with gpu():
+        plan = planned(trial, _built(trial))
+        if "fallen_back" in trial.settings:
+            _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
+        images, labels = plan.train.inputs[:4], plan.train.targets[:4]
+        step = tf.function(plan.model.train_step)
+        step.get_concrete_function((tf.constant(images), tf.constant(labels)))
+    with _pretended_tf32(trial.settings.get("capability", 0)):
+        proof = prove(plan, _stack(trial))
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
+    """JAX: a forward and backward pass lowered (and not compiled) for CUDA, a GPU pretended."""
+    from tests.workloads.stand_in_gpus.jax import gpu
+    from workloads.evidence.jax import of_lowered
+    from workloads.models import passes
+
+    built = _built(trial)
+    with gpu():
+        plan = planned(trial, built)
+        if "fallen_back" in trial.settings:
+            _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
+        both: Any = passes.of(plan.model, built)
+        traced = both.run_both.trace(*both.variables, plan.train.first(4).inputs)
+        lowered = traced.lower(lowering_platforms=("cuda",))
+        capability = str(float(trial.settings.get("capability", 0)))
+        with mock.patch("workloads.evidence.jax._capability", return_value=capability):
+            proof = of_lowered(lowered, _stack(trial))
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return {}
+
+
+def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
+    """PyTorch: what is told of events as its profiler would give them on a GPU."""
+    from workloads.evidence import judge, text
+    from workloads.evidence.torch import Operation, count
+
+    events = [Operation(Event(*event)) for event in trial.settings["events"]]
+    seen, operations = count(events, on_gpu=True)
+    ran = text(judge(seen, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False)))
+    trial.kernel(trial.implementation.kernel_text, ran, str(dict(operations)))
+    return {}
+
+
+class Event:
+    """Stands in for one of the profiler's events."""
+
+    def __init__(self, name: str, began: int, ended: int, kind: str = "float") -> None:
+        self.name, self.start_ns = lambda: name, lambda: began
+        self.duration_ns, self.dtypes = lambda: ended - began, lambda: [kind]
+
+
+def _built(trial: Context) -> Implementation:
+    return parse(trial.settings.get("built", str(trial.implementation)))
+
+
+def _stack(trial: Context) -> Any:
+    from workloads.evidence import Stack
+
+    directions = 2 if trial.settings.get("bidirectional") else 1
+    return Stack(trial.settings["layers"], directions, _STEPS)
+
+
+def _of_name(model: Any, name: str) -> Any:
+    (found,) = [layer for layer in model.layers if layer.name == name]
+    return found
+
+
+def _pretended_tf32(capability: int) -> Any:
+    return mock.patch("workloads.evidence.tensorflow._capability", return_value=capability)

@@ -1,0 +1,166 @@
+"""What ran is told from evidence: of real steps on a CPU, of what a GPU would be given for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.workloads.shared_trainer import Trainer, only, result
+from workloads.protocol import KernelProof
+
+SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}
+DEEP: dict[str, Any] = {"layers": 2, "dropout": 0.2, "bidirectional": True}
+PROBES = "tests.workloads.evidence.evidence_probes"
+
+
+def prove(asked: Trainer, probe: str, implementation: str, **settings: Any) -> KernelProof:
+    events = asked.ask(f"{PROBES}:{probe}", implementation, settings={**SMALL, **settings})
+    assert result(events).get("changed", 0) == 0
+    return only(events, KernelProof)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel", "settings", "shown"),
+    [
+        ("tensorflow", "portable", DEEP, "TensorFlow's traced step: While × "),
+        ("tensorflow", "portable+bf16", {"cell": "gru"}, "of bfloat16; _XlaMustCompile false"),
+        ("tensorflow", "portable+fp16+xla", {}, "of float16; _XlaMustCompile true"),
+        ("tensorflow", "portable+unroll+xla", {"cell": "gru"}, "MatMul × "),
+        ("tensorflow", "portable+eager", DEEP, "TensorFlow's operations in one eager step: MatMul"),
+        ("tensorflow", "portable", {"cell": "rnn_relu"}, "While × 1, StatelessWhile × 1"),
+        ("jax", "portable", DEEP, "JAX's lowered step: dot_general × "),
+        ("jax", "portable+bf16+unroll", {"cell": "gru"}, "of bfloat16, float32; precision HIGHEST"),
+        ("jax", "portable+fp16", {"cell": "rnn_tanh"}, "while × 2, of float16"),
+        ("torch", "portable", DEEP, "PyTorch's profiler, forward over 8 steps: aten::mm × "),
+        ("torch", "portable+bf16", {"cell": "gru"}, "of bfloat16"),
+        ("torch", "fused", DEEP, "aten::lstm × 1, aten::mkldnn_rnn_layer × 4"),
+        ("torch", "fused+bf16", {}, "in fused_stack, of bfloat16"),
+        ("torch", "fused", {"cell": "gru"}, "aten::gru × 1"),
+        ("torch", "fused", {"cell": "rnn_relu"}, "aten::rnn_relu × 1"),
+    ],
+)
+def test_every_implementation_of_a_cpu_is_recognised(
+    trainer_of: Trainer, backend: str, kernel: str, settings: dict[str, Any], shown: str
+) -> None:
+    proof = prove(trainer_of, "proven", f"{backend}/{kernel}", **settings)
+    assert proof.ran == proof.asked == kernel
+    assert shown in proof.evidence
+
+
+def test_eager_jax_is_told_from_steps_that_were_not_traced(jax_trainer: Trainer) -> None:
+    proof = prove(jax_trainer, "proven", "jax/portable+eager")
+    assert proof.ran == proof.asked == "portable+eager"
+    assert "JAX's step, run operation by operation: " in proof.evidence
+
+
+@pytest.mark.parametrize(
+    ("backend", "asked", "built", "settings", "ran"),
+    [
+        ("tensorflow", "cudnn", "portable", {}, "portable"),
+        ("tensorflow", "portable+xla", "portable", {}, "portable"),
+        ("tensorflow", "portable", "portable+unroll", {}, "portable+unroll"),
+        ("tensorflow", "portable+bf16", "portable", {}, "portable"),
+        ("jax", "cudnn", "cudnn", {"cell": "gru"}, "portable"),  # Keras quietly runs a scan
+        ("jax", "portable", "portable+fp16", {}, "portable+fp16"),
+        ("torch", "cudnn", "cudnn", {}, "portable"),  # Keras quietly runs its own loop
+        ("torch", "cudnn", "cudnn", {"cell": "gru"}, "portable"),
+        ("torch", "portable+fp16", "portable+fp16", {}, "portable"),  # and computes in float32
+        ("torch", "portable", "fused", {}, "fused"),
+    ],
+)
+def test_evidence_is_read_and_not_believed(
+    trainer_of: Trainer, backend: str, asked: str, built: str, settings: dict[str, Any], ran: str
+) -> None:
+    proof = prove(
+        trainer_of, "proven", f"{backend}/{asked}", built=f"{backend}/{built}", **settings
+    )
+    assert (proof.asked, proof.ran) == (asked, ran)
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel", "ran"),
+    [
+        ("tensorflow", "portable+xla", "portable+xla"),
+        ("tensorflow", "portable+eager", "portable+eager"),
+        ("jax", "portable", "portable"),
+        ("torch", "fused", "fused"),
+    ],
+)
+def test_passes_without_training_are_proven_too(
+    trainer_of: Trainer, backend: str, kernel: str, ran: str
+) -> None:
+    assert prove(trainer_of, "passes_proven", f"{backend}/{kernel}", **DEEP).ran == ran
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings", "ran"),
+    [
+        ("cudnn", {}, "cudnn"),
+        ("cudnn", {"cell": "gru", **DEEP}, "cudnn"),
+        ("cudnn+fp16", {}, "cudnn+fp16"),
+        ("cudnn+bf16", {}, "cudnn"),  # the operation computes in float32 all the same
+        ("cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
+        ("fused", {}, "fused"),
+        ("fused", DEEP, "fused"),
+        ("fused+fp16", {"cell": "rnn_tanh", "layers": 3}, "fused+fp16"),
+        ("fused+tf32", {"capability": 9}, "fused+tf32"),
+        ("cudnn+tf32", {"capability": 7}, "cudnn"),  # a GPU without the format
+        ("portable+tf32", {"capability": 8}, "portable+tf32"),
+    ],
+)
+def test_what_tensorflow_would_run_on_a_gpu_is_recognised(
+    trainer: Trainer, kernel: str, settings: dict[str, Any], ran: str
+) -> None:
+    assert prove(trainer, "traced_for_a_gpu", f"tensorflow/{kernel}", **settings).ran == ran
+
+
+@pytest.mark.parametrize(
+    ("kernel", "settings", "ran"),
+    [
+        ("cudnn", {}, "cudnn"),
+        ("cudnn", DEEP, "cudnn"),  # one call for both directions
+        ("cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
+        ("fused", {}, "fused"),
+        ("fused", {"layers": 3, "bidirectional": True}, "fused"),
+        ("fused+tf32", {"capability": 9}, "fused+tf32"),
+        ("cudnn+tf32", {"capability": 7}, "cudnn"),
+        ("portable+tf32", {"capability": 9}, "portable+tf32"),
+        ("portable", {"capability": 9}, "portable"),
+    ],
+)
+def test_what_jax_would_run_on_a_gpu_is_recognised(
+    jax_trainer: Trainer, kernel: str, settings: dict[str, Any], ran: str
+) -> None:
+    assert prove(jax_trainer, "lowered_for_a_gpu", f"jax/{kernel}", **settings).ran == ran
+
+
+CALL, CUDNN = ["aten::lstm", 10, 30], ["aten::_cudnn_rnn", 12, 28]
+SECOND_CALL, SECOND_CUDNN = ["aten::lstm", 40, 60], ["aten::_cudnn_rnn", 42, 58]
+SCOPE = ["fused_stack", 5, 35]
+OWN_LOOP = [["aten::addmm", 12 + step, 13 + step] for step in range(16)]
+LOOP = [["aten::mm", 70 + step, 71 + step] for step in range(16)]
+
+
+@pytest.mark.parametrize(
+    ("events", "settings", "ran"),
+    [
+        ([SCOPE, CALL, CUDNN], {"layers": 2}, "fused"),
+        ([CALL, CUDNN], {}, "cudnn"),
+        ([CALL, CUDNN], {"bidirectional": True}, "cudnn"),  # one call for both directions
+        ([CALL, CUDNN, SECOND_CALL, SECOND_CUDNN], {"bidirectional": True}, "cudnn"),
+        ([["aten::gru", 10, 30, "c10::Half"], CUDNN], {}, "cudnn+fp16"),
+        ([CALL, CUDNN], {"tf32": True}, "cudnn+tf32"),
+        ([CALL, CUDNN, *LOOP], {"layers": 2}, "mixed"),  # one layer fell back
+        ([CALL, CUDNN, *LOOP], {"bidirectional": True}, "mixed"),  # one direction did
+        ([SCOPE, CALL, *OWN_LOOP], {"layers": 2}, "unknown"),  # the library's loop, not cuDNN's
+        ([CALL, *OWN_LOOP], {}, "unknown"),
+        (LOOP, {"layers": 2}, "portable"),
+        ([], {}, "unknown"),
+    ],
+)
+def test_what_pytorchs_profiler_sees_on_a_gpu_is_recognised(
+    torch_trainer: Trainer, events: list[Any], settings: dict[str, Any], ran: str
+) -> None:
+    proof = prove(torch_trainer, "profiled_on_a_gpu", "torch/cudnn", events=events, **settings)
+    assert proof.ran == ran

@@ -1,0 +1,305 @@
+"""Trials that are timed in slices, in real trainers: by each backend, by hand, and gone wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.workloads.shared_trainer import Trainer, by_hand, failure, only, request, result
+from workloads.measuring.slice_size import Sizing, sizing
+from workloads.protocol import (
+    Dataset,
+    Epoch,
+    Event,
+    Failure,
+    Finish,
+    KernelProof,
+    PhaseBegan,
+    PhaseEnded,
+    Ready,
+    Result,
+    Slice,
+    SliceDone,
+    TrialRequest,
+    encode,
+)
+from workloads.registry import find
+from workloads.turns import Turns
+
+SLICING = "tests.workloads.examples.slicing"
+ATTACHED = ("--die-with-parent", str(os.getpid()))
+SMALL: dict[str, Any] = {
+    **{"units": 8, "samples": 70, "validation_samples": 40, "dropout": 0.4},
+}
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "image_rows": {**SMALL, "dense_units": 8},
+    "next_token": {**SMALL, "sequence_length": 6},
+    "sentiment": {**SMALL, "dataset": "python-docs", "sequence_length": 6},
+    "char_rnn": {**SMALL, "sequence_length": 6, "batch_size": 8},  # stateful
+}
+
+
+def timed(
+    trainer: Trainer,
+    workload: str,
+    implementation: str,
+    commands: Sequence[Slice | Finish] = (Slice(), Slice(), Slice(), Finish()),
+    **fields: Any,
+) -> list[Event]:
+    """A trial in slices; the next command goes out when the last one has been answered."""
+    fields = {"slice_s": 0.02, "seed": 3, **fields}
+    trainer.send(encode(TrialRequest(workload, implementation, measure="timing", **fields)))
+    events, waiting = list[Event](), list(commands)
+    while not (events and isinstance(events[-1], Result | Failure)):
+        events.append(trainer.next_event())
+        if isinstance(events[-1], Ready | SliceDone):
+            trainer.send(encode(waiting.pop(0)))
+    return events
+
+
+def slices(events: Sequence[Event]) -> list[SliceDone]:
+    return [event for event in events if isinstance(event, SliceDone)]
+
+
+def expect_sound(events: Sequence[Event]) -> dict[str, float]:
+    """Checks what holds of any trial in slices."""
+    metrics, done = result(events), slices(events)
+    logs = [math.log(each.seconds / each.steps) for each in done]
+    assert metrics["slices"] == len(done)
+    assert metrics["step_ms"] == pytest.approx(1_000 * math.exp(sum(logs) / len(logs)))
+    assert metrics["timed_s"] == pytest.approx(sum(each.seconds for each in done))
+    assert metrics["slice_steps"] * len(done) == pytest.approx(sum(each.steps for each in done))
+    assert only(events, KernelProof).ran == only(events, KernelProof).asked
+    assert {"load_s", "compile_s", "peak_rss_mib", "canary_ms", "samples_per_s"} <= set(metrics)
+    assert not {"loss", "accuracy", "val_accuracy", "train_s", "evaluate_s"} & set(metrics)
+    assert not [event for event in events if isinstance(event, Epoch)]
+    trained = [
+        event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"
+    ]
+    for window, each in zip(trained, done, strict=True):
+        assert window.seconds >= each.seconds > 0
+    return metrics
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize("batches", [2, 9], ids=["whole passes", "parts of a pass"])
+def test_a_slice_is_whole_steps_of_full_batches(
+    trainer_of: Trainer, backend: str, batches: int
+) -> None:
+    settings = {**WORKLOADS["image_rows"], "samples": 32 * batches + 12}
+    events = timed(trainer_of, "image_rows", f"{backend}/portable", settings=settings, slice_s=1e-4)
+    metrics, steps = expect_sound(events), only(events, Ready).slice_steps
+    assert [each.steps for each in slices(events)] == [steps] * 3
+    assert steps % 2 == 0 if batches == 2 else steps < 9
+    assert metrics["samples_per_s"] == pytest.approx(32_000 / metrics["step_ms"])
+    assert metrics["sample_us"] == pytest.approx(1_000 * metrics["step_ms"] / 32)
+    assert only(events, Dataset).samples == 32 * batches + 12
+
+
+@pytest.mark.parametrize(
+    ("pass_steps", "step_s", "size"),
+    [
+        (45, 0.001, (45, 0, 6)),  # 250 steps would do, and 270 are whole passes
+        (45, 0.01, (45, 0, 1)),
+        (200, 0.002, (200, 0, 1)),  # a pass that takes up to twice as long is not cut
+        (10_000, 0.002, (125, 4, 1)),
+        (10_000, 0.1, (2, 1, 1)),
+        (10_000, 9.0, (1, 1, 1)),
+        (2, 9.0, (2, 0, 1)),  # with the step that it takes to settle it would be all of it
+        (1, 9.0, (1, 0, 1)),
+    ],
+)
+def test_a_slice_is_passes_or_a_part_of_one(
+    pass_steps: int, step_s: float, size: tuple[int, int, int]
+) -> None:
+    assert sizing(pass_steps, step_s, slice_s=0.25) == Sizing(*size)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_that_trains_takes_slices(torch_trainer: Trainer, workload: str) -> None:
+    expect_sound(timed(torch_trainer, workload, "torch/fused", settings=WORKLOADS[workload]))
+
+
+@pytest.mark.parametrize(
+    ("backend", "kernel"), [("tensorflow", "portable+xla"), ("jax", "portable"), ("torch", "fused")]
+)
+def test_so_do_passes_alone(trainer_of: Trainer, backend: str, kernel: str) -> None:
+    settings = {"features": 5, "sequence_length": 6, "units": 4, "batch_size": 3, "timed_steps": 3}
+    metrics = expect_sound(timed(trainer_of, "synthetic", f"{backend}/{kernel}", settings=settings))
+    assert "forward_ms" not in metrics
+
+
+def test_what_is_told_is_among_what_a_workload_tells(torch_trainer: Trainer) -> None:
+    metrics = result(
+        timed(torch_trainer, "image_rows", "torch/fused+again", settings=WORKLOADS["image_rows"])
+    )
+    slicing = {"slices", "slice_steps", "timed_s"}
+    assert set(metrics) - {"import_s"} - slicing <= set(find("image_rows").metrics)
+
+
+def test_a_slice_is_about_as_long_as_it_is_asked_to_be(torch_trainer: Trainer) -> None:
+    commands = (Slice(steps=6), Slice(steps=1), Slice(), Finish())
+    events = timed(
+        torch_trainer, "image_rows", "torch/fused", commands, settings=WORKLOADS["image_rows"]
+    )
+    six, one, usual = (each.steps for each in slices(events))
+    assert (six, one) == (6, 2)  # a pass has two steps: it is never cut to be shorter still
+    assert usual == only(events, Ready).slice_steps
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_slices_begin_where_a_whole_training_does(trainer_of: Trainer, backend: str) -> None:
+    settings = {**WORKLOADS["image_rows"], "samples": 64}
+    found = result(
+        trainer_of.ask(
+            "tests.workloads.probes:starts_of_slices", f"{backend}/portable", settings=settings
+        )
+    )
+    assert found["before"] == found["first"] != found["second"]
+
+
+def test_a_full_trial_follows_one_in_slices(torch_trainer: Trainer) -> None:
+    settings = {**WORKLOADS["image_rows"], "epochs": 1, "timed_steps": 0}
+    before = result(torch_trainer.ask("image_rows", "torch/fused", settings=settings, seed=3))
+    timed(torch_trainer, "image_rows", "torch/fused", settings=settings)
+    after = result(torch_trainer.ask("image_rows", "torch/fused", settings=settings, seed=3))
+    assert before["loss"] == after["loss"]
+
+
+def test_a_users_workload_takes_slices(light: Trainer) -> None:
+    events = timed(light, f"{SLICING}:steady", "none/one", settings={"spread": 0.1})
+    assert [type(event) for event in events] == [
+        Ready,
+        *[PhaseBegan, PhaseEnded, SliceDone] * 3,
+        KernelProof,
+        Result,
+    ]
+    assert only(events, Ready).slice_steps == 10
+    assert result(events)["slices"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "commands", "message"),
+    [
+        ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
+        ("stops_early", [Slice()], "before it had taken all that were asked for"),
+        ("tells_nothing", [Slice(), Slice()], "expected trial.slice(steps, seconds) once for each"),
+        ("loses_time", [Slice()], "more than 0 seconds for them; received 1 steps and 0.0 s"),
+        ("steady", [Finish()], "expected at least one slice before finish; received none"),
+        ("raises", [Slice()] * 5, "broke in a slice"),
+        ("refuses", [Slice()], "this needs hardware that nobody has"),
+    ],
+)
+def test_a_workload_that_takes_no_slices_says_what_to_do(
+    light: Trainer, name: str, commands: list[Slice | Finish], message: str
+) -> None:
+    line = encode(TrialRequest(f"{SLICING}:{name}", "none/one", {"step_s": 1e-4}, measure="timing"))
+    for each in (line, *map(encode, commands)):
+        light.send(each)
+    events = [light.next_event()]
+    while not isinstance(events[-1], Result | Failure):
+        events.append(light.next_event())
+    assert message in failure(events).message
+    assert result(timed(light, f"{SLICING}:steady", "none/one")), "commands too late are dropped"
+
+
+def test_a_full_trial_has_no_slices(light: Trainer) -> None:
+    failed = failure(light.ask(f"{SLICING}:takes_anyway", "none/one"))
+    assert "slices are of a trial whose trial.measure is 'timing'" in failed.message
+
+
+def by_hand_in_slices(*lines: str) -> tuple[int, list[Event | str], str]:
+    asked = TrialRequest(f"{SLICING}:steady", "none/one", {"step_s": 1e-4}, measure="timing")
+    return by_hand(encode(asked), *lines)
+
+
+def test_by_hand_the_commands_follow_the_request() -> None:
+    status, events, _ = by_hand_in_slices(
+        '{"command": "slice"}', '{"command": "slice", "steps": 7}', '{"command": "finish"}',
+        request("noop"),
+    )  # fmt: skip
+    assert status == 0
+    done = [event for event in events if isinstance(event, SliceDone)]
+    assert [each.steps for each in done] == [2500, 7]
+    assert sum(isinstance(event, Result) for event in events) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "it ended: send at least one slice, and finish"),
+        (['{"command": "slice"}'], "it ended: send at least one slice, and finish"),
+        (['{"command": "go"}'], "'command': expected one of slice, finish; received 'go'"),
+        (['{"command": "slice", "steps": 0}'], "slice.steps: expected at least 1; received 0"),
+        (['{"command": "slice", "step": 1}'], "slice: unknown field 'step'; known: steps"),
+    ],
+)
+def test_without_its_commands_a_trial_fails_and_does_not_hang(
+    lines: list[str], message: str
+) -> None:
+    status, events, _ = by_hand_in_slices(*lines)
+    assert status == 1
+    last = events[-1]
+    assert isinstance(last, Failure)
+    assert last.kind == "bad_request"
+    assert message in last.message
+
+
+def test_a_request_in_the_place_of_a_command_has_its_turn() -> None:
+    status, events, _ = by_hand_in_slices(request("noop"))
+    assert status == 1
+    ends = [event for event in events if isinstance(event, Result | Failure)]
+    assert [type(event) for event in ends] == [Failure, Result]
+
+
+def test_a_command_without_a_trial_is_no_request() -> None:
+    status, events, _ = by_hand('{"command": "slice"}')
+    assert status == 2
+    assert isinstance(events[0], Failure)
+
+
+def test_commands_that_come_too_late_are_dropped() -> None:
+    asked = TrialRequest(f"{SLICING}:refuses", "none/one", measure="timing")
+    status, events, errors = by_hand(
+        encode(asked), '{"command": "slice"}', '{"command": "finish"}', request("noop")
+    )
+    assert status == 1
+    assert [type(event) for event in events] == [Failure, Epoch, Result]
+    assert errors.count("dropped, its trial is over") == 2
+
+
+@pytest.mark.parametrize("name", ["steady", "hangs"], ids=["waiting", "in a slice"])
+def test_an_attached_trainer_ends_with_standard_input(name: str) -> None:
+    asked = TrialRequest(f"{SLICING}:{name}", "none/one", {"at": 0}, measure="timing")
+    with Trainer(*ATTACHED) as attached:
+        attached.send(encode(asked))
+        assert isinstance(attached.next_event(), Ready)
+        if name == "hangs":
+            attached.send(encode(Slice()))
+            time.sleep(0.2)
+        assert attached.process.stdin is not None
+        attached.process.stdin.close()
+        assert attached.process.wait(timeout=10) == 0
+        attached.process.stdin = None
+
+
+def test_a_slice_that_lasts_no_time_is_refused() -> None:
+    turns = Turns(Finish, 0.25)
+    with pytest.raises(ValueError, match="received 3 steps and nan s"):
+        turns.slice(3, math.nan, lambda _: None)
+    with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):
+        next(turns.slices(0, lambda _: None))
+
+
+def test_a_request_says_how_long_a_slice_is() -> None:
+    line = {"workload": f"{SLICING}:steady", "implementation": "a/b", "slice_s": 0}
+    status, events, _ = by_hand(json.dumps(line))
+    assert status == 2
+    assert isinstance(events[0], Failure)
+    assert "request.slice_s: expected more than 0; received 0" in events[0].message

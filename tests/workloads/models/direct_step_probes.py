@@ -1,0 +1,75 @@
+"""A workload that holds a direct train step against Keras' own, in a PyTorch trainer."""
+# ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workloads.context import Context
+from workloads.frameworks import current
+from workloads.registry import find
+
+
+def both_ways(trial: Context) -> dict[str, float]:
+    """Two epochs each way from one start: the largest differences of logs and weights.
+
+    The setting `workload` names the one whose model and data are used.
+    """
+    from workloads.models.direct_torch_step import DirectModel, _Step
+    from workloads.models.model import WitnessedModel
+    from workloads.models.start_state import Start
+
+    framework = current(trial.implementation.backend)
+    framework.configure(trial.implementation, trial.device)
+    framework.seed(trial.seed)
+    model, data, batch_size = _asked(trial)
+    assert isinstance(model, DirectModel)
+    train, held_out = data.train, data.validation
+    model.train_on_batch(train.inputs[:batch_size], train.targets[:batch_size])  # it has decided
+    chosen, start, found = model.witness.step, Start(model), []
+    for step in (chosen, lambda batch: WitnessedModel.train_step(model, batch)):
+        model.witness.step = step
+        start.restore()
+        history = model.fit(
+            train.inputs,
+            train.targets,
+            batch_size=batch_size,
+            epochs=2,
+            validation_data=(held_out.inputs, held_out.targets),
+            validation_batch_size=batch_size,
+            shuffle=False,
+            verbose=0,
+            callbacks=model.callbacks(),
+        ).history
+        weights = np.concatenate([np.ravel(each) for each in model.get_weights()])
+        found.append((np.array([history[name] for name in sorted(history)]), weights))
+    (logs, weights), (expected_logs, expected_weights) = found
+    return {
+        "direct": float(isinstance(chosen, _Step)),
+        "names": len(logs),
+        "logs": float(np.abs(logs - expected_logs).max()),
+        "weights": float(np.abs(weights - expected_weights).max()),
+        "moved": float(np.abs(logs[:, 1] - logs[:, 0]).max()),
+    }
+
+
+def _asked(trial: Context) -> tuple[Any, Any, int]:
+    """The model and the data of the workload that is asked for."""
+    from workloads.tasks import char_rnn, image_rows, sentiment
+
+    own = {name: value for name, value in trial.settings.items() if name != "workload"}
+    workload = find(str(trial.settings["workload"]))
+    assert workload.settings_model is not None
+    settings: Any = workload.settings_model(**own)
+    match workload.name:
+        case "image_rows":
+            images = image_rows.load(settings)
+            return image_rows.build(settings, trial, images), images, settings.batch_size
+        case "char_rnn":
+            text = char_rnn.load(settings)
+            model = char_rnn.build(settings, trial, text.vocabulary)
+            return model, text, settings.batch_size
+        case _:
+            return sentiment.build(settings, trial), sentiment.load(settings), settings.batch_size

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workloads.shared_trainer import Trainer, result
+from workloads.models.canonical_weights import (
+    GATES,
+    CanonicalLayer,
+    StackShape,
+    TorchLayer,
+    from_buffer,
+    from_torch,
+    to_buffer,
+    to_torch,
+)
+
+sizes = st.integers(1, 5)
+shapes = st.builds(
+    StackShape, st.sampled_from(sorted(GATES)), sizes, sizes, st.integers(1, 3), st.booleans()
+)
+
+
+def stack_of(shape: StackShape) -> list[CanonicalLayer]:
+    """A stack in which every number is another one."""
+    count = iter(range(10_000))
+
+    def numbers(*size: int) -> Any:
+        return np.array([next(count) for _ in range(int(np.prod(size)))], "float32").reshape(size)
+
+    width = GATES[shape.cell] * shape.units
+    bias = (2, width) if shape.cell == "gru" else (width,)
+    return [
+        CanonicalLayer(numbers(columns, rows), numbers(shape.units, rows), numbers(*bias))
+        for rows, columns in shape.matrices[::2]
+    ]
+
+
+def expect_equal(left: list[CanonicalLayer], right: list[CanonicalLayer]) -> None:
+    assert len(left) == len(right)
+    for a, b in zip(left, right, strict=True):
+        assert a.bias is not None
+        assert b.bias is not None
+        for x, y in [
+            (a.kernel, b.kernel),
+            (a.recurrent_kernel, b.recurrent_kernel),
+            (a.bias, b.bias),
+        ]:
+            assert x.dtype == y.dtype
+            assert x.shape == y.shape
+            assert (x == y).all()
+
+
+@given(shapes)
+def test_a_stack_goes_to_torch_and_to_the_buffer_and_back_exactly(shape: StackShape) -> None:
+    stack = stack_of(shape)
+    expect_equal([from_torch(to_torch(layer)) for layer in stack], stack)
+    buffer = to_buffer(stack)
+    assert buffer.flags.c_contiguous
+    expect_equal(from_buffer(buffer, shape), stack)
+
+
+@given(shapes)
+def test_the_buffer_holds_torchs_matrices_and_then_its_biases(shape: StackShape) -> None:
+    layers = [to_torch(layer) for layer in stack_of(shape)]
+    assert tuple(m.shape for layer in layers for m in layer[:2]) == shape.matrices
+    expected = [m for layer in layers for m in layer[:2]] + [b for each in layers for b in each[2:]]
+    assert shape.sizes == tuple(piece.size for piece in expected)
+    buffer = to_buffer(stack_of(shape))
+    assert (buffer == np.concatenate([piece.ravel() for piece in expected])).all()
+
+
+@given(shapes)
+def test_only_a_gru_has_recurrent_biases_that_are_trained(shape: StackShape) -> None:
+    biases = to_buffer(stack_of(shape))[shape.matrices_size :]
+    if shape.trained_biases is None:
+        assert shape.cell == "gru"
+    else:
+        assert shape.trained_biases.shape == biases.shape
+        assert not biases[~shape.trained_biases].any()
+
+
+def test_the_gates_of_a_gru_change_places() -> None:
+    kernel = np.array([[1, 2, 3]])  # z, r, h
+    (layer,) = [CanonicalLayer(kernel, kernel * 10, np.stack([kernel[0] * 100, kernel[0] * 1000]))]
+    moved = to_torch(layer)
+    assert moved.weight_ih.tolist() == [[2], [1], [3]]
+    assert moved.weight_hh.tolist() == [[20], [10], [30]]
+    assert moved.bias_ih.tolist() == [200, 100, 300]
+    assert moved.bias_hh.tolist() == [2000, 1000, 3000]
+
+
+def test_two_biases_of_a_cell_that_has_one_are_added_up() -> None:
+    one = np.ones((4, 1))
+    layer = from_torch(TorchLayer(one, one, np.arange(4.0), np.ones(4)))
+    assert layer.bias is not None
+    assert layer.bias.tolist() == [1, 2, 3, 4]
+
+
+def test_weights_of_no_cell_are_refused() -> None:
+    message = r"expected kernel \(inputs, g·units\).*received \(3, 8\), \(2, 6\), \(8,\)"
+    with pytest.raises(ValueError, match=message):
+        CanonicalLayer(np.zeros((3, 8)), np.zeros((2, 6)), np.zeros(8))
+    with pytest.raises(ValueError, match=r"received \(3, 6\), \(2, 6\), \(6,\)"):
+        CanonicalLayer(np.zeros((3, 6)), np.zeros((2, 6)), np.zeros(6))  # a GRU has two biases
+    with pytest.raises(ValueError, match="g of 1, 3 or 4"):
+        CanonicalLayer(np.zeros((3, 4)), np.zeros((2, 4)), np.zeros(4))
+
+
+def test_a_layer_without_bias_has_no_place_in_a_library() -> None:
+    layer = CanonicalLayer(np.zeros((3, 8)), np.zeros((2, 8)), None)
+    with pytest.raises(ValueError, match=r"expected a bias.*set use_bias to true"):
+        to_torch(layer)
+
+
+def test_a_buffer_of_another_length_is_refused() -> None:
+    shape = StackShape("lstm", 3, 2)
+    message = r"expected 56 numbers for StackShape\(cell='lstm'.*received \(57,\)"
+    with pytest.raises(ValueError, match=message):
+        from_buffer(np.zeros(57), shape)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_jax_reads_the_same_from_the_buffer(jax_trainer: Trainer, bidirectional: bool) -> None:
+    shape = {"inputs": 3, "units": 2, "layers": 3, "bidirectional": bidirectional}
+    asked = jax_trainer.ask(
+        "tests.workloads.models.layer_probes:buffer_as_jax_reads_it", "jax/fused", settings=shape
+    )
+    seen = result(asked)
+    assert (seen["different"], seen["length_difference"]) == (0, 0)

@@ -1,0 +1,41 @@
+"""TensorFlow: the check for a GPU is patched, and the graph is traced but not run."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+import tensorflow as tf
+
+from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
+from workloads.implementations import Implementation
+
+
+def gpu() -> AbstractContextManager[Any]:
+    """Keras finds a GPU."""
+    return mock.patch("keras.src.backend.tensorflow.rnn._is_gpu_available", return_value=True)
+
+
+def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
+    """The graph of the model's training call; what it asserts of a mask is computed."""
+    if implementation.jit and not keeps_xla(model):
+        return "without XLA, quietly"
+    call = tf.compat.v1.wrap_function(
+        lambda batch: model(batch, training=True), [tf.TensorSpec(inputs.shape)]
+    )
+    operations = call.graph.get_operations()
+    asserted = [each.inputs[0] for each in operations if each.type == "Assert"]
+    if asserted and not all(call.prune(call.inputs[:1], asserted)(tf.constant(inputs))):
+        return "a failed assertion"
+    kinds = {each.type for each in operations}
+    return CUDNN if "CudnnRNNV3" in kinds and "While" not in kinds else ELSEWHERE
+
+
+def keeps_xla(model: Any) -> bool:
+    """Whether Keras compiles this model with XLA when it is asked to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.compile(loss="mse", jit_compile=True)
+    return bool(model.jit_compile)

@@ -1,0 +1,1 @@
+"""Measurement of a training: warm-up, timed epochs, slices, clocks and roofline."""

@@ -1,0 +1,1 @@
+"""Recurrent models: layers, weights, checkpoints and training steps."""

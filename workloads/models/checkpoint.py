@@ -1,0 +1,185 @@
+"""A model's weights in a file that every implementation can read, whichever wrote it.
+
+The file is NumPy's `.npz` without pickles. Its arrays are float32 and named
+
+| name                                   | what                                                  |
+| -------------------------------------- | ----------------------------------------------------- |
+| `recurrent_N/forward/kernel`           | of the recurrent layer N, from 0, in the canonical    |
+| `recurrent_N/forward/recurrent_kernel` | layout of `workloads.models.canonical_weights`, whichever kernel ran |
+| `recurrent_N/forward/bias`             | absent where the layer has none                       |
+| `recurrent_N/backward/…`               | the same, where the stack reads in both directions    |
+| `LAYER/VARIABLE`                       | those of the other layers, such as `dense/kernel`     |
+
+and `about` is a JSON object: `format` ("rnnsweep-weights"), `version` (1), `cell`. Optimizers,
+metrics, seeds and the states of stateful layers are not in it.
+
+The file itself needs NumPy only; `take` and `put` run inside a trainer process.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workloads.data.archive import UNREADABLE, open_archive
+from workloads.data.cache import replacing
+from workloads.eligibility import Cell
+from workloads.failures import DataError
+from workloads.models.canonical_weights import GATES, CanonicalLayer, Weights
+from workloads.settings.recurrent import StackSettings
+
+FORMAT, VERSION = "rnnsweep-weights", 1
+_ROLES = ("kernel", "recurrent_kernel", "bias")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Weights as plain arrays: the recurrent stack by layer and direction, all else by path."""
+
+    cell: Cell
+    directions: tuple[str, ...]
+    stack: tuple[CanonicalLayer, ...]
+    others: Mapping[str, Weights] = field(default_factory=dict)
+
+    def arrays(self) -> dict[str, Weights]:
+        """The arrays by their names in the file."""
+        named = zip(_prefixes(self.directions), self.stack, strict=False)
+        recurrent = {
+            f"{prefix}/{role}": array
+            for prefix, layer in named
+            for role in _ROLES
+            if (array := getattr(layer, role)) is not None
+        }
+        return {**recurrent, **self.others}
+
+    def equals(self, other: Checkpoint) -> bool:
+        """Whether all names, shapes, types and bits are the same."""
+        ours, theirs = self.arrays(), other.arrays()
+        return ours.keys() == theirs.keys() and all(
+            (mine.dtype, mine.shape, mine.tobytes())
+            == (theirs[name].dtype, theirs[name].shape, theirs[name].tobytes())
+            for name, mine in ours.items()
+        )
+
+
+def take(model: Any, settings: StackSettings) -> Checkpoint:
+    """Copies of a model's weights as they are now.
+
+    Args:
+        model: built; its layers stand in a row.
+        settings: of its recurrent stack.
+    """
+    from workloads.models.layers import read_canonical  # noqa: PLC0415 - imports the framework
+
+    return Checkpoint(
+        settings.cell,
+        ("forward", "backward") if settings.bidirectional else ("forward",),
+        tuple(_copied(layer) for layer in read_canonical(model)),
+        {path: _array(variable) for path, variable in _others(model).items()},
+    )
+
+
+def put(model: Any, checkpoint: Checkpoint) -> None:
+    """Give a model these weights: the inverse of `take`, on any implementation of the same sizes.
+
+    Raises:
+        ValueError: they do not fit the model, which is then unchanged.
+    """
+    from workloads.models.layers import write_canonical  # noqa: PLC0415 - imports the framework
+
+    others = _others(model)
+    wanted = {path: tuple(variable.shape) for path, variable in others.items()}
+    received = {path: array.shape for path, array in checkpoint.others.items()}
+    if received != wanted:
+        raise ValueError(
+            f"checkpoint: expected variables {wanted}, as the model {model.name!r} has;"
+            f" received {received}"
+        )
+    write_canonical(model, checkpoint.stack)
+    for path, variable in others.items():
+        variable.assign(checkpoint.others[path])
+
+
+def save(path: Path, checkpoint: Checkpoint) -> None:
+    """Write the file, whole or not at all; its folder is made if need be."""
+    about = json.dumps({"format": FORMAT, "version": VERSION, "cell": checkpoint.cell})
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, about=np.array(about), **checkpoint.arrays())
+
+
+def load(path: Path) -> Checkpoint:
+    """Read the file.
+
+    Raises:
+        DataError: it is missing, no such file, of another version, or not whole.
+    """
+    try:
+        with open_archive(path) as file:
+            arrays = {name: file[name] for name in file.files}
+    except UNREADABLE as error:
+        raise DataError(f"{path}: expected weights in an .npz file; {error}") from error
+    try:
+        about = json.loads(str(arrays.pop("about")))
+        kind = about["format"], about["version"]
+        if kind == (FORMAT, VERSION):
+            return _checkpoint(about["cell"], arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: expected weights that rnnsweep saved; {error!r}") from error
+    raise DataError(f"{path}: expected {(FORMAT, VERSION)}; received {kind}")
+
+
+def _checkpoint(cell: Cell, arrays: dict[str, Weights]) -> Checkpoint:
+    if cell not in GATES:
+        raise ValueError(f"cell: expected one of {', '.join(GATES)}; received {cell!r}")
+    both_ways = any(name.startswith("recurrent_0/backward/") for name in arrays)
+    directions = ("forward", "backward") if both_ways else ("forward",)
+    stack = []
+    for prefix in _prefixes(directions):
+        if f"{prefix}/kernel" not in arrays:
+            break
+        kernel, recurrent_kernel, bias = (arrays.pop(f"{prefix}/{r}", None) for r in _ROLES)
+        if kernel is None or recurrent_kernel is None:
+            raise ValueError(f"{prefix}/recurrent_kernel is missing")
+        stack.append(CanonicalLayer(kernel, recurrent_kernel, bias))
+        if stack[-1].gates != GATES[cell]:
+            raise ValueError(
+                f"{prefix}: expected the {GATES[cell]} gates of {cell}; received {stack[-1].gates}"
+            )
+    if not stack:
+        raise ValueError(f"expected recurrent_0/forward/kernel; received {', '.join(arrays)}")
+    return Checkpoint(cell, directions, tuple(stack), arrays)
+
+
+def _prefixes(directions: tuple[str, ...]) -> Iterator[str]:
+    """`recurrent_0/forward`, … without an end, in canonical order."""
+    return (f"recurrent_{n}/{direction}" for n in count() for direction in directions)
+
+
+def _others(model: Any) -> dict[str, Any]:
+    """The variables of the layers that are not recurrent."""
+    from workloads.models.layers import is_recurrent  # noqa: PLC0415 - imports the framework
+
+    return {
+        f"{layer.name}/{variable.name}": variable
+        for layer in model.layers
+        if not is_recurrent(layer)
+        for variable in layer.weights
+    }
+
+
+def _array(variable: Any) -> Weights:
+    import keras  # noqa: PLC0415 - imports the framework
+
+    return np.array(keras.ops.convert_to_numpy(variable))
+
+
+def _copied(layer: CanonicalLayer) -> CanonicalLayer:
+    """PyTorch's arrays are views of the variables, which training changes."""
+    bias = None if layer.bias is None else np.array(layer.bias)
+    return CanonicalLayer(np.array(layer.kernel), np.array(layer.recurrent_kernel), bias)

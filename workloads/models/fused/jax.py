@@ -1,0 +1,77 @@
+"""`jax.experimental.rnn`: the lstm cell, in float32, on a GPU only. See `workloads.models.fused`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import rnn
+
+from workloads.models.canonical_weights import StackShape
+from workloads.models.fused.call import SCOPE, Call
+
+
+def run_stack(
+    call: Call,
+    sequences: Any,
+    weights: Any,
+    states: tuple[Any, ...],
+    mask: Any,
+    *,
+    training: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """Outputs (batch, steps, directions·units) and final states (pseudo-layers, batch, units).
+
+    Raises:
+        ValueError: another cell than lstm, or dropout in training: JAX's call would draw the same
+            mask at each step.
+    """
+    shape = call.shape
+    if shape.cell != "lstm" or (training and call.dropout):
+        raise ValueError(
+            "jax.experimental.rnn: expected the lstm cell without dropout between layers; received"
+            f" {shape.cell} with dropout {call.dropout}: use the portable kernel"
+        )
+    hidden, carry = states
+    if mask is None:
+        lengths = jnp.full(sequences.shape[:1], sequences.shape[1], jnp.int32)
+    else:  # a compiled program raises nothing: NaN fails the trial
+        hidden = jnp.where(_is_padded_right(mask), hidden, jnp.nan)
+        lengths = mask.sum(axis=1, dtype=jnp.int32)
+    with jax.named_scope(SCOPE):
+        outputs, hidden, carry = rnn.lstm(
+            sequences,
+            hidden,
+            carry,
+            _params(shape, weights),
+            lengths,
+            shape.inputs,
+            shape.units,
+            shape.layers,
+            0.0,  # dropout
+            shape.bidirectional,
+            jax.lax.Precision.HIGH if call.tf32 else jax.lax.Precision.HIGHEST,
+        )
+    return outputs, (hidden, carry)
+
+
+def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
+    """Of the initial and final states."""
+    return (shape.pseudo_layers, batch, shape.units)
+
+
+def last_output(shape: StackShape, hidden: Any) -> Any:
+    """The last layer's final hidden states, directions concatenated: (batch, directions·units)."""
+    return jnp.concatenate(list(hidden[-shape.directions :]), axis=-1)
+
+
+def _params(shape: StackShape, weights: Any) -> Any:
+    """The buffer, with a gradient of zero for the recurrent biases, which are not trained."""
+    matrices, biases = jnp.split(weights, [shape.matrices_size])
+    return jnp.concatenate([matrices, jnp.where(shape.trained_biases, biases, 0)])
+
+
+def _is_padded_right(mask: Any) -> Any:
+    """Whether each sequence begins with a step that counts, and none counts after a pause."""
+    return mask[:, 0].all() & (mask[:, 1:] <= mask[:, :-1]).all()

@@ -1,0 +1,103 @@
+"""PyTorch's fused RNN, `torch._VF`: what `nn.LSTM` calls, on a CPU too. See `workloads.models.fused`.
+
+The weights are views of one buffer that is laid out as cuDNN wants it, so that cuDNN copies
+nothing (`nn.LSTM.flatten_parameters` has the same end).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from workloads.models.canonical_weights import StackShape
+from workloads.models.fused.call import LEFT_PADDED, SCOPE, Call
+
+
+def run_stack(
+    call: Call,
+    sequences: Any,
+    weights: Any,
+    states: tuple[Any, ...],
+    mask: Any,
+    *,
+    training: bool,
+) -> tuple[Any, tuple[Any, ...]]:
+    """Outputs (batch, steps, directions·units) and final states (pseudo-layers, batch, units).
+
+    Raises:
+        ValueError: the mask pads on the left, or covers a whole sequence.
+    """
+    shape = call.shape
+    function = getattr(torch._VF, shape.cell)
+    initial = states if shape.cell == "lstm" else states[0]
+    options = (
+        True,  # biases
+        shape.layers,
+        call.dropout if training else 0.0,
+        training or torch.is_grad_enabled(),  # cuDNN keeps what its backward pass needs
+        shape.bidirectional,
+    )
+    with _scope():
+        views = _views(shape, weights)
+        if mask is None:
+            outputs, *final = function(sequences, initial, views, *options, True)
+            return outputs, tuple(final)
+        packed = pack_padded_sequence(
+            sequences, _lengths(mask), batch_first=True, enforce_sorted=False
+        )
+        outputs, *final = function(packed.data, packed.batch_sizes, initial, views, *options)
+        return (
+            _pad(packed._replace(data=outputs), sequences.shape[1]),
+            tuple(state.index_select(1, packed.unsorted_indices) for state in final),
+        )
+
+
+def _scope() -> AbstractContextManager[Any]:
+    """The call's name in a profile; without one it would cost a hundredth of a small step."""
+    if torch.autograd._profiler_enabled():
+        return torch.profiler.record_function(SCOPE)
+    return nullcontext()
+
+
+def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
+    """Of the initial and final states."""
+    return (shape.pseudo_layers, batch, shape.units)
+
+
+def last_output(shape: StackShape, hidden: Any) -> Any:
+    """The last layer's final hidden states, directions concatenated: (batch, directions·units)."""
+    return torch.cat([hidden[-2], hidden[-1]], dim=-1) if shape.bidirectional else hidden[-1]
+
+
+def _views(shape: StackShape, weights: Any) -> list[Any]:
+    """Of each pseudo-layer weight_ih, weight_hh, bias_ih, bias_hh.
+
+    A recurrent bias that is not trained is detached, and its gradient is zero.
+    """
+    pieces = weights.split(shape.sizes)
+    count = len(shape.matrices)
+    views = []
+    for n in range(0, count, 2):
+        bias_hh = pieces[count + n + 1]
+        views += [
+            pieces[n].view(shape.matrices[n]),
+            pieces[n + 1].view(shape.matrices[n + 1]),
+            pieces[count + n],
+            bias_hh if shape.cell == "gru" else bias_hh.detach(),
+        ]
+    return views
+
+
+def _lengths(mask: Any) -> Any:
+    """Steps of each sequence, on the CPU, where PyTorch wants them."""
+    mask = mask.cpu()
+    if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
+        raise ValueError(LEFT_PADDED)
+    return mask.sum(1)
+
+
+def _pad(packed: Any, steps: int) -> Any:
+    return pad_packed_sequence(packed, batch_first=True, total_length=steps)[0]

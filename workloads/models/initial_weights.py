@@ -1,0 +1,100 @@
+"""The same initial weights on every arm: made by numpy from the trial's seed, set into the model.
+
+A framework's own initialisers draw differently on each backend and kernel. Here each array is
+drawn by its role from a generator seeded with the trial's seed and its place in the model: in the
+recurrent stack `recurrent_N/role` in the canonical layout, with N counting layers and directions,
+elsewhere `layer/role`. So neither the implementation, nor the order of building, nor another
+layer changes what it gets. The distributions are Keras' defaults.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.models.canonical_weights import GATES, CanonicalLayer
+
+Weights = NDArray[np.float32]
+
+
+def set_initial_weights(model: Any, seed: int) -> None:
+    """Assign every trainable variable of a built model its initial value.
+
+    Args:
+        model: its layers stand in a row.
+        seed: the trial's seed.
+
+    Raises:
+        ValueError: a variable has a role that has no rule here.
+    """
+    from workloads.models.layers import (  # noqa: PLC0415 - imports the framework
+        is_recurrent,
+        read_canonical,
+        write_canonical,
+    )
+
+    stack = read_canonical(model)
+    write_canonical(
+        model, [initial_layer(f"recurrent_{n}", old, seed) for n, old in enumerate(stack)]
+    )
+    for layer in model.layers:
+        if not is_recurrent(layer):
+            for variable in layer.trainable_variables:
+                path = f"{layer.name}/{variable.name}"
+                variable.assign(initial_value(path, tuple(variable.shape), seed))
+
+
+def initial_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
+    """The initial weights of the recurrent layer at `path`, in the shapes of `like`.
+
+    Kernels are Glorot uniform, recurrent kernels orthogonal (one draw across all gates), biases
+    zero except for the forget gate of an LSTM, which starts at one.
+    """
+    bias = None if like.bias is None else np.zeros(like.bias.shape, np.float32)
+    if bias is not None and like.gates == GATES["lstm"]:
+        bias.reshape(GATES["lstm"], -1)[1] = 1.0  # Jozefowicz et al. 2015
+    return CanonicalLayer(
+        _glorot_uniform(like.kernel.shape, _generator(f"{path}/kernel", seed)),
+        _orthogonal(like.recurrent_kernel.shape, _generator(f"{path}/recurrent_kernel", seed)),
+        bias,
+    )
+
+
+def initial_value(path: str, shape: tuple[int, ...], seed: int) -> Weights:
+    """The initial value of the variable at `path` of a layer that is not recurrent.
+
+    Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05.
+    """
+    role = path.rpartition("/")[2]
+    draw = _generator(path, seed)
+    if role == "kernel":
+        return _glorot_uniform(shape, draw)
+    if role == "bias":
+        return np.zeros(shape, np.float32)
+    if role == "embeddings":
+        return draw.uniform(-0.05, 0.05, shape).astype(np.float32)
+    raise ValueError(
+        f"variable {path!r}: expected the role kernel, bias or embeddings; received {role!r}:"
+        " add a rule to workloads/models/initial_weights.py"
+    )
+
+
+def _generator(path: str, seed: int) -> np.random.Generator:
+    return np.random.default_rng([seed, *hashlib.sha256(path.encode()).digest()[:8]])
+
+
+def _glorot_uniform(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
+    """Uniform within ±sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010)."""
+    limit = np.sqrt(6.0 / (shape[0] + shape[1]))
+    return draw.uniform(-limit, limit, shape).astype(np.float32)
+
+
+def _orthogonal(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
+    """Rows or columns orthonormal, whichever are fewer (Saxe et al. 2013, as Keras does it)."""
+    rows, columns = shape
+    q, r = np.linalg.qr(draw.standard_normal((max(shape), min(shape))))
+    q = q * np.sign(np.diag(r))  # makes the draw uniform over orthogonal matrices
+    return np.ascontiguousarray(q if rows >= columns else q.T, dtype=np.float32)

@@ -1,0 +1,183 @@
+"""Recurrent layers for each cell and kernel. Run inside a trainer process: imports Keras."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import keras
+
+from workloads.failures import NotPossible
+from workloads.implementations import Implementation
+from workloads.models.canonical_weights import CanonicalLayer
+from workloads.models.fused import FusedStack
+from workloads.settings.recurrent import StackSettings
+
+_SEEDS = 2**31  # a seed of a Keras layer is a signed 32-bit integer
+_GATED = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU}
+_SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
+
+
+def recurrent_stack(
+    settings: StackSettings, implementation: Implementation, *, return_sequences: bool, seed: int
+) -> list[Any]:
+    """The recurrent layers of a model, with the dropout between them.
+
+    Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …; the fused kernel is
+    one layer named recurrent. After the last layer there is no dropout: it belongs to what follows.
+
+    Args:
+        settings: cell, sizes and the rest.
+        implementation: which layers.
+        return_sequences: whether the last layer, too, gives its outputs of all steps.
+        seed: of the dropout masks. The next 3 · layers seeds are used.
+
+    Raises:
+        NotPossible: the kernel has no such layers.
+    """
+    if implementation.kernel == "fused":
+        return [
+            FusedStack(
+                settings,
+                return_sequences=return_sequences,
+                seed=seed % _SEEDS,
+                tf32=implementation.precision == "tf32",
+                name="recurrent",
+            )
+        ]
+    layers: list[Any] = []
+    for index in range(settings.layers):
+        is_last = index == settings.layers - 1
+        layers.append(
+            recurrent(
+                settings,
+                implementation,
+                name=f"recurrent_{index}",
+                return_sequences=return_sequences or not is_last,
+                seed=seed + 3 * index,
+            )
+        )
+        if settings.dropout and not is_last:
+            dropout_seed = (seed + 3 * index + 2) % _SEEDS
+            layers.append(
+                keras.layers.Dropout(settings.dropout, seed=dropout_seed, name=f"dropout_{index}")
+            )
+    return layers
+
+
+def recurrent(
+    settings: StackSettings,
+    implementation: Implementation,
+    *,
+    name: str,
+    return_sequences: bool,
+    seed: int,
+) -> Any:
+    """One layer of Keras' own, in both directions if the settings say so.
+
+    `use_cudnn` is always True or False, and survives Bidirectional: "auto" falls back silently.
+
+    Raises:
+        NotPossible: the kernel has no such layer.
+    """
+    kernel = implementation.kernel
+    if kernel not in ("portable", "cudnn") or (kernel == "cudnn" and settings.cell in _SIMPLE):
+        raise NotPossible(
+            f"kernel: expected one that Keras has for {settings.cell}; received {kernel!r}: use"
+            " portable, or fused"
+        )
+    arguments = {
+        "return_sequences": return_sequences,
+        "recurrent_dropout": settings.recurrent_dropout,
+        "use_bias": settings.use_bias,
+        "stateful": settings.stateful,
+        "unroll": "unroll" in implementation.options,
+        **_of_the_cell(settings, implementation),
+    }
+    make = _GATED.get(settings.cell, keras.layers.SimpleRNN)
+    forward = make(settings.units, name=name, seed=seed % _SEEDS, **arguments)
+    if not settings.bidirectional:
+        return forward
+    backward = make(
+        settings.units,
+        name=f"backward_{name}",
+        seed=(seed + 1) % _SEEDS,
+        go_backwards=True,
+        **arguments,
+    )
+    both = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
+    # Its copy of `forward` was made with use_cudnn="auto" and, on a GPU, would switch XLA off.
+    both.forward_layer.supports_jit = forward.supports_jit
+    return both
+
+
+def read_canonical(model: Any) -> list[CanonicalLayer]:
+    """The weights of a model's recurrent layers, whatever implements them.
+
+    Args:
+        model: a built model whose layers stand in a row.
+    """
+    stack: list[CanonicalLayer] = []
+    for holder in _holders(model):
+        stack += holder.read() if isinstance(holder, FusedStack) else [_read(holder)]
+    return stack
+
+
+def write_canonical(model: Any, stack: Sequence[CanonicalLayer]) -> None:
+    """Set the weights of a model's recurrent layers: the inverse of `read_canonical`.
+
+    Raises:
+        ValueError: the stack does not fit the model.
+    """
+    wanted = [layer.shapes for layer in read_canonical(model)]
+    if (received := [layer.shapes for layer in stack]) != wanted:
+        raise ValueError(
+            f"stack: expected layers of the shapes {wanted}, as the model {model.name!r} has;"
+            f" received {received}"
+        )
+    layers = iter(stack)
+    for holder in _holders(model):
+        if isinstance(holder, FusedStack):
+            holder.write(list(islice(layers, holder.stack_shape.pseudo_layers)))
+        else:
+            _write(holder, next(layers))
+
+
+def is_recurrent(layer: Any) -> bool:
+    """Whether a layer's weights are among those of `read_canonical`."""
+    return isinstance(layer, FusedStack | keras.layers.Bidirectional | keras.layers.RNN)
+
+
+def _of_the_cell(settings: StackSettings, implementation: Implementation) -> dict[str, Any]:
+    if settings.cell in _SIMPLE:
+        return {"activation": _SIMPLE[settings.cell]}
+    return {
+        "activation": "relu" if "relu" in implementation.options else settings.activation,
+        "recurrent_activation": settings.recurrent_activation,
+        "use_cudnn": implementation.kernel == "cudnn",
+    }
+
+
+def _holders(model: Any) -> Iterator[Any]:
+    """What holds recurrent weights, in canonical order: fused layers and Keras' cells."""
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Bidirectional):
+            yield from (layer.forward_layer.cell, layer.backward_layer.cell)
+        elif is_recurrent(layer):
+            yield layer if isinstance(layer, FusedStack) else layer.cell
+
+
+def _read(cell: Any) -> CanonicalLayer:
+    return CanonicalLayer(
+        keras.ops.convert_to_numpy(cell.kernel),
+        keras.ops.convert_to_numpy(cell.recurrent_kernel),
+        keras.ops.convert_to_numpy(cell.bias) if cell.use_bias else None,
+    )
+
+
+def _write(cell: Any, layer: CanonicalLayer) -> None:
+    cell.kernel.assign(layer.kernel)
+    cell.recurrent_kernel.assign(layer.recurrent_kernel)
+    if layer.bias is not None:
+        cell.bias.assign(layer.bias)

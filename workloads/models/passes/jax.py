@@ -1,0 +1,52 @@
+"""Passes on JAX: the model as a pure function of its variables, differentiated and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from workloads.implementations import Implementation
+
+
+class JaxPasses:
+    """See `workloads.models.passes.Passes`."""
+
+    def __init__(self, model: Any, implementation: Implementation) -> None:
+        self._model = model
+        compiled = jax.jit if implementation.jit else _as_it_is
+        self.run_forward = compiled(self._forward)
+        self.run_both = compiled(jax.grad(self._mean, argnums=(0, 2)))
+
+    def place(self, batch: Any) -> Any:
+        """An array on the default device."""
+        return jax.device_put(batch)
+
+    def forward(self, batch: Any) -> Any:
+        """Outputs of `batch`, in inference mode."""
+        return self.run_forward(*self.variables, batch)
+
+    def forward_backward(self, batch: Any) -> Any:
+        """Gradients of the mean output by all trainable variables and by `batch`."""
+        return self.run_both(*self.variables, batch)
+
+    @property
+    def variables(self) -> tuple[list[Any], list[Any]]:
+        """Values of the trainable and of the other variables."""
+        model = self._model
+        return (
+            [variable.value for variable in model.trainable_variables],
+            [variable.value for variable in model.non_trainable_variables],
+        )
+
+    def _forward(self, trainable: Any, others: Any, batch: Any) -> Any:
+        return self._model.stateless_call(trainable, others, batch, training=False)[0]
+
+    def _mean(self, trainable: Any, others: Any, batch: Any) -> Any:
+        outputs, _ = self._model.stateless_call(trainable, others, batch, training=True)
+        return jnp.mean(outputs.astype(jnp.float32))
+
+
+def _as_it_is(function: Any) -> Any:
+    return function

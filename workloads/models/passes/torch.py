@@ -1,0 +1,30 @@
+"""Passes on PyTorch: eager, with autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+class TorchPasses:
+    """See `workloads.models.passes.Passes`."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._weights = [variable.value for variable in model.trainable_variables]
+
+    def place(self, batch: Any) -> Any:
+        """A tensor on the device of the weights."""
+        return torch.as_tensor(batch).to(self._weights[0].device)
+
+    def forward(self, batch: Any) -> Any:
+        """Outputs of `batch`, in inference mode."""
+        with torch.no_grad():
+            return self.model(batch, training=False)
+
+    def forward_backward(self, batch: Any) -> Any:
+        """Gradients of the mean output by all trainable variables and by `batch`."""
+        leaf = batch.detach().requires_grad_()
+        mean = self.model(leaf, training=True).float().mean()
+        return torch.autograd.grad(mean, [*self._weights, leaf])

@@ -1,0 +1,75 @@
+"""`next_token`: tell the token that follows a window of text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workloads.context import Context
+from workloads.data.corpora import load_corpus
+from workloads.data.language import Language, language
+from workloads.data.windows import tokens_needed, windows
+from workloads.measuring.measurement import measure
+from workloads.settings.next_token import NextTokenSettings
+
+if TYPE_CHECKING:
+    from workloads.models.model import WitnessedModel
+
+
+def run(trial: Context) -> dict[str, float]:
+    """One trial of `next_token`."""
+    settings = NextTokenSettings(**trial.settings)
+
+    def flops(data: Language) -> int:
+        from workloads.models.text_model import text_flops  # noqa: PLC0415 - imports the framework
+
+        return text_flops(settings, vocabulary=data.vocabulary, each_step=False)
+
+    return measure(
+        trial,
+        settings,
+        load=lambda: load(settings),
+        build=lambda data: build(settings, trial, data.vocabulary),
+        forward_flops=flops,
+    )
+
+
+def load(settings: NextTokenSettings) -> Language:
+    """As many windows as the settings ask for, each with the token after it.
+
+    Raises:
+        DataError: the text is missing, or too short for so many.
+    """
+    wanted = settings.samples, settings.sequence_length, settings.validation_samples
+    corpus = load_corpus(
+        settings.dataset,
+        settings.data_path,
+        kind=settings.tokens,
+        vocabulary=settings.vocabulary,
+        length=tokens_needed(*wanted),
+    )
+    parts = windows(
+        corpus.encoded.tokens,
+        sequence_length=settings.sequence_length,
+        samples=settings.samples,
+        validation_samples=settings.validation_samples,
+    )
+    return language(corpus, parts)
+
+
+def build(settings: NextTokenSettings, trial: Context, vocabulary: int) -> WitnessedModel:
+    """Embedding → recurrent layers → Dropout → logits; Adam."""
+    import keras  # noqa: PLC0415 - imports the framework
+
+    from workloads.models.compile import compiled  # noqa: PLC0415
+    from workloads.models.text_model import cross_entropy, text_layers  # noqa: PLC0415
+
+    layers = text_layers(
+        settings, trial, vocabulary=vocabulary, each_step=False, last_dropout=settings.dropout
+    )
+    return compiled(
+        layers,
+        trial,
+        name="next_token",
+        optimizer=keras.optimizers.Adam(settings.learning_rate),
+        loss=cross_entropy(),
+    )

@@ -1,0 +1,46 @@
+"""A workload that measures a device's peak rates, for `rnnsweep hardware --measure`."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+from workloads.cgroups import read_limits
+from workloads.context import Context
+from workloads.cpus import usable_cpus
+from workloads.measuring.measurement import prepared
+from workloads.measuring.roofline import (
+    DTYPES,
+    copy_rate,
+    device_copy,
+    host_copy,
+    product_rate,
+)
+
+
+def measure(trial: Context) -> dict[str, float]:
+    """A workload: `product_flops_per_s` and `copy_bytes_per_s`, each with `_low` and `_high`.
+
+    The precision is that of the trial's implementation; TF32 is one of products, and its trial
+    has no copy.
+    """
+    with prepared(trial) as framework:
+        precision = trial.implementation.precision
+        found = product_rate(precision, framework.synchronise).metrics("product_flops_per_s")
+        if precision == "tf32":
+            return found
+        dtype = DTYPES[precision]
+        if trial.device == "gpu":
+            copied = copy_rate(device_copy(dtype, framework.synchronise))
+        else:
+            count = usable_cpus()
+            with ThreadPoolExecutor(count) as threads:
+                copied = copy_rate(host_copy(dtype, threads, count), _sixteenth_of_memory())
+        return found | copied.metrics("copy_bytes_per_s")
+
+
+def _sixteenth_of_memory() -> float:
+    """Bytes: of the machine's memory, or of what the cgroup allows of it."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    allowed = read_limits().memory_mib
+    return min(machine, machine if allowed is None else allowed * 2**20) / 16

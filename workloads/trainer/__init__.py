@@ -1,0 +1,1 @@
+"""The trainer process: its channel, commands and requests."""
