@@ -3,7 +3,8 @@
 No framework is imported. The rules on `cudnn` are those of Keras 3.15
 (`keras/src/layers/rnn/`, `keras/src/backend/{tensorflow,jax,torch}/rnn.py`), which refuses some
 of these cases and quietly runs another kernel in others; the tests hold them against what Keras
-does, in both directions. The rules on `fused` are those of `workloads.models.fused` and of the library
+does, in both directions. The rules on `fused` are those of `workloads.models.fused` and of the
+library
 calls beneath: TensorFlow's `CudnnRNNV3`, `jax.experimental.rnn`, PyTorch's `torch._VF`.
 """
 

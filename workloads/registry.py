@@ -140,7 +140,8 @@ _TRAINING_METRICS = (
     *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
     *("latency_s", "steps_s", "canary_ms"),
 )
-"""Of every workload that `workloads.measuring.full_training` trains. `import_s` is left out: a process reports
+"""Of every workload that `workloads.measuring.full_training` trains. `import_s` is left out: a
+process reports
 it once, so that a block's other trials would lack it."""
 
 _PASSES_METRICS = (

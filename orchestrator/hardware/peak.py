@@ -1,4 +1,6 @@
-"""A class's measured peaks as plain data; `orchestrator.diagnostics.peaks` measures and keeps them."""
+"""A class's measured peaks as plain data; `orchestrator.diagnostics.peaks` measures and keeps
+them.
+"""
 
 from __future__ import annotations
 

@@ -237,6 +237,7 @@ def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> Non
 def _python_path(*, on_cluster: bool) -> tuple[str, ...]:
     """Where users' own workloads are found: as in `python -m`, the current folder.
 
-    On a cluster, beside our own code, which has come with them (`orchestrator.cluster.code_bundle`).
+    On a cluster, beside our own code, which has come with them
+    (`orchestrator.cluster.code_bundle`).
     """
     return () if on_cluster else (str(Path.cwd()),)

@@ -5,7 +5,8 @@
     disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 15}
     margins: {speed: 0.02, accuracy: 0.005}
 
-Each is a plain value of `orchestrator.core.criteria` as people write it; its defaults stand there. None is
+Each is a plain value of `orchestrator.core.criteria` as people write it; its defaults stand there.
+None is
 part of what makes trials comparable, but that an arm which is timed in slices is named so.
 """
 

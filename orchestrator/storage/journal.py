@@ -1,7 +1,8 @@
 """The sweep's append-only record: one JSON object a line, one writer, on disk before it counts.
 
 What the next start reads. A record that `Journal.append` returned from survives SIGKILL and (all
-but attempts) a power cut; a last line torn by either is cut off. `orchestrator.storage.replay` folds the
+but attempts) a power cut; a last line torn by either is cut off. `orchestrator.storage.replay`
+folds the
 records into a state.
 """
 

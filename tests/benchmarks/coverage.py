@@ -4,12 +4,15 @@
                                         [--output FOLDER]
 
 * rounds: two arms take turns in slices until their ratio's interval is as narrow as wanted, or all
-  turns are taken (`orchestrator.analysis.statistics.batch_means`), where turns resemble those before them.
-* reports: an arm's interval over blocks of unlike scatter (`orchestrator.analysis.statistics.verdicts`).
+  turns are taken (`orchestrator.analysis.statistics.batch_means`), where turns resemble those
+  before them.
+* reports: an arm's interval over blocks of unlike scatter
+(`orchestrator.analysis.statistics.verdicts`).
 * sweeps: `blocks: auto`, which stops at the first look whose interval is narrow
   (`orchestrator.analysis.statistics.stopping_looks`), with intervals of its level and of 95 %.
 
-Draws and rules are those of the suite, `tests/orchestrator/analysis/random_draws.py`, in larger numbers.
+Draws and rules are those of the suite, `tests/orchestrator/analysis/random_draws.py`, in larger
+numbers.
 """
 
 from __future__ import annotations

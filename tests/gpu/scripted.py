@@ -14,7 +14,9 @@ from workloads.protocol import Device, Event, KernelProof, Result, TrialRequest
 
 
 class Scripted:
-    """Stands in for `orchestrator.execution.trainer_process.Trainer`. An answer of None is the process's end."""
+    """Stands in for `orchestrator.execution.trainer_process.Trainer`. An answer of None is the
+    process's end.
+    """
 
     def __init__(self, answer: Callable[[TrialRequest], Sequence[Event] | None]) -> None:
         self._answer, self._events = answer, list[Event]()

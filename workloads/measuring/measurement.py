@@ -78,7 +78,8 @@ def measure(
         settings: the workload's, validated.
         load: the data; the inputs' second axis counts the steps of a sequence. It may be a view,
             or mapped from a file: such samples are gathered batch by batch.
-        build: the model of that data, made by `workloads.models.compile.compiled`. That of `stateful`
+        build: the model of that data, made by `workloads.models.compile.compiled`. That of
+        `stateful`
             settings has an input of fixed batch size.
         forward_flops: FLOPs of one sample's forward pass (`workloads.models.flops`).
         after: called with the trained model when the times are taken; returns more metrics, and
@@ -131,7 +132,9 @@ def prepared(trial: Context) -> Iterator[Framework]:
 def utilized(
     trial: Context, framework: Framework, metrics: Mapping[str, float]
 ) -> dict[str, float]:
-    """What share of its device's measured peak a trial reached; see `workloads.measuring.roofline`."""
+    """What share of its device's measured peak a trial reached; see
+    `workloads.measuring.roofline`.
+    """
     from workloads.measuring.roofline import utilization  # noqa: PLC0415 - imports the framework
 
     return utilization(metrics, trial.implementation.precision, framework.synchronise)

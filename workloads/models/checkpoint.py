@@ -5,7 +5,7 @@ The file is NumPy's `.npz` without pickles. Its arrays are float32 and named
 | name                                   | what                                                  |
 | -------------------------------------- | ----------------------------------------------------- |
 | `recurrent_N/forward/kernel`           | of the recurrent layer N, from 0, in the canonical    |
-| `recurrent_N/forward/recurrent_kernel` | layout of `workloads.models.canonical_weights`, whichever kernel ran |
+| `recurrent_N/forward/recurrent_kernel` | layout of `canonical_weights`, whichever kernel ran   |
 | `recurrent_N/forward/bias`             | absent where the layer has none                       |
 | `recurrent_N/backward/…`               | the same, where the stack reads in both directions    |
 | `LAYER/VARIABLE`                       | those of the other layers, such as `dense/kernel`     |

@@ -37,7 +37,9 @@ class Witness:
 
     states: tuple[Any, ...] = ()
     step: Callable[[Any], Any] | None = None
-    """What takes a train step in the place of Keras' own (see `workloads.models.direct_torch_step`)."""
+    """What takes a train step in the place of Keras' own (see
+    `workloads.models.direct_torch_step`).
+    """
 
     after_steps: Callable[[], None] | None = None
     _looking_away: bool = False

@@ -1,4 +1,6 @@
-"""What `orchestrator.diagnostics.parity` asks of `workloads.tasks.parity`, and what that answers."""
+"""What `orchestrator.diagnostics.parity` asks of `workloads.tasks.parity`, and what that
+answers.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`rnnsweep parity`, as far as it happens inside trainer processes: save here, load there.
 
-Two workloads that `orchestrator.diagnostics.parity` asks for by name, on the model and data of `image_rows`.
+Two workloads that `orchestrator.diagnostics.parity` asks for by name, on the model and data of
+`image_rows`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the hardware reaches: a short roofline of each class, measured by trainers and kept.
 
 Each installed backend is asked for its matrix product and its copy, in each precision that the
-device has (`workloads.measuring.roofline` has the method), by a trainer process that has the device to
+device has (`workloads.measuring.roofline` has the method), by a trainer process that has the
+device to
 itself. What was measured is kept in the sweep home by hardware class and versions, and shown by
 `rnnsweep hardware`.
 

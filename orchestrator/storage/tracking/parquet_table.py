@@ -2,7 +2,8 @@
 
 Reading 10,000 runs takes MLflow half a minute and this file a second. Its columns have the names
 and values of `mlflow.search_runs`, for whoever loads it; `record` holds each trial whole, as its
-run's tag does, and is what a report reads. `orchestrator.storage.tracking.trial_runs` sees to it that the
+run's tag does, and is what a report reads. `orchestrator.storage.tracking.trial_runs` sees to it
+that the
 file is believed only as far as it is true.
 """
 

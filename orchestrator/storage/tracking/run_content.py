@@ -2,7 +2,8 @@
 
 Names are those of DESIGN §6. Everything is derived from the trial and its outcome, times too, so
 that writing a run again changes nothing. What people read (params, tags, metrics, curves) stands
-beside the one tag that a trial is read back from (`orchestrator.storage.tracking.trial_record`): MLflow's params
+beside the one tag that a trial is read back from (`orchestrator.storage.tracking.trial_record`):
+MLflow's params
 are text, and its metrics cannot be deleted when a trial is done again.
 """
 

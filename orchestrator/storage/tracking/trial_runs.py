@@ -1,6 +1,7 @@
 """The runs of a sweep's trials, as the store has them, each trial once.
 
-Most are read from the parent run's table (`orchestrator.storage.tracking.parquet_table`), which is believed as far
+Most are read from the parent run's table (`orchestrator.storage.tracking.parquet_table`), which is
+believed as far
 as it is true: a run that was written after the table says so by its tag `after_table`, and is read
 itself; one that somebody has deleted in MLflow is asked for, and left out. Where there is no table,
 or none that can be read, all the runs are.

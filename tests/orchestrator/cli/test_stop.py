@@ -18,7 +18,7 @@ from orchestrator.storage.home import SweepFolder
 DRIVER = """
 import signal, sys, time
 from pathlib import Path
-from orchestrator import lock
+from orchestrator.storage import lock
 
 lock.take(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from orchestrator import hardware
-from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware, probe
+from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware, probing
 from orchestrator.hardware.gpus import GpuProbe
 from orchestrator.hardware.profile import Cpu
 from workloads.cgroups import Limits
@@ -48,7 +48,7 @@ def test_only_visible_gpus_are_probed(
     monkeypatch: pytest.MonkeyPatch, visible: str | None, left: list[int]
 ) -> None:
     found = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **each) for each in TWO)  # type: ignore[arg-type]
-    monkeypatch.setattr(probe, "probe_gpus", lambda root: GpuProbe(found, driver="580.1"))
+    monkeypatch.setattr(probing, "probe_gpus", lambda root: GpuProbe(found, driver="580.1"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

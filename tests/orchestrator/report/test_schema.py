@@ -25,7 +25,9 @@ HOSTILE = Arm('名 <script> "quoted" \n \x1b', CPU)
 
 
 def test_the_published_schema_is_that_of_the_code() -> None:
-    """Else: python -m orchestrator.report.formats.json_schema > orchestrator/report/formats/report.schema.json"""
+    """Else: python -m orchestrator.report.formats.json_schema >
+    orchestrator/report/formats/report.schema.json
+    """
     assert PUBLISHED.read_text(encoding="utf-8") == json_schema.text()
     VALIDATOR.check_schema(VALIDATOR.schema)
 

@@ -28,7 +28,8 @@ library = importlib.import_module(f"workloads.models.fused.{keras.backend.backen
 class FusedStack(keras.layers.Layer):
     """Layers, directions, and the dropout between layers, run by the library in one call.
 
-    The variable `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`), on every
+    The variable `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`),
+    on every
     backend: the library reads it as it stands, an optimizer has one variable to move, and mixed
     precision casts it at once. It begins as zeros: give it weights with `write`.
 

@@ -1,4 +1,5 @@
-"""PyTorch's fused RNN, `torch._VF`: what `nn.LSTM` calls, on a CPU too. See `workloads.models.fused`.
+"""PyTorch's fused RNN, `torch._VF`: what `nn.LSTM` calls, on a CPU too. See
+`workloads.models.fused`.
 
 The weights are views of one buffer that is laid out as cuDNN wants it, so that cuDNN copies
 nothing (`nn.LSTM.flatten_parameters` has the same end).

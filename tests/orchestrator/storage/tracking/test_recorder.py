@@ -75,7 +75,8 @@ def wait_until(true: Callable[[], bool], limit_s: float = 30.0) -> None:
 
 
 def test_the_driver_imports_no_mlflow() -> None:
-    code = "import sys, orchestrator.storage.tracking.recorder; print([m for m in sys.modules if 'mlflow' in m])"
+    recorder = "orchestrator.storage.tracking.recorder"
+    code = f"import sys, {recorder}; print([name for name in sys.modules if 'mlflow' in name])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
