@@ -32,36 +32,12 @@ PROSE = re.compile(
 )
 OPENING = re.compile(r"(?:What|Whether|Say|Says|Tell|Tells)\b")
 NAMES = frozenset(
-    [
-        "again",
-        "along",
-        "beside",
-        "each",
-        "elsewhere",
-        "found",
-        "known",
-        "left",
-        "past",
-        "said",
-        "told",
-        "untold",
-    ]
+    {"again", "along", "beside", "each", "elsewhere", "found", "known", "left", "past"}
+    | {"said", "told", "untold"}
 )
 PARTS = frozenset(
-    [
-        "anew",
-        "beside",
-        "foretell",
-        "foretells",
-        "foretold",
-        "said",
-        "say",
-        "says",
-        "tell",
-        "tells",
-        "told",
-        "untold",
-    ]
+    {"anew", "beside", "foretell", "foretells", "foretold", "said", "say", "says"}
+    | {"tell", "tells", "told", "untold"}
 )
 
 PYTHON = (".py",)
