@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
 T = TypeVar("T")
@@ -122,6 +122,11 @@ class FailureRecord:
     message: str
     output_tail: str = ""
 
+    @property
+    def text(self) -> str:
+        """`reason: message`."""
+        return f"{self.reason}: {self.message}"
+
 
 NOTES = (
     "energy_method",
@@ -178,10 +183,95 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTrial:
-    """A trial together with how it ended."""
+    """A trial with its outcome.
+
+    `run_id` is the id of its run in MLflow, "" before the trial is recorded there. It is no part
+    of the result: it is not compared, and not stored with it.
+    """
 
     trial: Trial
     outcome: Outcome
+    run_id: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
+
+    @property
+    def key(self) -> str:
+        """The identity of the trial, equal in every start of the sweep."""
+        return self.trial.key
+
+    @property
+    def block(self) -> int:
+        """The index of the trial's block."""
+        return self.trial.block
+
+    @property
+    def config(self) -> Config:
+        """The sizes and settings of the block."""
+        return self.trial.config
+
+    @property
+    def arm(self) -> Arm:
+        """The arm that was measured."""
+        return self.trial.arm
+
+    @property
+    def repeat(self) -> int:
+        """The number of the repeat, from 0."""
+        return self.trial.repeat
+
+    @property
+    def seed(self) -> int:
+        """The seed, shared by all arms of the repeat."""
+        return self.trial.seed
+
+    @property
+    def status(self) -> OutcomeStatus:
+        """The result class: `complete`, `failed` or `wrong_kernel`."""
+        return self.outcome.status
+
+    @property
+    def started_s(self) -> float:
+        """The start, in seconds since the epoch."""
+        return self.outcome.started_s
+
+    @property
+    def ended_s(self) -> float:
+        """The end, in seconds since the epoch."""
+        return self.outcome.ended_s
+
+    @property
+    def attempt(self) -> int:
+        """The attempt number, from 1."""
+        return self.outcome.attempt
+
+    @property
+    def node(self) -> str:
+        """The node that ran the trial."""
+        return self.outcome.node
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The final metrics by name."""
+        return self.outcome.metrics
+
+    @property
+    def epochs(self) -> tuple[EpochRecord, ...]:
+        """The timed epochs."""
+        return self.outcome.epochs
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The kernel that ran, with its evidence."""
+        return self.outcome.kernel
+
+    @property
+    def failure(self) -> FailureRecord | None:
+        """The reason of a failed trial."""
+        return self.outcome.failure
+
+    @property
+    def trainer_trials(self) -> int:
+        """The number of earlier trials of the same trainer process."""
+        return self.outcome.trainer_trials
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ def _tags(finished: FinishedTrial) -> dict[str, str | None]:
         "node": _text(outcome.node),
         "outcome": outcome.status,
         "attempt": str(outcome.attempt),
-        "failure": _text(f"{failure.reason}: {failure.message}") if failure else None,
+        "failure": _text(failure.text) if failure else None,
         "kernel_ran": _text(outcome.kernel.ran) if outcome.kernel else None,
         "disturbed": outcome.telemetry.notes.get("disturbed") if outcome.telemetry else None,
     }

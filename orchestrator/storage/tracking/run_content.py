@@ -90,7 +90,7 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
     record, texts = record_tag(finished)
     if outcome.failure is not None:
         failure = outcome.failure
-        output = f"{failure.reason}: {failure.message}\n\n{failure.output_tail}"
+        output = f"{failure.text}\n\n{failure.output_tail}"
         texts[OUTPUT_FILE] = output.encode(errors="replace").decode()
     if outcome.kernel is not None and len(outcome.kernel.evidence) > _READABLE_LIMIT:
         texts[EVIDENCE_FILE] = outcome.kernel.evidence
@@ -207,8 +207,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         tags["kernel_ran"] = _cut(outcome.kernel.ran, _READABLE_LIMIT)
         tags["kernel_evidence"] = _cut(outcome.kernel.evidence, _READABLE_LIMIT)
     if outcome.failure is not None:
-        failure = f"{outcome.failure.reason}: {outcome.failure.message}"
-        tags["failure"] = _cut(failure, _READABLE_LIMIT)
+        tags["failure"] = _cut(outcome.failure.text, _READABLE_LIMIT)
     if outcome.telemetry is not None:
         tags |= {
             name: _cut(text, _READABLE_LIMIT) for name, text in outcome.telemetry.notes.items()
