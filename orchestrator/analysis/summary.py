@@ -155,7 +155,7 @@ def summarise(
     mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
     alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
     metric = time_metric(matched)
-    error = 1 - confidence_for(record.aims.auto_blocks)
+    error = 1 - confidence_for(record.criteria.auto_blocks)
     table = matrix(arms, used, fair, unlike, over, measures)
     scopes = {cell.arm: cell.energy_scope for cell in table.cells}
     return ReportSummary(
@@ -177,15 +177,15 @@ def summarise(
         matrix=table,
         best_of_arm=best_of_arm(own, record.objectives),
         fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
-        crossovers=crossovers(fair, configs, record.aims.margins.speed),
-        break_evens=break_evens(matched, over, confidence_for(record.aims.auto_blocks)),
+        crossovers=crossovers(fair, configs, record.criteria.margins.speed),
+        break_evens=break_evens(matched, over, confidence_for(record.criteria.auto_blocks)),
         learning=learning(used, {each.arm: each.matched for each in arms}),
         phases=phases(own),
         curves=telling(trials, curves),
         published=published(record, own),
         validity=prove(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
-        rankings=rankings(matched, metric, record.aims.margins.speed, scopes, error),
+        rankings=rankings(matched, metric, record.criteria.margins.speed, scopes, error),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,
@@ -208,9 +208,9 @@ def _used(matched: Matched, arm: Arm, own: Sequence[TrialRecord]) -> list[TrialR
 
 def _over(record: SweepRecord, asked: str | None) -> Baseline | None:
     """The baseline that was asked for, or the spec's own where that can run, or the first arm."""
-    if asked is None and record.aims.baseline is not None:
+    if asked is None and record.criteria.baseline is not None:
         try:
-            return pick_baseline(record, record.aims.baseline)
+            return pick_baseline(record, record.criteria.baseline)
         except BaselineError:  # it was right when the spec was checked; the hardware has changed
             return pick_baseline(record, None)
     return pick_baseline(record, asked)

@@ -1,7 +1,4 @@
-"""What a sweep is to decide and how surely: asked by a spec, obeyed by a run, told by a report.
-
-Plain data, and the defaults of each.
-"""
+"""The criteria of a sweep, with their defaults: a spec sets them, a run and a report apply them."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ DisturbedAction: TypeAlias = Literal["mark", "rerun"]
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """Differences that do not matter: of speed, as a share; of accuracy, as it is measured."""
+    """Differences that do not matter: of speed (a share) and accuracy (absolute)."""
 
     speed: float = 0.02
     accuracy: float = 0.005
@@ -41,7 +38,7 @@ class Timing:
 class AutoBlocks:
     """Blocks are added until each speed-up's interval has this half-width (a share), or to `most`.
 
-    `least` are run whatever they say.
+    `least` are always run.
     """
 
     interval: float = 0.01
@@ -50,13 +47,13 @@ class AutoBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
-    """What a node may do beside a trial, and what becomes of a trial beside which it did more.
+class DisturbanceLimits:
+    """The limits beyond which a trial is disturbed, and the action for its round.
 
     Shares are percent of the CPUs that the trainer may use (`others_cpu_pct`, `steal_pct`), of the
-    time (`throttled_pct`) and of the device's highest clock that is missing (`clock_drop_pct`);
-    `canary` is how many times its usual time a fixed piece of work may take. `reruns` bounds how
-    often a disturbed round is done again.
+    time (`throttled_pct`) and of the device's highest clock (`clock_drop_pct`). `canary` is the
+    limit of the calibration probe's time over its expected time. `reruns` bounds how often a
+    disturbed round is re-run.
     """
 
     action: DisturbedAction = "mark"
@@ -70,7 +67,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """A result published elsewhere, on other hardware and software, to be shown beside ours.
+    """A result published elsewhere, on other hardware and software, for comparison with ours.
 
     `config` are the sizes that it was measured at; `metrics` are named as ours, in our units.
     """
@@ -84,8 +81,8 @@ class PublishedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Aims:
-    """All of it that a report needs. `baseline` is the spec's own choice."""
+class ReportCriteria:
+    """The criteria of a report. `baseline` is the choice of the spec."""
 
     baseline: str | None = None
     margins: Margins = Margins()

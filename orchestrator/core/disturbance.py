@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
 
-from orchestrator.core.criteria import Quiet
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.trial import FinishedTrial
 
 ON_THE_GPU = "on the GPU"
@@ -45,8 +45,8 @@ _REMEMBERED = 99
 def judge(
     metrics: Mapping[str, float],
     notes: Mapping[str, str],
-    quiet: Quiet,
-    usual_canary_ms: float | None,
+    limits: DisturbanceLimits,
+    expected_canary_ms: float | None,
 ) -> str:
     """By what a trial was disturbed, with figures; empty for a quiet one.
 
@@ -57,10 +57,10 @@ def judge(
     Args:
         metrics: the trial's, those seen from outside among them.
         notes: of its telemetry (`trial.NOTES`).
-        quiet: what may be.
-        usual_canary_ms: what `Canaries` expected before this trial; None where it knew nothing.
+        limits: what may be.
+        expected_canary_ms: what `CanaryBaseline` expected before this trial, if it had an answer.
     """
-    return "; ".join(_reasons(metrics, notes, quiet, usual_canary_ms))
+    return "; ".join(_reasons(metrics, notes, limits, expected_canary_ms))
 
 
 def causes(note: str) -> tuple[str, ...]:
@@ -77,18 +77,22 @@ def causes(note: str) -> tuple[str, ...]:
 def _reasons(
     metrics: Mapping[str, float],
     notes: Mapping[str, str],
-    quiet: Quiet,
-    usual_canary_ms: float | None,
+    limits: DisturbanceLimits,
+    expected_canary_ms: float | None,
 ) -> Iterator[str]:
     for _, name, sentence in _SHARES:
         share = metrics.get(name, 0.0)
         if name == "throttled_pct" and _is_own_limit(notes.get("throttle_reasons", "")):
             continue
-        if share > getattr(quiet, name) * _blur(name, metrics):
+        if share > getattr(limits, name) * _blur(name, metrics):
             yield sentence.format(share)
     canary_ms = metrics.get("canary_ms")
-    if canary_ms is not None and usual_canary_ms and canary_ms > quiet.canary * usual_canary_ms:
-        yield _CANARY[1].format(canary_ms / usual_canary_ms)
+    if (
+        canary_ms is not None
+        and expected_canary_ms
+        and canary_ms > limits.canary * expected_canary_ms
+    ):
+        yield _CANARY[1].format(canary_ms / expected_canary_ms)
     for beside in notes.get("neighbours", "").split(", "):
         if beside.endswith(ON_THE_GPU):
             yield beside
@@ -110,7 +114,7 @@ _Place = tuple[str, str, str]
 
 
 @dataclass(slots=True)
-class Canaries:
+class CanaryBaseline:
     """What the canary usually takes, by where it sings: learnt from a sweep's trials in turn.
 
     A place is a node, a hardware class and a backend: what a framework's idle threads do beside
@@ -123,7 +127,7 @@ class Canaries:
 
     _seen: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def usual_ms(self, finished: FinishedTrial) -> float | None:
+    def expected_ms(self, finished: FinishedTrial) -> float | None:
         """What three of four at a trial's place stayed below; None before there are enough."""
         seen = self._seen.get(_place(finished), ())
         return quantiles(seen, n=4)[2] if len(seen) >= _LEAST_CANARIES else None
@@ -136,7 +140,7 @@ class Canaries:
             seen.append(canary_ms)
             del seen[:-_REMEMBERED]
 
-    def fed(self, finished: Sequence[FinishedTrial]) -> Canaries:
+    def learn(self, finished: Sequence[FinishedTrial]) -> CanaryBaseline:
         """The same, having learnt from those trials, in their order."""
         for each in finished:
             self.add(each)

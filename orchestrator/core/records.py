@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from orchestrator.core.criteria import Aims
+from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.trial import (
     Arm,
     Config,
@@ -56,8 +56,8 @@ class SweepRecord:
     baseline. `current` are those that the last start was to run, all of them where it is empty.
     `expected_trials` counts blocks x arms x repeats, and of the other arms what they have done.
     `settings` are what all trials share, defaults included; `datasets` what trainers loaded: one,
-    if all is well; `aims` what the spec asks of the report; `experiment_id` is MLflow's, "" where
-    it is not known.
+    if all is well; `criteria` what the spec asks of the report; `experiment_id` is MLflow's, ""
+    where it is not known.
     """
 
     name: str
@@ -77,7 +77,7 @@ class SweepRecord:
     sampler: str = ""
     seed: int = 0
     state: Literal["running", "complete", "stopped", "failed"] = "complete"
-    aims: Aims = field(default_factory=Aims)
+    criteria: ReportCriteria = field(default_factory=ReportCriteria)
     experiment_id: str = ""
     current: tuple[Arm, ...] = ()
 

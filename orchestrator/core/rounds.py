@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from orchestrator.core.criteria import Quiet
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.names import class_of, measure_of
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial
 
@@ -86,18 +86,18 @@ def noted(outcome: Outcome, notes: Mapping[str, str]) -> Outcome:
     return replace(outcome, telemetry=replace(told, notes={**told.notes, **notes}))
 
 
-def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]:
+def due_again(finished: Iterable[FinishedTrial], limits: DisturbanceLimits) -> dict[str, int]:
     """The trials that are to be done again, by key, and the how-manieth rerun that is.
 
     A round of which some trial was disturbed is due, as long as it was not done again
-    `quiet.reruns` times and no rerun failed. One whose rerun was begun and not finished is due
+    `limits.reruns` times and no rerun failed. One whose rerun was begun and not finished is due
     where that stopped: its trials count together, never some of one round and some of another.
 
     Args:
         finished: each trial with its last outcome.
-        quiet: what a sweep does with disturbed rounds.
+        limits: what a sweep does with disturbed rounds.
     """
-    if quiet.action != "rerun":
+    if limits.action != "rerun":
         return {}
     rounds: dict[tuple[int, int, str], list[FinishedTrial]] = defaultdict(list)
     for each in finished:
@@ -110,7 +110,7 @@ def due_again(finished: Iterable[FinishedTrial], quiet: Quiet) -> dict[str, int]
         behind = [each for each in members if rerun_of(each.outcome) < latest]
         if behind:
             due |= {each.trial.key: latest for each in behind}
-        elif latest < quiet.reruns and any(disturbance_of(each.outcome) for each in members):
+        elif latest < limits.reruns and any(disturbance_of(each.outcome) for each in members):
             due |= {each.trial.key: latest + 1 for each in members}
     return due
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from orchestrator.core.criteria import Quiet
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.names import names_arm
 from orchestrator.core.trial import (
     Arm,
@@ -48,7 +48,7 @@ class Trust:
     """
 
     gathering: Gathering | None = None
-    quiet: Quiet = field(default_factory=Quiet)
+    disturbance_limits: DisturbanceLimits = field(default_factory=DisturbanceLimits)
     baseline: str | None = None
 
 
@@ -80,7 +80,7 @@ class Blocks:
         self._plan = plan
         self._baseline = trust.baseline
         self._suggestions = Suggestions(plan, source, objectives, trust.gathering)
-        self._ledger = Ledger(plan, self._suggestions, trust.quiet)
+        self._ledger = Ledger(plan, self._suggestions, trust.disturbance_limits)
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
         self._out: dict[str, Issue] = {}

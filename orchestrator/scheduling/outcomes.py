@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from orchestrator.core.criteria import Quiet
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.rounds import due_again, rerun_of, stand_again
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
@@ -21,15 +21,15 @@ class Ledger:
     Args:
         plan: which blocks count.
         suggestions: hears of outcomes that count.
-        quiet: what becomes of disturbed rounds.
+        limits: what becomes of disturbed rounds.
     """
 
-    def __init__(self, plan: Plan, suggestions: Suggestions, quiet: Quiet) -> None:
+    def __init__(self, plan: Plan, suggestions: Suggestions, limits: DisturbanceLimits) -> None:
         self.trials: dict[int, tuple[Trial, ...]] = {}
         self.sharing: tuple[frozenset[str], ...] = ()
         self._plan = plan
         self._suggestions = suggestions
-        self._quiet = quiet
+        self._limits = limits
         self._outcomes: dict[str, Outcome] = {}
         self._before: dict[str, FinishedTrial] = {}
         self._counted: set[str] = set()
@@ -127,7 +127,7 @@ class Ledger:
 
     def _bound(self, trial: Trial) -> tuple[Trial, ...]:
         """The trials that may be done again together with one of them, that one too."""
-        if self._quiet.action != "rerun":
+        if self._limits.action != "rerun":
             return (trial,)
         beside = next((each for each in self.sharing if trial.arm.hardware in each), frozenset())
         of_round = (t for t in self.trials.get(trial.block, ()) if t.repeat == trial.repeat)
@@ -151,7 +151,7 @@ class Ledger:
         ended = [(each, self._outcomes.get(each.key)) for each in trials]
         return due_again(
             (FinishedTrial(each, found) for each, found in ended if found and found.node == node),
-            self._quiet,
+            self._limits,
         )
 
     def _round(self, trial: Trial) -> list[Trial]:

@@ -48,7 +48,7 @@ class Left:
 
 def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool) -> Left:
     """What earlier starts leave to a plan that was laid for the nodes that are there."""
-    again = resume.again(state, laid, spec.quiet, retry_failed=retry_failed)
+    again = resume.again(state, laid, spec.disturbance_limits, retry_failed=retry_failed)
     past = list(resume.past(state, retry_failed=retry_failed, again=again))
     plan = laid.over(past)
     enough = _judged(spec, plan, past) or _told(spec, plan, state)
@@ -115,7 +115,7 @@ def opening(
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
         repeats = max(repeats, before.repeats)
         current = before.current or before.arms
-        if spec.auto_blocks is None and before.aims.auto_blocks is None:
+        if spec.auto_blocks is None and before.criteria.auto_blocks is None:
             blocks = max(blocks, before.blocks)
     if begun:  # which arms those will be that are awaited the nodes will tell
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
@@ -130,7 +130,7 @@ def opening(
         repeats=repeats,
         owner=Owner.here(),
         home=home,
-        aims=spec.aims(),
+        criteria=spec.criteria(),
         current=current,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from orchestrator.core.disturbance import Canaries, judge
+from orchestrator.core.disturbance import CanaryBaseline, judge
 from orchestrator.core.names import measure_of, usage_of
 from orchestrator.core.rounds import RERUN, noted
 from orchestrator.core.stop_signal import Stopped
@@ -85,7 +85,7 @@ class Session:
     record: Callable[[FinishedTrial], None]
     watcher: Watcher
     data_digest: str | None
-    canaries: Canaries = field(default_factory=Canaries)
+    canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
     _warned: bool = False
     _lost: Counter[tuple[str, int]] = field(default_factory=Counter)
     _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -119,7 +119,7 @@ class Session:
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
-            self.canaries.add(finished)
+            self.canary_baseline.add(finished)
             if finished.outcome.status == "complete" or not self.blocks.is_kept(finished.trial):
                 self.record(finished)
         self._settle(issue, ended)
@@ -153,8 +153,8 @@ class Session:
             facts = {**outcome.environment, RERUN: issue.rerun}
             outcome = replace(outcome, environment=facts)
         notes = outcome.telemetry.notes if outcome.telemetry else {}
-        usual_ms = self.canaries.usual_ms(finished)
-        told = {"disturbed": judge(outcome.metrics, notes, self.spec.quiet, usual_ms)}
+        usual_ms = self.canary_baseline.expected_ms(finished)
+        told = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
         if measure_of(trial.arm) == "timing":
             began_s = min(each.started_s for each in together)
             told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it

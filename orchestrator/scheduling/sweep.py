@@ -13,7 +13,7 @@ from typing import Literal
 
 from orchestrator.cluster import autoscaler, connection
 from orchestrator.cluster.membership import Membership
-from orchestrator.core.disturbance import Canaries
+from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import FinishedTrial, SweepIdentity
 from orchestrator.hardware import Node, classify
@@ -184,7 +184,9 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         objectives=start.spec.search.objectives,
         source=Suggester(start.spec.search, start.spec.seed),
         open_limit=open_limit(start.spec, plan, groups),
-        trust=Trust(gathering(start.spec, plan), start.spec.quiet, start.spec.baseline),
+        trust=Trust(
+            gathering(start.spec, plan), start.spec.disturbance_limits, start.spec.baseline
+        ),
     )
     blocks.restore(start.left.past, start.left.again, resume.kept(state, start.left.again))
     for each in start.left.past:
@@ -197,7 +199,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         start.recorder.put,
         start.watcher,
         start.identity.data_digest,
-        Canaries().fed(list(state.finished.values())),
+        CanaryBaseline().learn(list(state.finished.values())),
     )
 
     def check() -> None:

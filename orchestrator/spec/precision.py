@@ -1,4 +1,4 @@
-"""How surely a sweep is to decide: arms timed in slices, blocks until it is enough, quiet rounds.
+"""Precision of a sweep: interleaved timing, automatic blocks, disturbed rounds.
 
     measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
     blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
@@ -20,16 +20,16 @@ from pydantic import BeforeValidator, Field, model_validator
 from orchestrator.core import criteria
 from orchestrator.core.criteria import (
     AutoBlocks,
+    DisturbanceLimits,
     DisturbedAction,
     Margins,
     MeasureMode,
-    Quiet,
     Timing,
 )
 from orchestrator.spec.errors import nearest, shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
 
-_TIMING, _BLOCKS, _QUIET, _MARGINS = Timing(), AutoBlocks(), Quiet(), Margins()
+_TIMING, _BLOCKS, _QUIET, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
 
 FEWEST_BLOCKS = 6
 """With fewer no verdict is given (see the report's statistics)."""
@@ -102,7 +102,7 @@ class UntilEnough(Strict):
 
 
 class Disturbed(Strict):
-    """What becomes of a round beside which the node did more than this (see `aims.Quiet`)."""
+    """The `disturbed` section: limits of disturbance, and the action beyond them."""
 
     action: DisturbedAction = _QUIET.action
     reruns: Annotated[int, Field(ge=1, le=10)] = _QUIET.reruns
@@ -118,9 +118,9 @@ class Disturbed(Strict):
         return expanded("disturbed", data)
 
     @property
-    def quiet(self) -> Quiet:
+    def disturbance_limits(self) -> DisturbanceLimits:
         """The same as plain data."""
-        return Quiet(**self.model_dump())
+        return DisturbanceLimits(**self.model_dump())
 
 
 class MarginsAsked(Strict):

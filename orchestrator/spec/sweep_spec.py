@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
-from orchestrator.core.criteria import Aims, AutoBlocks, Quiet, Timing
+from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, ReportCriteria, Timing
 from orchestrator.spec import checks, prices, pydantic_errors, read_file, yaml_locations
 from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.errors import Path, SpecError
@@ -80,9 +80,9 @@ class SweepSpec(Strict):
         return self.measure.timing
 
     @property
-    def quiet(self) -> Quiet:
+    def disturbance_limits(self) -> DisturbanceLimits:
         """What a node may do beside a trial, and what becomes of one beside which it did more."""
-        return self.disturbed.quiet
+        return self.disturbed.disturbance_limits
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:
@@ -107,10 +107,10 @@ class SweepSpec(Strict):
         size = self.search.size()
         return self.auto_blocks.most if size is None else min(size, self.auto_blocks.most)
 
-    def aims(self) -> Aims:
+    def criteria(self) -> ReportCriteria:
         """What the sweep is to decide, and how surely: all of it that a report needs."""
         published = tuple(each.row for each in self.published)
-        return Aims(self.baseline, self.margins.margins, self.auto_blocks, published)
+        return ReportCriteria(self.baseline, self.margins.margins, self.auto_blocks, published)
 
     @property
     def why_fresh(self) -> str:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
-from orchestrator.core.criteria import Quiet
+from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.errors import Refusal
 from orchestrator.core.rounds import due_again, edition, rerun_of, stand_again, torn
 from orchestrator.core.trial import (
@@ -195,7 +195,9 @@ def past(
             yield finished
 
 
-def again(state: SweepState, plan: Plan, quiet: Quiet, *, retry_failed: bool) -> dict[str, int]:
+def again(
+    state: SweepState, plan: Plan, limits: DisturbanceLimits, *, retry_failed: bool
+) -> dict[str, int]:
     """The trials that are to be done again with their rounds, by key, and which rerun that is.
 
     Those of disturbed rounds, and those that were timed in slices without the rest of their round:
@@ -209,7 +211,7 @@ def again(state: SweepState, plan: Plan, quiet: Quiet, *, retry_failed: bool) ->
         for trial in _trials(state.identity, plan, block)
     )
     apart = torn(planned, state.finished, retry_failed=retry_failed)
-    return {**apart, **due_again(_placed(state), quiet)}
+    return {**apart, **due_again(_placed(state), limits)}
 
 
 def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:

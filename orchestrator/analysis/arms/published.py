@@ -37,7 +37,7 @@ def published(
 ) -> tuple[PublishedBeside, ...]:
     """Every published row with the nearest config that each arm of its implementation completed."""
     found = []
-    for row in record.aims.published:
+    for row in record.criteria.published:
         arms = [arm for arm in own if arm.implementation == row.implementation]
         beside = [_nearest(row, arm, own[arm], record.settings) for arm in arms]
         found.append(PublishedBeside(row, tuple(each for each in beside if each is not None)))

@@ -64,7 +64,7 @@ def compare_accuracies(
     paired: Sequence[Paired | None],
 ) -> list[AccuracyComparison | None]:
     """Each arm's accuracy beside its baseline's, judged together; None where it is not known."""
-    margin = record.aims.margins.accuracy
+    margin = record.criteria.margins.accuracy
     samples = (data.validation_samples for data in record.datasets)
     step = coarse_step(samples, _accuracies(matched), margin)
     judged = judge([pair.differences if pair else [] for pair in paired], margin, step=step)

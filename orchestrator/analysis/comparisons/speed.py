@@ -26,7 +26,7 @@ from orchestrator.analysis.pairing.pairs import Pair
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import Finding, Judgement, Outlook, judge
-from orchestrator.core.criteria import Aims, Margins, MeasureMode
+from orchestrator.core.criteria import Margins, MeasureMode, ReportCriteria
 from orchestrator.core.names import mathematics_of, measure_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
@@ -107,13 +107,13 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
     ]
     numbers = measured(matched, metric)
     paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
-    margins = record.aims.margins
-    error = 1 - confidence_for(record.aims.auto_blocks)  # it may have ended by these widths
+    margins = record.criteria.margins
+    error = 1 - confidence_for(record.criteria.auto_blocks)  # it may have ended by these widths
     speeds = judge([p.telling if p else [] for p in paired], math.log1p(margins.speed), error)
     accuracies = compare_accuracies(record, matched, sides, paired)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
-        _compare(matched, (arm, base), metric, found, judged, record.aims)
+        _compare(matched, (arm, base), metric, found, judged, record.criteria)
         if base is not None and found is not None
         else _incomparable(arm, metric, margins)
         for (arm, base), found, judged in zip(sides, paired, both, strict=True)
@@ -123,7 +123,7 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
 def contrast(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Contrast, ...]:
     """The arms whose mathematics is not their baseline's, in the order of the spec."""
     numbers = measured(matched, time_metric(matched))
-    confidence = confidence_for(record.aims.auto_blocks)
+    confidence = confidence_for(record.criteria.auto_blocks)
     return tuple(
         _contrast(numbers, arm, base, confidence)
         for arm, base in _sides(record, baseline)
@@ -157,10 +157,10 @@ def _compare(
     metric: str | None,
     found: Paired,
     judged: tuple[Judgement, AccuracyComparison | None],
-    aims: Aims,
+    criteria: ReportCriteria,
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
-    plain = confidence_for(aims.auto_blocks)
+    plain = confidence_for(criteria.auto_blocks)
     told = speed.finding != "cannot tell"
     return Comparison(
         arm=arm,
@@ -174,7 +174,7 @@ def _compare(
         confidence=speed.confidence,
         p_value=speed.p_value,
         plain_confidence=plain,
-        margin=aims.margins.speed,
+        margin=criteria.margins.speed,
         outlook=speed.outlook,
         accuracy=accuracy,
         measures=(measure_of(arm), measure_of(base)),

@@ -39,7 +39,7 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import Finding, Held, Judgement, holm, judge
-from orchestrator.core.criteria import Aims
+from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.trial import Arm
 
 TargetVerdict = Literal["same", "less", "more", "cannot tell"]
@@ -86,7 +86,7 @@ class TargetComparison:
 
 
 def compare_reached(
-    aims: Aims,
+    criteria: ReportCriteria,
     matched: Matched,
     sides: Sequence[tuple[Arm, Arm]],
     expense: Expense,
@@ -108,12 +108,12 @@ def compare_reached(
         return []
     judged = judge(
         [[math.log(pair.baseline / pair.arm) for pair in each.telling] for each in found],
-        math.log1p(aims.margins.speed),
-        1 - confidence_for(aims.auto_blocks),
+        math.log1p(criteria.margins.speed),
+        1 - confidence_for(criteria.auto_blocks),
     )
     often = holm([told.lopsided_p for told in reach], _ERROR)
     return [
-        _comparison(pair, expense, told, each, (judgement, held), aims)
+        _comparison(pair, expense, told, each, (judgement, held), criteria)
         for pair, told, each, judgement, held in zip(fair, reach, found, judged, often, strict=True)
     ]
 
@@ -128,7 +128,7 @@ def _comparison(
     reach: _Reach,
     found: Timed,
     judged: tuple[Judgement, Held],
-    aims: Aims,
+    criteria: ReportCriteria,
 ) -> TargetComparison:
     (arm, base), (judgement, often) = sides, judged
     ratios = [pair.baseline / pair.arm for pair in found.pairs]
@@ -139,13 +139,13 @@ def _comparison(
         base,
         expense=expense,
         pairs=found.pairs,
-        ratio=geometric_mean(ratios, confidence_for(aims.auto_blocks)),
+        ratio=geometric_mean(ratios, confidence_for(criteria.auto_blocks)),
         corrected=exponential(judgement.corrected) if judgement.corrected else None,
         confidence=judgement.confidence,
         p_value=judgement.p_value,
         verdict=verdict,
         reason=reason,
-        margin=aims.margins.speed,
+        margin=criteria.margins.speed,
         both=len(reach.both),
         only_arm=len(reach.only_arm),
         only_baseline=len(reach.only_baseline),

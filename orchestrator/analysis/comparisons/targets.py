@@ -104,7 +104,7 @@ def _target(
     compared = [
         comparison
         for expense in EXPENSES
-        for comparison in compare_reached(record.aims, matched, sides, expense, attempts)
+        for comparison in compare_reached(record.criteria, matched, sides, expense, attempts)
     ]
     return Target(goal.accuracy, tuple(row for row in rows if row), tuple(compared))
 

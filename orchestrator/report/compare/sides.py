@@ -58,7 +58,7 @@ def of_record(record: SweepRecord, label: str) -> Side:
         _with_those_that_ran(record.arms, record.trials),
         record.trials,
         record.run_id,
-        record.aims.margins.accuracy,
+        record.criteria.margins.accuracy,
         tuple(each.validation_samples for each in record.datasets),
     )
 

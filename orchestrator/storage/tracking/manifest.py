@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
-from orchestrator.core.criteria import Aims
+from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import Arm, FinishedTrial, ImpossibleArm, SweepIdentity
 from orchestrator.storage.tracking.lease import Owner
@@ -22,8 +22,8 @@ class SweepOpening:
     """All that the store is told of a sweep before its trials.
 
     `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
-    `home` is where the driver keeps the sweep; `aims` what its report is to decide; `current` are
-    those of the arms that the last start that began was to run, all of them where it is empty.
+    `home` is where the driver keeps the sweep; `criteria` what its report is to decide; `current`
+    are those of the arms that the last start that began was to run, all of them where it is empty.
     """
 
     identity: SweepIdentity
@@ -36,7 +36,7 @@ class SweepOpening:
     repeats: int
     owner: Owner
     home: Path
-    aims: Aims = field(default_factory=Aims)
+    criteria: ReportCriteria = field(default_factory=ReportCriteria)
     current: tuple[Arm, ...] = ()
 
     @property
@@ -61,7 +61,7 @@ class Manifest:
     impossible: tuple[ImpossibleArm, ...]
     blocks: int
     repeats: int
-    aims: Aims = field(default_factory=Aims)  # absent in what earlier versions wrote
+    criteria: ReportCriteria
     version: int = 1  # of what its writer knows to do: 2 marks runs written after a table
     current: tuple[Arm, ...] = ()
 
@@ -78,8 +78,8 @@ def manifest_of(opening: SweepOpening) -> Manifest:
         opening.impossible,
         opening.blocks,
         opening.repeats,
-        opening.aims,
-        version=2,
+        opening.criteria,
+        version=3,
         current=opening.current,
     )
 

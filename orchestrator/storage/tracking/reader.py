@@ -64,7 +64,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         sampler=str(manifest.identity.search.get("sampler", "")),
         seed=manifest.identity.seed,
         state=_state(parent),
-        aims=manifest.aims,
+        criteria=manifest.criteria,
         experiment_id=parent.experiment_id,
         current=manifest.current,
     )

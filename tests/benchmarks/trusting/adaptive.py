@@ -17,7 +17,7 @@ import numpy as np
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
 from orchestrator.analysis.stopping import Gathering
-from orchestrator.core.criteria import Aims, AutoBlocks, Timing
+from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial
 from orchestrator.report.render import summarise
@@ -233,7 +233,7 @@ def _replaced(record: SweepRecord, trials: tuple[TrialRecord, ...], blocks: int)
         trials=trials,
         blocks=blocks,
         expected_trials=len(trials),
-        aims=Aims(auto_blocks=_AUTO),
+        criteria=ReportCriteria(auto_blocks=_AUTO),
     )
 
 

@@ -12,7 +12,7 @@ from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import LEVEL
-from orchestrator.core.criteria import Aims, AutoBlocks
+from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, Config
 from orchestrator.report.render import render, summarise
@@ -173,7 +173,9 @@ def test_arms_on_other_hardware_are_no_pair() -> None:
 
 
 def test_a_sweep_that_ended_by_its_intervals_has_wider_ones_here_too() -> None:
-    record = replace(compiling(3.0, 2.0, noise=0.02), aims=Aims(auto_blocks=AutoBlocks()))
+    record = replace(
+        compiling(3.0, 2.0, noise=0.02), criteria=ReportCriteria(auto_blocks=AutoBlocks())
+    )
     (pair,) = summarise(record).break_evens
     saved = [each.saved_step_ms for each in pair.blocks]
     assert pair.saved_step_ms == t_interval(saved, LEVEL)

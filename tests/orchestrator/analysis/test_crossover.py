@@ -18,7 +18,7 @@ from orchestrator.analysis.comparisons.speed import compare
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.stopping_looks import LEVEL
-from orchestrator.core.criteria import Aims, AutoBlocks
+from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config
 from orchestrator.report.charts import plots_of
@@ -335,7 +335,10 @@ def test_ratios_without_noise_are_no_trouble() -> None:
 
 def test_a_sweep_that_ended_by_its_intervals_has_wider_bands_too() -> None:
     record = obeying(crossing_at(70), TWICE)
-    plain, wider = found(record), found(replace(record, aims=Aims(auto_blocks=AutoBlocks())))
+    plain, wider = (
+        found(record),
+        found(replace(record, criteria=ReportCriteria(auto_blocks=AutoBlocks()))),
+    )
     assert plain.slope is not None
     assert wider.slope is not None
     freedom = len(TWICE) - 2

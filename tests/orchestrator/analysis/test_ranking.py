@@ -82,7 +82,8 @@ def test_a_leader_by_chance_is_not_believed() -> None:
 
 def test_arms_within_the_margin_are_equal() -> None:
     record = replace(
-        timed((10, 10.02, 15), 0.001), aims=replace(timed((1, 1, 1)).aims, margins=Margins(0.02))
+        timed((10, 10.02, 15), 0.001),
+        criteria=replace(timed((1, 1, 1)).criteria, margins=Margins(0.02)),
     )
     assert "tensorflow/portable is the fastest, and equal within 2 % to" in said(record)
     (ranking,) = ranked(record)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core.criteria import Quiet
-from orchestrator.core.disturbance import Canaries, causes, judge
+from orchestrator.core.criteria import DisturbanceLimits
+from orchestrator.core.disturbance import CanaryBaseline, causes, judge
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
 
-QUIET = Quiet()
+QUIET = DisturbanceLimits()
 
 
 def finished(
@@ -62,8 +62,8 @@ def test_shares_of_less_than_a_second_are_judged_less_strictly(
 
 
 def test_limits_are_the_spec_s() -> None:
-    assert judge({"others_cpu_pct": 43.2}, {}, Quiet(others_cpu_pct=50), None) == ""
-    assert judge({"canary_ms": 26.0}, {}, Quiet(canary=1.5), 20.0) == ""
+    assert judge({"others_cpu_pct": 43.2}, {}, DisturbanceLimits(others_cpu_pct=50), None) == ""
+    assert judge({"canary_ms": 26.0}, {}, DisturbanceLimits(canary=1.5), 20.0) == ""
 
 
 @pytest.mark.parametrize(
@@ -89,22 +89,36 @@ def test_other_trainers_have_cpus_of_their_own_but_a_gpu_is_one_trial_s_alone() 
 
 
 def test_usual_is_what_three_canaries_of_four_at_a_place_stay_below_once_there_are_enough() -> None:
-    canaries = Canaries().fed([finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)])
-    canaries.add(finished(18.0))
-    canaries.add(finished(None))
-    assert Canaries().fed([finished(20.0)] * 4).usual_ms(finished(None)) is None
-    assert canaries.usual_ms(finished(None)) == 22.0
-    assert canaries.usual_ms(finished(None, node="two")) is None
-    assert canaries.usual_ms(finished(None, implementation="tensorflow/portable")) is None
-    assert canaries.usual_ms(finished(None, implementation="torch/portable")) == 22.0
+    canary_baseline = CanaryBaseline().learn(
+        [finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)]
+    )
+    canary_baseline.add(finished(18.0))
+    canary_baseline.add(finished(None))
+    assert CanaryBaseline().learn([finished(20.0)] * 4).expected_ms(finished(None)) is None
+    assert canary_baseline.expected_ms(finished(None)) == 22.0
+    assert canary_baseline.expected_ms(finished(None, node="two")) is None
+    assert canary_baseline.expected_ms(finished(None, implementation="tensorflow/portable")) is None
+    assert canary_baseline.expected_ms(finished(None, implementation="torch/portable")) == 22.0
 
 
 def test_a_second_speed_that_is_there_all_day_is_no_disturbance() -> None:
-    canaries = Canaries().fed([finished(ms) for ms in (4.3, 6.5, 4.4, 6.2, 4.5, 4.3, 6.6, 4.4)])
-    assert judge({"canary_ms": 6.8}, {}, Quiet(), canaries.usual_ms(finished(None))) == ""
-    assert judge({"canary_ms": 9.8}, {}, Quiet(), canaries.usual_ms(finished(None))) != ""
+    canary_baseline = CanaryBaseline().learn(
+        [finished(ms) for ms in (4.3, 6.5, 4.4, 6.2, 4.5, 4.3, 6.6, 4.4)]
+    )
+    assert (
+        judge(
+            {"canary_ms": 6.8}, {}, DisturbanceLimits(), canary_baseline.expected_ms(finished(None))
+        )
+        == ""
+    )
+    assert (
+        judge(
+            {"canary_ms": 9.8}, {}, DisturbanceLimits(), canary_baseline.expected_ms(finished(None))
+        )
+        != ""
+    )
 
 
 def test_a_node_that_became_slower_for_good_is_usual_after_a_while() -> None:
-    canaries = Canaries().fed([finished(20.0)] * 40 + [finished(30.0)] * 60)
-    assert canaries.usual_ms(finished(None)) == 30.0
+    canary_baseline = CanaryBaseline().learn([finished(20.0)] * 40 + [finished(30.0)] * 60)
+    assert canary_baseline.expected_ms(finished(None)) == 30.0

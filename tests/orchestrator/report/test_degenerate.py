@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, EpochRecord, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
@@ -52,7 +52,7 @@ def hostile() -> SweepRecord:
         workload=HOSTILE,
         environment={HOSTILE: HOSTILE},
         impossible=(ImpossibleArm(arms[0], HOSTILE),),
-        aims=Aims(published=(row,)),
+        criteria=ReportCriteria(published=(row,)),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, Telemetry
 from orchestrator.report.formats import json_schema
@@ -36,7 +36,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     "record",
     [
         large(blocks=8, kernels=3),
-        replace(large(blocks=7, kernels=2), aims=Aims(published=(ROW,))),
+        replace(large(blocks=7, kernels=2), criteria=ReportCriteria(published=(ROW,))),
         paired(12, lambda block: 0.8 + block / 20),
         sweep([]),
         sweep([], arms=()),

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.analysis.arms.representatives import representatives
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.criteria import Aims, PublishedRow
+from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
 from orchestrator.report.formats.html.rows import trial_columns
@@ -287,7 +287,7 @@ def test_a_published_row_stands_beside_the_nearest_config() -> None:
         trial(PORTABLE, block, config={"units": units}, train_s=4.0, validate_s=block)
         for block, units in enumerate((16, 48, 512))
     ]
-    record = replace(sweep(trials, (PORTABLE,)), aims=Aims(published=(row(),)))
+    record = replace(sweep(trials, (PORTABLE,)), criteria=ReportCriteria(published=(row(),)))
     (beside,) = summarise(record).published
     (measured,) = beside.measured
     assert (measured.block, measured.values) == (1, {"fit_s": 5.0})
@@ -299,12 +299,14 @@ def test_a_published_row_stands_beside_the_nearest_config() -> None:
 
 def test_settings_count_as_sizes() -> None:
     record = sweep([trial(PORTABLE, 0, config={})], (PORTABLE,), settings={"units": 64})
-    (beside,) = summarise(replace(record, aims=Aims(published=(row(),)))).published
+    (beside,) = summarise(replace(record, criteria=ReportCriteria(published=(row(),)))).published
     assert beside.measured[0].differs == ()
 
 
 def test_a_published_row_without_its_like_is_said() -> None:
-    record = replace(paired(2), aims=Aims(published=(row(implementation="torch/cudnn"),)))
+    record = replace(
+        paired(2), criteria=ReportCriteria(published=(row(implementation="torch/cudnn"),))
+    )
     assert "here not measured" in text(record)
 
 
@@ -348,13 +350,13 @@ def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
 
 
 def test_the_specs_baseline_holds_until_another_is_asked_for() -> None:
-    record = replace(paired(7), aims=Aims(baseline="tensorflow/portable+xla"))
+    record = replace(paired(7), criteria=ReportCriteria(baseline="tensorflow/portable+xla"))
     baselines = [summarise(record, asked).baseline for asked in (None, "tensorflow/portable")]
     assert [over.name for over in baselines if over] == [str(XLA), str(PORTABLE)]
 
 
 def test_a_specs_baseline_that_can_run_no_more_gives_way() -> None:
-    record = replace(paired(7), aims=Aims(baseline="tensorflow/cudnn"))
+    record = replace(paired(7), criteria=ReportCriteria(baseline="tensorflow/cudnn"))
     over = summarise(record).baseline
     assert over is not None
     assert over.name == str(PORTABLE)

@@ -14,7 +14,7 @@ from orchestrator.analysis.pairing.pairs import OfRound, timed_pairs
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import looks
 from orchestrator.analysis.statistics.verdicts import judge
-from orchestrator.core.criteria import Aims, AutoBlocks, Margins
+from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
@@ -211,8 +211,8 @@ def test_same_is_within_the_margin_whatever_else_the_interval_excludes() -> None
 
 
 def test_the_margin_is_the_specs() -> None:
-    aims = Aims(margins=Margins(speed=0.001, accuracy=0.02))
-    found = only(sweep(scattered(1.005, 0.004, accuracy=lambda _: 0.01).trials, aims=aims))
+    criteria = ReportCriteria(margins=Margins(speed=0.001, accuracy=0.02))
+    found = only(sweep(scattered(1.005, 0.004, accuracy=lambda _: 0.01).trials, criteria=criteria))
     assert (found.verdict, found.margin) == ("faster", 0.001)
     assert found.accuracy is not None
     assert (found.accuracy.verdict, found.accuracy.margin) == ("equal", 0.02)
@@ -346,7 +346,7 @@ def test_what_a_promise_is_of_is_said() -> None:
 
 def test_a_sweep_that_stops_by_its_widths_has_wider_intervals() -> None:
     plain = scattered(1.1, 0.05)
-    auto = sweep(plain.trials, aims=Aims(auto_blocks=AutoBlocks()))
+    auto = sweep(plain.trials, criteria=ReportCriteria(auto_blocks=AutoBlocks()))
     one, other = only(plain), only(auto)
     assert (one.plain_confidence, other.plain_confidence) == (0.95, 0.97)
     assert one.speedup is not None and other.speedup is not None

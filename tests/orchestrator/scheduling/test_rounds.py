@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.analysis.stopping import Gathering
-from orchestrator.core.criteria import AutoBlocks, Quiet
+from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits
 from orchestrator.core.names import Usage, class_of, device_of, measure_of, used
 from orchestrator.core.rounds import RERUN, due_again, rerun_of, torn
 from orchestrator.core.trial import (
@@ -41,7 +41,7 @@ from orchestrator.storage.journal import (
 )
 from tests.orchestrator.sample_plans import Told, complete, failed, identity, node, plan
 
-AGAIN = Quiet("rerun", reruns=2)
+AGAIN = DisturbanceLimits("rerun", reruns=2)
 MARKED = Trust()
 TIMED = Usage(measure="timing")
 
@@ -215,7 +215,7 @@ def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
 
 def test_a_disturbed_round_is_done_again_whole_and_next_on_its_lane() -> None:
     laid = plan(classify([node("a"), node("b")]), implementations=3, blocks=4)
-    blocks = blocks_with(laid, Trust(quiet=AGAIN))
+    blocks = blocks_with(laid, Trust(disturbance_limits=AGAIN))
     out, ran = list[Issue](), list[Issue]()
     while not blocks.done:
         out += all_of(blocks)
@@ -235,7 +235,9 @@ def test_a_disturbed_round_is_done_again_whole_and_next_on_its_lane() -> None:
 
 def test_a_timing_round_is_done_again_as_one() -> None:
     source = Told()
-    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(quiet=AGAIN), source)
+    blocks = blocks_with(
+        timed(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN), source
+    )
     first = one(blocks)
     again = blocks.finish(first, on(first, disturbed=True), on(first)).again
     assert sorted(each.key for each in again) == sorted(each.key for each in first.trials)
@@ -248,7 +250,7 @@ def test_a_timing_round_is_done_again_as_one() -> None:
 
 
 def test_reruns_are_bounded() -> None:
-    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(quiet=AGAIN))
+    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN))
     reruns = []
     while not blocks.done:
         issue = one(blocks)
@@ -258,7 +260,7 @@ def test_reruns_are_bounded() -> None:
 
 
 def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost() -> None:
-    blocks = blocks_with(plan(classify([node("a")]), blocks=1), Trust(quiet=AGAIN))
+    blocks = blocks_with(plan(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN))
     noisy, last = one(blocks), one(blocks)
     assert finish(blocks, noisy, on(noisy, disturbed=True)) == ()
     assert finish(blocks, last, failed()) == (noisy.trial,)
@@ -270,7 +272,7 @@ def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost()
 
 def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
     laid = plan(classify([node("a")]), implementations=3, blocks=1)
-    blocks, block = blocks_with(laid, Trust(quiet=AGAIN)), Block(0, {"units": 0})
+    blocks, block = blocks_with(laid, Trust(disturbance_limits=AGAIN)), Block(0, {"units": 0})
     trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
     before = Outcome("complete", 0.0, 1.0, node="a", environment={RERUN: 1})
     blocks.restore([block, *(FinishedTrial(trial, before) for trial in trials[:2])])
@@ -281,7 +283,9 @@ def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
 
 
 def test_what_is_only_marked_is_not_done_again() -> None:
-    blocks = blocks_with(timed(classify([node("a")]), blocks=2), Trust(quiet=Quiet("mark")))
+    blocks = blocks_with(
+        timed(classify([node("a")]), blocks=2), Trust(disturbance_limits=DisturbanceLimits("mark"))
+    )
     for _ in range(2):
         issue = one(blocks)
         assert finish(blocks, issue, on(issue, disturbed=True)) == ()
@@ -314,7 +318,7 @@ def test_what_is_due_follows_from_the_outcomes(
     outcomes: list[FinishedTrial], due: dict[str, int]
 ) -> None:
     assert due_again(outcomes, AGAIN) == due
-    assert due_again(outcomes, Quiet("mark")) == {}
+    assert due_again(outcomes, DisturbanceLimits("mark")) == {}
 
 
 Draw = Callable[[Issue], bool]
@@ -340,7 +344,7 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     for cut in [*cuts, 10_000]:
         again = due_again(journal.values(), AGAIN)
         done = [each for each in journal.values() if each.trial.key not in again]
-        blocks = blocks_with(laid, Trust(quiet=AGAIN))
+        blocks = blocks_with(laid, Trust(disturbance_limits=AGAIN))
         blocks.restore([*blocks_seen.values(), *done], again)
         out: list[Issue] = []
         for _ in range(cut):
@@ -394,7 +398,7 @@ def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
         objectives={"val_accuracy": Objective(direction="maximize", over=over)},
         source=source,
         open_limit=None,
-        trust=Trust(quiet=AGAIN),
+        trust=Trust(disturbance_limits=AGAIN),
     )
     return blocks, source
 

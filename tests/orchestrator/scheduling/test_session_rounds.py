@@ -16,7 +16,7 @@ from rich.console import Console
 from orchestrator.analysis.stopping import Gathering
 from orchestrator.cli.progress import PlainLines
 from orchestrator.core.criteria import AutoBlocks, Timing
-from orchestrator.core.disturbance import Canaries
+from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.rounds import disturbance_of, noted, race_of, rerun_of, stands
 from orchestrator.core.trial import (
     FailureRecord,
@@ -66,7 +66,9 @@ class Held:
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
         state = resume.settle(self.journal, list(read(folder)))
-        again = resume.again(state, self.plan, self.spec.quiet, retry_failed=retry_failed)
+        again = resume.again(
+            state, self.plan, self.spec.disturbance_limits, retry_failed=retry_failed
+        )
         past = list(resume.past(state, retry_failed=retry_failed, again=again))
         self.gathering = None
         if self.plan.auto:
@@ -78,14 +80,20 @@ class Held:
             objectives={},
             source=Told(),
             open_limit=None,
-            trust=Trust(self.gathering, self.spec.quiet, self.spec.baseline),
+            trust=Trust(self.gathering, self.spec.disturbance_limits, self.spec.baseline),
         )
         self.blocks.restore(past, again, resume.kept(state, again))
         self.recorded: list[FinishedTrial] = []
         self.view = PlainLines(Console(quiet=True), self.plan)
-        canaries = Canaries().fed(list(state.finished.values()))
+        canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
         self.session = Session(
-            self.spec, self.blocks, self.journal, self.recorded.append, self.view, None, canaries
+            self.spec,
+            self.blocks,
+            self.journal,
+            self.recorded.append,
+            self.view,
+            None,
+            canary_baseline,
         )
 
     def state(self) -> SweepState:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
-from orchestrator.core.criteria import Aims, AutoBlocks, Margins, PublishedRow, Quiet, Timing
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    DisturbanceLimits,
+    Margins,
+    PublishedRow,
+    ReportCriteria,
+    Timing,
+)
 from orchestrator.spec import Problem, SpecError, SweepSpec, parse
 
 SPEC = """\
@@ -41,8 +48,12 @@ def refused(*overrides: str, text: str = SPEC) -> list[Problem]:
 
 def test_without_a_word_arms_are_trained_whole_and_disturbance_is_marked() -> None:
     spec = read("search.configs=4", text=SPEC.replace("blocks: auto\n", ""))
-    assert (spec.timing, spec.quiet, spec.auto_blocks) == (Timing(), Quiet(), None)
-    assert spec.aims() == Aims()
+    assert (spec.timing, spec.disturbance_limits, spec.auto_blocks) == (
+        Timing(),
+        DisturbanceLimits(),
+        None,
+    )
+    assert spec.criteria() == ReportCriteria()
     assert spec.most_blocks == 4
     assert [str(entry) for entry in spec.hardware] == ["gpu", "cpu"]
 
@@ -65,16 +76,16 @@ def test_an_override_inside_of_a_short_form_keeps_what_the_word_says(written: st
     assert spec.measure.mode == "timing"
     assert spec.timing.interval == 0.03
     assert spec.auto_blocks == AutoBlocks(most=9)
-    assert spec.quiet == Quiet("mark", reruns=1)
+    assert spec.disturbance_limits == DisturbanceLimits("mark", reruns=1)
 
 
 def test_disturbed_rounds_may_be_done_again() -> None:
-    assert read("disturbed=rerun").quiet == Quiet("rerun")
+    assert read("disturbed=rerun").disturbance_limits == DisturbanceLimits("rerun")
     spec = read("disturbed={action: rerun, reruns: 3, canary: 1.5, others_cpu_pct: 20}")
-    assert spec.quiet == Quiet("rerun", 3, others_cpu_pct=20.0, canary=1.5)
+    assert spec.disturbance_limits == DisturbanceLimits("rerun", 3, others_cpu_pct=20.0, canary=1.5)
 
 
-def test_the_aims_of_a_sweep() -> None:
+def test_the_report_criteria_of_a_sweep() -> None:
     margins = "margins={speed: 0.05}"
     spec = read(margins, "baseline=tensorflow/portable", text=SPEC + PUBLISHED)
     row = PublishedRow(
@@ -84,7 +95,9 @@ def test_the_aims_of_a_sweep() -> None:
         {"units": 128},
         {"fit_s": 39.82, "val_accuracy": 0.985, "slices": 3.0},
     )
-    assert spec.aims() == Aims("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
+    assert spec.criteria() == ReportCriteria(
+        "tensorflow/portable", Margins(0.05), AutoBlocks(), (row,)
+    )
 
 
 def test_blocks_come_until_the_space_is_used_up() -> None:
@@ -109,11 +122,11 @@ def test_it_survives_the_journal_and_the_store() -> None:
     for unset in (True, False):
         body = spec.model_dump(mode="json", exclude_unset=unset, exclude_none=True)
         again = parse(yaml.safe_dump(body), source="store")
-        assert again.aims() == spec.aims()
-        assert (again.hardware, again.timing, again.quiet) == (
+        assert again.criteria() == spec.criteria()
+        assert (again.hardware, again.timing, again.disturbance_limits) == (
             spec.hardware,
             spec.timing,
-            spec.quiet,
+            spec.disturbance_limits,
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.core.criteria import Aims, AutoBlocks, Margins, PublishedRow
+from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
 from orchestrator.core.rounds import RERUN, STANDS
 from orchestrator.core.trial import Arm, Telemetry
 from orchestrator.storage.tracking import SweepNotFound, TrackingError
@@ -96,14 +96,11 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
 
 def test_what_a_sweep_is_to_decide_stands_in_its_manifest(home: Path) -> None:
     row = PublishedRow("a table", "tensorflow/cudnn", "Tesla P100", {"units": 128}, {"fit_s": 39.8})
-    aims = Aims("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
+    criteria = ReportCriteria("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
     with tracker(home) as opened:
-        opened.open_sweep(opening(home, aims=aims))
+        opened.open_sweep(opening(home, criteria=criteria))
         opened.close("complete", {})
-    assert read_sweep(address(home), "quickstart").aims == aims
-    manifest = json.loads(manifest_adapter.dump_json(manifest_of(opening(home))))
-    del manifest["aims"]  # as earlier versions wrote it
-    assert manifest_adapter.validate_json(json.dumps(manifest)).aims == Aims()
+    assert read_sweep(address(home), "quickstart").criteria == criteria
 
 
 def test_more_blocks_than_a_sweep_was_opened_for_are_expected_once_they_are_there(
