@@ -453,7 +453,7 @@ def test_a_metric_that_no_trial_has_is_missing_everywhere() -> None:
 
 def test_every_metric_that_the_readme_names_can_be_asked_for() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
-    rows = re.findall(r"^\| metrics, (?:of the|seen)[^|]* \|(.*)\|$", readme, re.MULTILINE)
+    rows = re.findall(r"^\| metrics, (?:of the|observed)[^|]* \|(.*)\|$", readme, re.MULTILINE)
     assert len(rows) == 3
     named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)} - {"synthetic"}
     known = {
