@@ -22,24 +22,24 @@ import os
 import sys
 from collections.abc import Sequence
 
-from workloads.backend import Claim
+from workloads.backend import BackendClaim
 from workloads.trainer.channel import Channel
-from workloads.trainer.commands import Commands
-from workloads.trainer.parent_death import die_with
-from workloads.trainer.requests import answer
+from workloads.trainer.commands import CommandReader
+from workloads.trainer.parent_death import bind_to_parent
+from workloads.trainer.requests import answer_request
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Answer requests until there are no more; returns the exit status."""
     parent = _parser().parse_args(arguments).die_with_parent
     if parent is not None:
-        die_with(parent)
-    channel, claim, status = Channel(), Claim(), 0
+        bind_to_parent(parent)
+    channel, claim, status = Channel(), BackendClaim(), 0
     lines = channel.lines(at_end=_leave if parent is not None else _finish_what_is_queued)
-    commands = Commands(lines)
+    commands = CommandReader(lines)
     for line in lines:
         try:
-            status = max(status, answer(line, channel.emit, claim, commands))
+            status = max(status, answer_request(line, channel.emit, claim, commands))
         except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
             if parent is None:
                 return 130

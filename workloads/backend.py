@@ -35,7 +35,7 @@ def environment_for(implementation: Implementation, device: Device) -> dict[str,
     return variables
 
 
-class Claim:
+class BackendClaim:
     """The backend and the device of this process: fixed by its first trial."""
 
     def __init__(self) -> None:

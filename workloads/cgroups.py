@@ -18,7 +18,7 @@ _NO_LIMIT_BYTES = 2**60
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """CPUs' worth of time (1.5 is one CPU and half of another) and memory; None: no limit.
 
     `version` is that of the cgroups that were asked; None where there are none.
@@ -29,7 +29,7 @@ class Limits:
     version: Literal[1, 2] | None = None
 
 
-def read_limits(root: Path = _ROOT) -> Limits:
+def read_limits(root: Path = _ROOT) -> CgroupLimits:
     """The limits of this process.
 
     Args:
@@ -41,16 +41,16 @@ def read_limits(root: Path = _ROOT) -> Limits:
         groups = list(_groups(mounts, paths.get("", "/")))
         quotas = [_quota(_words(group / "cpu.max")) for group in groups]
         memories = [_number(_words(group / "memory.max")) for group in groups]
-        return Limits(_least(quotas), _mib(_least(memories)), 2)
+        return CgroupLimits(_least(quotas), _mib(_least(memories)), 2)
     cpu, memory = _version_1(mounts, "cpu", paths), _version_1(mounts, "memory", paths)
     if not cpu and not memory:
-        return Limits()
+        return CgroupLimits()
     quotas = [
         _quota([*_words(group / "cpu.cfs_quota_us"), *_words(group / "cpu.cfs_period_us")])
         for group in cpu
     ]
     memories = [_number(_words(group / "memory.limit_in_bytes")) for group in memory]
-    return Limits(_least(quotas), _mib(_least(memories)), 1)
+    return CgroupLimits(_least(quotas), _mib(_least(memories)), 1)
 
 
 def _paths(file: Path) -> dict[str, str]:

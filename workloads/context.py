@@ -72,15 +72,15 @@ from workloads.protocol import (
     KernelProof,
     PhaseBegan,
     PhaseEnded,
-    why_not_kept,
+    artifact_refusal_reason,
 )
-from workloads.turns import Turns
+from workloads.slicing import Slicing
 
 Fact = str | int | float | bool | None
 
 
 @dataclass(slots=True)
-class Window:
+class PhaseWindow:
     """A phase that is being timed; `seconds` is 0 until it has ended."""
 
     phase: str
@@ -97,7 +97,7 @@ class Context:
     device: Device
     seed: int
     emit: Callable[[Event], None]
-    turns: Turns | None = field(default=None, repr=False)
+    turns: Slicing | None = field(default=None, repr=False)
     """Where the trial is timed in slices: those that it has taken, and who asks for them."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Seconds spent so far in each phase that has ended."""
@@ -125,7 +125,7 @@ class Context:
         """Tell of a slice: the whole training steps that were taken, and their seconds."""
         self._turns().slice(steps, seconds, self.emit)
 
-    def _turns(self) -> Turns:
+    def _turns(self) -> Slicing:
         if self.turns is None:
             raise RuntimeError(
                 "slices are of a trial whose trial.measure is 'timing'; this one is 'full': train"
@@ -134,7 +134,7 @@ class Context:
         return self.turns
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[Window]:
+    def phase(self, name: str) -> Iterator[PhaseWindow]:
         """Time a phase (`load`, `compile`, `train`, `validate`, `evaluate`, `predict`, or yours).
 
         A phase that ends with an exception is left open in the events: it never completed.
@@ -143,12 +143,14 @@ class Context:
         yield window
         self.end(window)
 
-    def begin(self, phase: str) -> Window:
+    def begin(self, phase: str) -> PhaseWindow:
         """Begin a phase that does not fit a `with` block, such as one inside callbacks."""
         self.emit(PhaseBegan(phase, time.monotonic()))
-        return Window(phase, time.monotonic())  # read again: writing the event is not the phase's
+        return PhaseWindow(
+            phase, time.monotonic()
+        )  # read again: writing the event is not the phase's
 
-    def end(self, window: Window) -> Window:
+    def end(self, window: PhaseWindow) -> PhaseWindow:
         """End a phase that `begin` began."""
         now = time.monotonic()
         window.seconds = now - window.began_s
@@ -186,7 +188,7 @@ class Context:
             ValueError: it is no plain file name, or the trial's texts are too many or too large.
         """
         artifact = Artifact(name, text)
-        if why := why_not_kept(artifact, self._kept):
+        if why := artifact_refusal_reason(artifact, self._kept):
             raise ValueError(f"artifact: {why}")
         self._kept[name] = text
         self.emit(artifact)

@@ -44,7 +44,7 @@ class LayerTraits:
     stateful: bool = False
 
 
-def ineligible(
+def ineligibility_reason(
     implementation: Implementation,
     traits: LayerTraits,
     device: Device,

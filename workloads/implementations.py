@@ -96,7 +96,7 @@ class Implementation:
         return "xla" in self.options or (self.backend == "jax" and not self.eager)
 
 
-def parse(text: str, *, known_only: bool = True) -> Implementation:
+def parse_implementation(text: str, *, known_only: bool = True) -> Implementation:
     """Read `backend/kernel[+option…]`.
 
     Args:

@@ -207,7 +207,7 @@ Event: TypeAlias = (
 _EVENTS: Mapping[str, type[Event]] = {kind.event: kind for kind in typing.get_args(Event)}
 
 
-def why_not_kept(artifact: Artifact, kept: Mapping[str, str]) -> str | None:
+def artifact_refusal_reason(artifact: Artifact, kept: Mapping[str, str]) -> str | None:
     """Why a trial that has kept these texts (by name) may not keep this one; None if it may."""
     if not _FILE_NAME.fullmatch(artifact.name):
         return (

@@ -91,12 +91,12 @@ class Workload:
         return self._digest(self.resolve(settings)) if self._digest else None
 
 
-def workloads() -> tuple[Workload, ...]:
+def built_in_workloads() -> tuple[Workload, ...]:
     """The built-in workloads."""
     return _BUILT_IN
 
 
-def find(name: str) -> Workload:
+def find_workload(name: str) -> Workload:
     """The workload of that name, or the user's own where it reads `package.module:function`.
 
     Raises:
@@ -115,7 +115,7 @@ def find(name: str) -> Workload:
     )
 
 
-def explain(error: ValidationError, model: type[BaseModel] | None) -> str:
+def explain_invalid_settings(error: ValidationError, model: type[BaseModel] | None) -> str:
     """One line for all faults of some settings: place, what was expected, what was received."""
     return "; ".join(_fault(fault, model) for fault in error.errors(include_url=False))
 

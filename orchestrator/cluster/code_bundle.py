@@ -15,7 +15,7 @@ from pathlib import Path
 
 from orchestrator.core.errors import Refusal
 from orchestrator.core.version import COMMIT, commit
-from workloads.registry import find
+from workloads.registry import find_workload
 
 PACKAGES = ("orchestrator", "workloads")
 _LIMIT_BYTES = 100 * 2**20
@@ -61,7 +61,7 @@ def pack(into: Path, workload: str | None = None) -> None:
         found = importlib.util.find_spec(name)
         assert found is not None and found.origin is not None
         _copy(Path(found.origin).parent, into)
-    if workload is None or find(workload).is_built_in:
+    if workload is None or find_workload(workload).is_built_in:
         return
     top = workload.partition(":")[0].partition(".")[0]
     if top in PACKAGES:

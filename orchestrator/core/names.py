@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.trial import Arm, canonical
-from workloads.implementations import Implementation, ImplementationError, parse
+from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.protocol import Device
 
 _GPU_CLASS = re.compile(r"(?P<gpu>.+?) \(.+, \d+ CPUs?\)")
@@ -160,7 +160,7 @@ def names_arm(text: str, arm: Arm) -> bool:
 def known_implementation(arm: Arm) -> Implementation | None:
     """The arm's implementation; None for a name of a user's own, whose parts say nothing to us."""
     try:
-        return parse(arm.implementation)
+        return parse_implementation(arm.implementation)
     except ImplementationError:
         return None
 

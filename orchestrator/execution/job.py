@@ -140,7 +140,7 @@ class Watched:
             case protocol.Environment(facts):
                 self.environment = facts
             case protocol.Artifact(name, text):
-                if why := protocol.why_not_kept(event, self.artifacts):
+                if why := protocol.artifact_refusal_reason(event, self.artifacts):
                     raise protocol.ProtocolError(f"artifact: {why}")
                 self.artifacts[name] = text
             case protocol.Result(metrics):

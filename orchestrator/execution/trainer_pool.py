@@ -11,7 +11,7 @@ from orchestrator.execution.cpu_claims import CpuClaims
 from orchestrator.execution.job import Job, Limits
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Device
 
 _WARM_SHARE = 0.5
@@ -34,7 +34,7 @@ Trainers: TypeAlias = dict[TrainerKey, Trainer]
 
 def key_of(job: Job) -> TrainerKey:
     """The trainer of a job's own trial, by itself."""
-    implementation = parse(job.request.implementation, known_only=False)
+    implementation = parse_implementation(job.request.implementation, known_only=False)
     return implementation.process, job.request.device, job.cpus
 
 
@@ -62,7 +62,7 @@ def trainer_for(
     for other in list(trainers):
         if other == key or (other not in rivals and _may_not_stay(other, key, job)):
             trainers.pop(other).close()
-    implementation = parse(job.request.implementation, known_only=False)
+    implementation = parse_implementation(job.request.implementation, known_only=False)
     trainers[key] = Trainer(
         implementation, job.request.device, cpus=cpus, python_path=job.python_path
     )

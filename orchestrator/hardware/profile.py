@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.text import counted
-from workloads.cgroups import Limits
+from workloads.cgroups import CgroupLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class NodeProfile:
     python: str
     cuda: str | None = None
     cpu: Cpu = field(default_factory=Cpu)
-    limits: Limits = field(default_factory=Limits)
+    limits: CgroupLimits = field(default_factory=CgroupLimits)
     machine: Machine = field(default_factory=Machine)
     gpu_faults: tuple[str, ...] = ()
     no_nvml: str | None = None

@@ -14,7 +14,7 @@ from orchestrator.hardware import HardwareClass, Node, why_no_gpu_class
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import activation, example
 from workloads import implementations, registry
-from workloads.eligibility import ineligible
+from workloads.eligibility import ineligibility_reason
 from workloads.registry import Workload
 
 _NODE_ID = "ray.io/node-id"
@@ -101,15 +101,15 @@ def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
 
 def why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:
     """Why the implementation cannot run some config of the spec there; None if it can run all."""
-    workload = registry.find(spec.workload)
+    workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:
         return None  # its implementations are names of its own
-    parsed = implementations.parse(implementation)
+    parsed = implementations.parse_implementation(implementation)
 
     def why(settings: Mapping[str, Any]) -> str | None:
         if not workload.accepts(settings):
             return None
-        return ineligible(parsed, workload.traits(settings), hardware.device)
+        return ineligibility_reason(parsed, workload.traits(settings), hardware.device)
 
     if spec.search.listed:
         return _why_listed(spec.written_settings(), spec.search.listed, why)

@@ -182,7 +182,7 @@ def _arms(draft: Draft) -> Iterator[Finding]:
 
 
 def _not_of_the_grammar(text: str, path: Path) -> Iterator[Finding]:
-    implementation = implementations.parse(text, known_only=False)
+    implementation = implementations.parse_implementation(text, known_only=False)
     parts = [
         ("a backend", implementation.backend, implementations.BACKENDS),
         ("a kernel", implementation.kernel, implementations.KERNELS),
@@ -195,7 +195,7 @@ def _not_of_the_grammar(text: str, path: Path) -> Iterator[Finding]:
     if unknown:
         return
     try:
-        implementations.parse(text)
+        implementations.parse_implementation(text)
     except implementations.ImplementationError as error:  # options that exclude each other
         said, _, received = str(error).partition("; received ")
         yield Finding(path, said.removeprefix("expected "), received)

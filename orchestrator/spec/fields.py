@@ -32,7 +32,7 @@ def as_tuple(value: Any) -> Any:
 def _implementation(text: str) -> str:
     """The one spelling of an implementation (options sorted); unknown names are another check."""
     try:
-        return str(implementations.parse(text, known_only=False))
+        return str(implementations.parse_implementation(text, known_only=False))
     except implementations.ImplementationError as error:
         shape = "backend/kernel[+option…], such as tensorflow/portable+xla, each option once"
         raise refusal(shape) from error

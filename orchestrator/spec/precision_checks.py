@@ -92,7 +92,7 @@ def _published(draft: Draft) -> Iterator[Finding]:
     """Metrics of published rows that no row of ours could stand beside."""
     if not draft.is_builtin:
         return
-    of_workloads = (name for each in registry.workloads() for name in each.metrics)
+    of_workloads = (name for each in registry.built_in_workloads() for name in each.metrics)
     known = dict.fromkeys((*of_workloads, *TIMING_METRICS, *COST_METRICS, *_PUBLISHED_ALSO))
     for index, metrics in draft.published.items():
         yield from _unknown(metrics, ("published", index, "metrics"), known)

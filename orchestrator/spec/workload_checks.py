@@ -37,9 +37,9 @@ def misfits(draft: Draft, *, sound: bool) -> Iterator[Finding]:
     if draft.workload is None:
         return
     try:
-        workload = registry.find(draft.workload)
+        workload = registry.find_workload(draft.workload)
     except registry.UnknownWorkload:
-        names = [workload.name for workload in registry.workloads()]
+        names = [workload.name for workload in registry.built_in_workloads()]
         expected = f"{', '.join(names)}, or package.module:function"
         hint = nearest(draft.workload, names)
         yield Finding(("workload",), expected, shown(draft.workload), hint)

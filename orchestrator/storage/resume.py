@@ -71,7 +71,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
         settings=settings,
         search=spec.comparable_search(),
         seed=spec.seed,
-        data_digest=registry.find(spec.workload).data_digest(settings),
+        data_digest=registry.find_workload(spec.workload).data_digest(settings),
     )
 
 

@@ -31,7 +31,7 @@ from tests.benchmarks import rig
 from tests.benchmarks.contenders.table import verdict
 from tests.workloads.shared_trainer import Trainer, result
 from workloads.backend import environment_for
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 
 _LIMIT = 1.03
 
@@ -100,7 +100,7 @@ def main() -> int:
     settings = {"units": asked.units, "layers": 2, "epochs": asked.epochs, "batch_size": 32}
     environment = rig.told("keras", "tensorflow")
     rounds: list[Round] = []
-    variables = environment_for(parse("tensorflow/portable"), "cpu")
+    variables = environment_for(parse_implementation("tensorflow/portable"), "cpu")
     with _bare(variables) as bare, Trainer(stderr=subprocess.DEVNULL) as trainer:
         for number in range(asked.rounds + 1):
             if number % 2:

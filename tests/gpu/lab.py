@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from tests.gpu.sizes import Sizes
-from workloads.implementations import Implementation, parse
+from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import (
     Artifact,
     Device,
@@ -103,7 +103,7 @@ class Lab:
 
     def __enter__(self) -> Self:
         for backend in self.backends:
-            self._trainer(parse(f"{backend}/portable"))
+            self._trainer(parse_implementation(f"{backend}/portable"))
         return self
 
     def __exit__(
@@ -146,7 +146,7 @@ class Lab:
             NoTimeLeft: before the trial begins.
         """
         self.expect_time()
-        trainer = self._trainer(parse(request.implementation))
+        trainer = self._trainer(parse_implementation(request.implementation))
         return _sent(trainer, request) or self._events(trainer, meanwhile)
 
     def ask_fresh(
@@ -166,7 +166,7 @@ class Lab:
             trainers = [
                 stack.enter_context(
                     self._start(
-                        parse(request.implementation),
+                        parse_implementation(request.implementation),
                         self.device,
                         python_path=[_ROOT],
                         environ=environ,

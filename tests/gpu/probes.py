@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from tests.gpu.reference import run_stack
 from workloads.context import Context
-from workloads.measuring.measurement import prepared
+from workloads.measuring.measurement import prepare_framework
 from workloads.models.canonical_weights import (
     CanonicalLayer,
     StackShape,
@@ -49,7 +49,7 @@ class Case(BaseModel):
 
 def presence(trial: Context) -> dict[str, float]:
     """Nothing but what every trial begins with: fails where the framework sees no such device."""
-    with prepared(trial):
+    with prepare_framework(trial):
         return {}
 
 
@@ -68,7 +68,7 @@ def numbers(trial: Context) -> dict[str, float]:
     Of outputs where they count, of the last outputs, and of the gradients by inputs and weights.
     """
     case = Case(**trial.settings)
-    with prepared(trial):
+    with prepare_framework(trial):
         model = _model(case, trial, return_sequences=True)
         short = _model(case, trial, return_sequences=False)
         from tests.gpu.gradients import as_array, differentiate
@@ -107,7 +107,7 @@ def layout(trial: Context) -> dict[str, float]:
     import tensorflow as tf
 
     case = Case(**trial.settings)
-    with prepared(trial):
+    with prepare_framework(trial):
         from workloads.models.layers import read_canonical
 
         stack = _numbered(read_canonical(_model(case, trial, return_sequences=True)))
@@ -194,10 +194,10 @@ def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
 
 def _weights(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
     """Initial weights of a trial, with biases that are not zero."""
-    from workloads.models.initial_weights import initial_layer
+    from workloads.models.initial_weights import draw_layer
 
     draw = np.random.default_rng(seed)
-    layers = [initial_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
+    layers = [draw_layer(f"recurrent_{n}", layer, seed) for n, layer in enumerate(like)]
     for layer in layers:
         assert layer.bias is not None
         layer.bias[...] = draw.uniform(-0.5, 0.5, layer.bias.shape)

@@ -13,8 +13,8 @@ from typing import Any
 from tests.gpu.images import images
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged
-from workloads.eligibility import LayerTraits, ineligible, is_installed
-from workloads.implementations import KERNELS, Precision, parse
+from workloads.eligibility import LayerTraits, ineligibility_reason, is_installed
+from workloads.implementations import KERNELS, Precision, parse_implementation
 from workloads.protocol import Device
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -100,7 +100,9 @@ def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
     portable_loss: float | None = None
     for kernel in KERNELS:
         implementation = f"{backend}/{kernel}"
-        if ineligible(parse(implementation), LayerTraits(layers=2), lab.device):
+        if ineligibility_reason(
+            parse_implementation(implementation), LayerTraits(layers=2), lab.device
+        ):
             continue
         answer = lab.ask(lab.request("image_rows", implementation, settings))
         measured = {**_proven(answer), **_some(answer, "loss", "val_loss", "step_ms")}
@@ -195,8 +197,8 @@ def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 def _proof(lab: Lab, name: str, implementation: str, settings: Mapping[str, Any]) -> Outcome:
     """Whether `synthetic` runs the kernel that is asked for, or is refused as was told."""
-    asked = parse(implementation).kernel_text
-    told = ineligible(parse(implementation), _traits(settings), lab.device)
+    asked = parse_implementation(implementation).kernel_text
+    told = ineligibility_reason(parse_implementation(implementation), _traits(settings), lab.device)
     answer = lab.ask(lab.request("synthetic", implementation, {**_TINY, **settings}))
     if told is None:
         measured = {**_proven(answer), **_some(answer, "step_ms")}
@@ -212,8 +214,8 @@ def _compared(
     lab: Lab, name: str, implementation: str, case: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """Differences from the reference; nothing where the implementation cannot run the case."""
-    asked = parse(implementation)
-    if ineligible(asked, _traits(case), lab.device) is not None:
+    asked = parse_implementation(implementation)
+    if ineligibility_reason(asked, _traits(case), lab.device) is not None:
         return
     answer = lab.ask(lab.request("probes:numbers", implementation, case, seed=3))
     tolerance = TOLERANCES[asked.precision]

@@ -14,8 +14,8 @@ from unittest import mock
 import numpy as np
 
 from workloads.context import Context
-from workloads.implementations import Implementation, parse
-from workloads.measuring.measurement import prepared
+from workloads.implementations import Implementation, parse_implementation
+from workloads.measuring.measurement import prepare_framework
 from workloads.settings.synthetic import SyntheticSettings
 from workloads.tasks import synthetic
 
@@ -31,11 +31,11 @@ def fallen_back(trial: Context) -> dict[str, float]:
         batch_size=4,
         recurrent_dropout=0.1 if reason == "recurrent dropout" else 0.0,
     )
-    with prepared(trial), _reason(reason):
+    with prepare_framework(trial), _reason(reason):
         built = (
             trial.implementation
             if reason != "recurrent dropout"
-            else parse(f"{trial.implementation.backend}/portable")
+            else parse_implementation(f"{trial.implementation.backend}/portable")
         )
         model = synthetic.build(size, dataclasses.replace(trial, implementation=built))
         if reason == "recurrent dropout":
@@ -55,7 +55,7 @@ def race(trial: Context) -> dict[str, float]:
     arms, rounds, window_s = (settings.pop(name) for name in ("arms", "rounds", "window_s"))
     size = SyntheticSettings(**settings)
     told: dict[str, dict[str, Any]] = {arm: {"step_ms": [], "forward_ms": []} for arm in arms}
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         runners: dict[str, Any] = {}
         for arm in arms:
             try:
@@ -73,7 +73,7 @@ def _runner(
     trial: Context, arm: str, size: SyntheticSettings, told: dict[str, Any], framework: Any
 ) -> Callable[[float], None]:
     """Builds, warms up and proves one arm; what it returns times one round of it."""
-    implementation = parse(arm)
+    implementation = parse_implementation(arm)
     own = dataclasses.replace(trial, implementation=implementation)
     framework.configure(implementation, trial.device)
     began_s = time.monotonic()
@@ -122,8 +122,8 @@ def _warm(
     from workloads.evidence import Stack, prove_passes
     from workloads.models import passes
 
-    both = passes.of(model, implementation)
-    batch = both.place(synthetic.inputs(size, trial.seed))
+    both = passes.make_passes(model, implementation)
+    batch = both.place(synthetic.random_inputs(size, trial.seed))
     for _ in range(2):
         both.forward(batch)
         both.forward_backward(batch)

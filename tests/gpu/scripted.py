@@ -9,7 +9,7 @@ from typing import Any, Self
 from orchestrator.execution.trainer_process import TrainerGone
 from tests.gpu.lab import Lab
 from tests.gpu.sizes import QUICK, Sizes
-from workloads.implementations import Implementation, parse
+from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Device, Event, KernelProof, Result, TrialRequest
 
 
@@ -49,7 +49,7 @@ class Scripted:
 
 def as_asked(request: TrialRequest) -> Sequence[Event]:
     """The kernel that is asked for runs, in one millisecond a step."""
-    text = parse(request.implementation).kernel_text
+    text = parse_implementation(request.implementation).kernel_text
     return [KernelProof(text, text, "scripted"), Result({"step_ms": 1.0, "loss": 2.0})]
 
 

@@ -21,7 +21,7 @@ from tests.gpu.lab import Lab
 from tests.gpu.outcomes import OtherHardware, Outcome, Record
 from tests.gpu.scripted import as_asked, lab_of
 from tests.gpu.sizes import CELLS, QUICK, SHAPES
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import StackShape, from_buffer, to_buffer
 from workloads.protocol import (
     Artifact,
@@ -75,7 +75,7 @@ def test_every_check_passes_where_all_is_as_asked(
         if request.workload.endswith(":race"):
             told = {
                 arm: {
-                    "ran": parse(arm).kernel_text,
+                    "ran": parse_implementation(arm).kernel_text,
                     "step_ms": [1.0, 2.0],
                     "forward_ms": [1.0, 1.0],
                 }
@@ -108,7 +108,7 @@ def test_another_loss_than_the_portable_ones_fails(tmp_path: Path) -> None:
     losses = iter([2.0, 2.0, 2.1])
 
     def answer(request: TrialRequest) -> Sequence[Event]:
-        text = parse(request.implementation).kernel_text
+        text = parse_implementation(request.implementation).kernel_text
         return [KernelProof(text, text, ""), Result({"loss": next(losses)})]
 
     with lab_of(tmp_path, answer) as lab:
@@ -144,7 +144,7 @@ def test_a_speed_up_that_is_not_reached_is_missed(
     def answer(request: TrialRequest) -> Sequence[Event]:
         told = {
             arm: {
-                "ran": parse(arm).kernel_text,
+                "ran": parse_implementation(arm).kernel_text,
                 "step_ms": [ratio if "portable" in arm else 1.0] * 3,
                 "forward_ms": [1.0] * 3,
             }

@@ -21,8 +21,8 @@ from tests.gpu.outcomes import Outcome, judged
 from tests.gpu.power import Meter, NoMeter
 from tests.gpu.sizes import Shape
 from workloads.cpus import usable_cpus
-from workloads.eligibility import LayerTraits, ineligible
-from workloads.implementations import KERNELS, parse
+from workloads.eligibility import LayerTraits, ineligibility_reason
+from workloads.implementations import KERNELS, parse_implementation
 from workloads.protocol import TrialRequest
 
 _HAND_WRITTEN = 1.05
@@ -100,7 +100,8 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
         measured = {name: answer.metrics[name] for name in names if name in answer.metrics}
         portable = portable or measured
         ratios = {
-            f"portable/{parse(implementation).kernel} {name}": portable[name] / measured[name]
+            f"portable/{parse_implementation(implementation).kernel} {name}": portable[name]
+            / measured[name]
             for name in ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
             if measured.get(name) and name in portable and measured is not portable
         }
@@ -171,12 +172,16 @@ def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = F
     """The backend's kernels that can run LSTMs on this device, the portable one first."""
     traits = LayerTraits(layers=layers, bidirectional=bidirectional)
     names = [f"{backend}/{kernel}" for kernel in KERNELS]
-    return [name for name in names if ineligible(parse(name), traits, lab.device) is None]
+    return [
+        name
+        for name in names
+        if ineligibility_reason(parse_implementation(name), traits, lab.device) is None
+    ]
 
 
 def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome:
     """One arm's medians over the rounds, and how many times the portable arm's they are."""
-    asked, told = parse(arm), race.get(arm, {"failed": why})
+    asked, told = parse_implementation(arm), race.get(arm, {"failed": why})
     measured: dict[str, Any] = {"ran": told.get("ran"), "shape": shape.settings, "race": told}
     portable = race.get(f"{asked.backend}/portable", {})
     for kind in ("step_ms", "forward_ms"):
@@ -212,7 +217,9 @@ def _told(
 ) -> Outcome:
     """Of a trial that must have run the kernel that it was asked for."""
     ran = "nothing" if answer.kernel is None else answer.kernel.ran
-    reason = answer.why or wrong or _wrong_kernel(parse(implementation).kernel_text, ran)
+    reason = (
+        answer.why or wrong or _wrong_kernel(parse_implementation(implementation).kernel_text, ran)
+    )
     return judged(name, case, implementation, reason, measured)
 
 

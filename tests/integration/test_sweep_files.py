@@ -12,7 +12,7 @@ import pytest
 from orchestrator.spec import load
 from tests.integration.sweeping import ROOT, Home
 from tests.workloads.shared_trainer import expect_package
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
 del SWEEPS["prices"]  # a table that sweeps may name
@@ -86,7 +86,7 @@ def test_it_runs_small(home: Home, name: str) -> None:
     settings = arguments[3::2]
     spec = load(SWEEPS[name], (*settings, *TINY[name]))
     for implementation in spec.arms.implementations:
-        expect_package(parse(implementation).backend)
+        expect_package(parse_implementation(implementation).backend)
     overrides = [word for setting in TINY[name] for word in ("--set", setting)]
     done = home.run(*arguments, *overrides, timeout_s=280).expect(0)
     assert spec.name in done.out

@@ -21,8 +21,8 @@ import numpy as np
 
 from tests.workloads.stand_in_gpus import CUDNN
 from workloads.context import Context
-from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, ineligible
-from workloads.implementations import Implementation, parse
+from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, ineligibility_reason
+from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Device
 
 REFUSED = "refused"
@@ -64,7 +64,7 @@ def fused_rules(trial: Context) -> dict[str, float]:
 
 def without_gpu(trial: Context) -> dict[str, float]:
     """What Keras does when it is asked for cuDNN on this machine, by cell."""
-    asked = parse(f"{trial.implementation.backend}/cudnn")
+    asked = parse_implementation(f"{trial.implementation.backend}/cudnn")
     cells: tuple[Cell, ...] = ("lstm", "gru")
     return {f"{cell}: {kernel_of(asked, LayerTraits(cell), 'cpu')}": 1.0 for cell in cells}
 
@@ -73,7 +73,7 @@ def swallowed(trial: Context) -> dict[str, float]:
     """What Keras' PyTorch layers do where the library's call fails on a pretended GPU."""
     from tests.workloads.stand_in_gpus import torch as pretended
 
-    asked, failing = parse("torch/cudnn"), RuntimeError("cuDNN error")
+    asked, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
     counts: Counter[str] = Counter()
     cells: tuple[Cell, ...] = ("lstm", "gru")
     for cell, both in itertools.product(cells, _BOOLEANS):
@@ -99,7 +99,7 @@ def xla(trial: Context) -> dict[str, float]:
     for name in ("CudnnRNNV3", "MatMul"):
         registered = kernels.get_registered_kernels_for_op(name).kernel
         found[name] = float(any(each.device_type == "XLA_GPU_JIT" for each in registered))
-    asked = parse("tensorflow/portable+xla")
+    asked = parse_implementation("tensorflow/portable+xla")
     with pretended.gpu():
         for name, both in (("portable", False), ("bidirectional", True)):
             model = model_of(asked, LayerTraits(bidirectional=both))
@@ -112,7 +112,7 @@ def eager_call(trial: Context) -> dict[str, float]:
     from tests.workloads.stand_in_gpus import jax as pretended
 
     with pretended.gpu():
-        model = model_of(parse("jax/fused+eager"), LayerTraits(bidirectional=True))
+        model = model_of(parse_implementation("jax/fused+eager"), LayerTraits(bidirectional=True))
         try:
             model(_inputs(LayerTraits()))
         except NotImplementedError as error:
@@ -145,7 +145,7 @@ def _cudnn(backend: str) -> Cases:
             "recurrent_dropout": dropout,
             "use_bias": bias,
         }
-        yield parse(f"{backend}/cudnn{option}"), LayerTraits(**traits, **arithmetic)
+        yield parse_implementation(f"{backend}/cudnn{option}"), LayerTraits(**traits, **arithmetic)
 
 
 def _arithmetic(traits: LayerTraits) -> tuple[Any, ...]:
@@ -165,7 +165,7 @@ def _fused(backend: str) -> Cases:
     ):
         traits: Any = {"cell": cell, "mask": mask, "bidirectional": both, "stateful": stateful}
         yield (
-            parse(f"{backend}/fused{option}"),
+            parse_implementation(f"{backend}/fused{option}"),
             LayerTraits(**traits, layers=layers, dropout=dropout),
         )
 
@@ -173,7 +173,7 @@ def _fused(backend: str) -> Cases:
 def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
     counts: Counter[str] = Counter()
     for implementation, traits in cases:
-        ours = ineligible(implementation, traits, device)
+        ours = ineligibility_reason(implementation, traits, device)
         theirs = kernel_of(implementation, traits, device)
         if (theirs == CUDNN) != (ours is None):
             raise AssertionError(f"{implementation} {traits}: theirs: {theirs}; ours: {ours}")
@@ -240,7 +240,7 @@ def portable_runs(trial: Context) -> dict[str, float]:
     cases = list(_portable(trial.implementation))
     drawn = random.Random(str(trial.implementation)).sample(cases, trial.settings["cases"])
     for implementation, traits in drawn:
-        ours = ineligible(implementation, traits, "cpu")
+        ours = ineligibility_reason(implementation, traits, "cpu")
         if ours is not None:
             raise AssertionError(f"{implementation} {traits}: ours: {ours}")
         _run(implementation, traits)
@@ -261,7 +261,7 @@ def _run(implementation: Implementation, traits: LayerTraits) -> None:
     from workloads.models import passes
 
     with _policy_of(implementation):
-        run = passes.of(model_of(implementation, traits), implementation)
+        run = passes.make_passes(model_of(implementation, traits), implementation)
         gradients = run.forward_backward(run.place(_inputs(traits)))
     for each in keras.tree.flatten(gradients):
         if not np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(each, "float32"))).all():

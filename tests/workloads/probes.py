@@ -19,27 +19,27 @@ from unittest import mock
 import numpy as np
 
 from workloads.context import Context
-from workloads.frameworks import current, feeding
-from workloads.frameworks.feeding import in_order
-from workloads.implementations import Implementation, parse
+from workloads.frameworks import feeding, load_framework
+from workloads.frameworks.feeding import reorder
+from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Command, Finish, Slice
-from workloads.registry import find
+from workloads.registry import find_workload
 from workloads.settings.image_rows import ImageRowsSettings
+from workloads.slicing import Slicing
 from workloads.tasks.image_rows import build, load, run
-from workloads.turns import Turns
 
 
 def warm_ups(trial: Context) -> dict[str, float]:
     """Losses of two warm passes, and exact state before the first and after its restoration."""
-    from workloads.measuring.full_training import warm_pass
-    from workloads.models.start_state import Start
+    from workloads.measuring.full_training import run_warm_up_pass
+    from workloads.models.start_state import StartState
 
     plan = planned(trial)
-    start = Start(plan.model)
+    start = StartState(plan.model)
     before = _digest(start.state())
     losses = []
     for _ in range(2):
-        losses.append(warm_pass(plan))
+        losses.append(run_warm_up_pass(plan))
         changed = _digest(start.state())
         start.restore()
     return {
@@ -53,19 +53,19 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
 def starts_of_slices(trial: Context) -> dict[str, float]:
     """Exact state before the warm-up, when the first slice is asked for, and when the second is."""
-    from workloads.measuring.sliced_training import in_slices, warm_steps
-    from workloads.models.start_state import Start
+    from workloads.measuring.sliced_training import run_slices, warm_up_steps
+    from workloads.models.start_state import StartState
 
     plan = planned(trial)
-    start, seen = Start(plan.model), list[float]()
+    start, seen = StartState(plan.model), list[float]()
     before = _digest(start.state())
 
     def ask() -> Command:
         seen.append(_digest(start.state()))
         return Slice() if len(seen) == 1 else Finish()
 
-    warm_steps(plan)
-    in_slices(plan, dataclasses.replace(trial, turns=Turns(ask, 0.001)))
+    warm_up_steps(plan)
+    run_slices(plan, dataclasses.replace(trial, turns=Slicing(ask, 0.001)))
     return {"before": before, "first": seen[0], "second": seen[1]}
 
 
@@ -85,19 +85,19 @@ def bare(trial: Context) -> dict[str, float]:
 
 def unwarmed(trial: Context) -> dict[str, float]:
     """Times epochs whose functions were never traced: must fail."""
-    from workloads.measuring.full_training import timed
+    from workloads.measuring.full_training import run_timed_epochs
 
-    return timed(planned(trial), trial)
+    return run_timed_epochs(planned(trial), trial)
 
 
 def poisoned(trial: Context) -> dict[str, float]:
     """Trains from a start that holds NaN: must fail at the end of the first epoch."""
-    from workloads.measuring.full_training import timed, warm_up
+    from workloads.measuring.full_training import run_timed_epochs, warm_up
 
     plan = planned(trial)
     plan.model.layers[-1].bias.assign(np.full(10, np.nan))
     warm_up(plan)
-    return timed(plan, trial)
+    return run_timed_epochs(plan, trial)
 
 
 def on_a_gpu(trial: Context) -> dict[str, float]:
@@ -107,7 +107,7 @@ def on_a_gpu(trial: Context) -> dict[str, float]:
 
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
     """`image_rows` on cuDNN, past our own rules: what Keras itself says becomes the failure."""
-    cudnn = parse(f"{trial.implementation.backend}/cudnn")
+    cudnn = parse_implementation(f"{trial.implementation.backend}/cudnn")
     return run(dataclasses.replace(trial, implementation=cudnn))
 
 
@@ -144,7 +144,7 @@ def hook_calls(trial: Context) -> dict[str, float]:
 
 def single_steps(trial: Context) -> dict[str, float]:
     """How many single steps are timed, and how many are run for that."""
-    from workloads.measuring.full_training import timed_steps, warm_up
+    from workloads.measuring.full_training import time_single_steps, warm_up
     from workloads.measuring.keras_clocks import StepClock
 
     plan = dataclasses.replace(planned(trial), timed_steps=trial.settings["timed_steps"])
@@ -157,7 +157,7 @@ def single_steps(trial: Context) -> dict[str, float]:
             clocks.append(self)
 
     with mock.patch("workloads.measuring.full_training.StepClock", Kept):
-        metrics = timed_steps(plan, trial)
+        metrics = time_single_steps(plan, trial)
     (clock,) = clocks
     return {**metrics, "timed": float(len(clock.seconds)), "run": float(clock.calls)}
 
@@ -173,7 +173,7 @@ def fed(trial: Context) -> dict[str, float]:
             if name == "mapped":
                 parts = (plan.train.inputs, plan.train.targets)
                 train = Samples(*(_mapped(Path(folder), part) for part in parts))
-                plan = dataclasses.replace(plan, train=in_order(train, np.arange(len(train))))
+                plan = dataclasses.replace(plan, train=reorder(train, np.arange(len(train))))
             feed = _as_on_a_gpu(plan) if name == "batches" else plan.feeds.train
             fitted = plan.model.fit(**feed.with_targets(), epochs=2, shuffle=False, verbose=0)
             losses[name] = float(fitted.history["loss"][-1])
@@ -186,16 +186,16 @@ def stateful(trial: Context) -> dict[str, float]:
     import keras
 
     from workloads.data.samples import Samples
-    from workloads.models.compile import compiled
+    from workloads.models.compile import compile_model
     from workloads.models.layers import recurrent_stack
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
     from workloads.settings.char_rnn import CharRnnSettings
 
-    current(trial.implementation.backend).configure(trial.implementation, trial.device)
+    load_framework(trial.implementation.backend).configure(trial.implementation, trial.device)
     settings = CharRnnSettings(units=4, layers=1, batch_size=4)
     layers = recurrent_stack(settings, trial.implementation, return_sequences=False, seed=1)
     head = keras.layers.Dense(3, activation="softmax", name="classes")
-    model = compiled(
+    model = compile_model(
         [keras.Input(batch_shape=(4, 6, 2)), *layers, head],
         trial,
         name="stateful",
@@ -204,7 +204,7 @@ def stateful(trial: Context) -> dict[str, float]:
     draw = np.random.default_rng(1)
     inputs = draw.standard_normal((8, 6, 2)).astype(np.float32)
     data = Samples(inputs, draw.integers(0, 3, 8).astype(np.int32))
-    plan = Run(model, data, data, 4, 1, stateful=True)
+    plan = TrainingRun(model, data, data, 4, 1, stateful=True)
     feed = plan.feeds.validation.with_targets()
     losses = [
         model.evaluate(**feed, verbose=0, callbacks=callbacks, return_dict=True)["loss"]
@@ -241,21 +241,23 @@ def _backend() -> str:
 
 def planned(trial: Context, implementation: Implementation | None = None) -> Any:
     """What the trial would train, on an implementation that may be another one."""
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
     implementation = implementation or trial.implementation
-    framework = current(implementation.backend)
+    framework = load_framework(implementation.backend)
     framework.forget()
     framework.configure(implementation, trial.device)
     framework.seed(trial.seed)
     known = ImageRowsSettings.model_fields
     own = {name: value for name, value in trial.settings.items() if name in known}
-    settings = ImageRowsSettings(**find("image_rows").resolve({"validation_samples": 40, **own}))
+    settings = ImageRowsSettings(
+        **find_workload("image_rows").resolve({"validation_samples": 40, **own})
+    )
     data = load(settings)
     model = build(settings, dataclasses.replace(trial, implementation=implementation), data)
     order = np.random.default_rng([trial.seed, 1]).permutation(len(data.train))
-    train = in_order(data.train, order)
-    return Run(model, train, data.validation, settings.batch_size, settings.epochs)
+    train = reorder(data.train, order)
+    return TrainingRun(model, train, data.validation, settings.batch_size, settings.epochs)
 
 
 def _digest(values: Any) -> float:

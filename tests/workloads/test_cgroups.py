@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.cgroups import Limits, read_limits
+from workloads.cgroups import CgroupLimits, read_limits
 
 V1_NONE = "9223372036854771712\n"
 
@@ -22,7 +22,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        pytest.param({}, Limits(), id="no cgroups"),
+        pytest.param({}, CgroupLimits(), id="no cgroups"),
         pytest.param(
             {
                 "proc/self/cgroup": "0::/\n",
@@ -30,7 +30,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/cpu.max": "150000 100000\n",
                 "sys/fs/cgroup/memory.max": "8589934592\n",
             },
-            Limits(1.5, 8192, 2),
+            CgroupLimits(1.5, 8192, 2),
             id="container of version 2",
         ),
         pytest.param(
@@ -40,7 +40,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/cpu.max": "max 100000\n",
                 "sys/fs/cgroup/memory.max": "max\n",
             },
-            Limits(None, None, 2),
+            CgroupLimits(None, None, 2),
             id="version 2 without limits",
         ),
         pytest.param(
@@ -53,7 +53,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/system.slice/job.service/part/cpu.max": "400000 100000\n",
                 "sys/fs/cgroup/system.slice/job.service/part/memory.max": "max\n",
             },
-            Limits(2.0, 4096, 2),
+            CgroupLimits(2.0, 4096, 2),
             id="the tightest of groups within groups",
         ),
         pytest.param(
@@ -63,7 +63,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
                 "sys/fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n",
             },
-            Limits(2.5, 2048, 1),
+            CgroupLimits(2.5, 2048, 1),
             id="container of version 1, which sees its group as the root",
         ),
         pytest.param(
@@ -75,7 +75,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes": "1073741824\n",
                 "sys/fs/cgroup/unified/cgroup.controllers": "\n",
             },
-            Limits(None, 1024, 1),
+            CgroupLimits(None, 1024, 1),
             id="version 1 beside an empty version 2",
         ),
         pytest.param(
@@ -84,12 +84,12 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/cgroup.controllers": "cpu\n",
                 "sys/fs/cgroup/cpu.max": "many 0\n",
             },
-            Limits(None, None, 2),
+            CgroupLimits(None, None, 2),
             id="what cannot be understood limits nothing",
         ),
     ],
 )
-def test_limits(tmp_path: Path, files: Mapping[str, str], expected: Limits) -> None:
+def test_limits(tmp_path: Path, files: Mapping[str, str], expected: CgroupLimits) -> None:
     assert read_limits(tree(tmp_path, files)) == expected
 
 

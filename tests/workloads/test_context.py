@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from workloads.context import Context
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Artifact, Event
 
 
 def context(events: list[Event]) -> Context:
-    return Context({}, parse("tensorflow/portable"), "cpu", 0, events.append)
+    return Context({}, parse_implementation("tensorflow/portable"), "cpu", 0, events.append)
 
 
 @pytest.mark.parametrize(

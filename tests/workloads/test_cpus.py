@@ -11,7 +11,7 @@ from orchestrator import hardware
 from tests.workloads.shared_trainer import expect_package
 from workloads import cpus
 from workloads.backend import environment_for
-from workloads.implementations import BACKENDS, parse
+from workloads.implementations import BACKENDS, parse_implementation
 
 
 def group(root: Path, quota: str) -> Path:
@@ -51,7 +51,7 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, **environment_for(parse(f"{backend}/portable"), "cpu")},
+        env={**os.environ, **environment_for(parse_implementation(f"{backend}/portable"), "cpu")},
     )
     assert done.stdout.split() == ["1", "1"]
 
@@ -69,6 +69,6 @@ def test_xla_has_no_more_threads_than_it_is_told(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, **environment_for(parse("jax/portable"), "cpu")},
+        env={**os.environ, **environment_for(parse_implementation("jax/portable"), "cpu")},
     )
     assert done.stdout.split() == ["1"]

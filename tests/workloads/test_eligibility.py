@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, Mask, ineligible
-from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation, parse
+from workloads.eligibility import SIMPLE_CELLS, Cell, LayerTraits, Mask, ineligibility_reason
+from workloads.implementations import (
+    BACKENDS,
+    KERNELS,
+    OPTIONS,
+    Implementation,
+    parse_implementation,
+)
 from workloads.protocol import Device
 
 USUAL = LayerTraits()
@@ -41,8 +47,10 @@ def why_not(
     implementation: Implementation | str, traits: LayerTraits = USUAL, device: Device = "gpu"
 ) -> str | None:
     """The rules' answer where everything is installed."""
-    asked = parse(implementation) if isinstance(implementation, str) else implementation
-    return ineligible(asked, traits, device, has_package=lambda _: True)
+    asked = (
+        parse_implementation(implementation) if isinstance(implementation, str) else implementation
+    )
+    return ineligibility_reason(asked, traits, device, has_package=lambda _: True)
 
 
 @given(implementations, layers, devices)
@@ -89,14 +97,17 @@ def test_relu_is_the_activation_relu_by_another_name(
 def test_what_is_not_installed_comes_first_and_says_how_to_get_it(
     implementation: Implementation, traits: LayerTraits, device: Device
 ) -> None:
-    told = ineligible(implementation, traits, device, has_package=lambda _: False)
+    told = ineligibility_reason(implementation, traits, device, has_package=lambda _: False)
     how = BACKENDS[implementation.backend]
     assert told == f"{implementation.backend} is not installed here: {how}"
 
 
 def test_only_the_backend_that_is_asked_for_must_be_installed() -> None:
-    asked = parse("tensorflow/portable")
-    assert ineligible(asked, USUAL, "cpu", has_package=lambda name: name == "tensorflow") is None
+    asked = parse_implementation("tensorflow/portable")
+    assert (
+        ineligibility_reason(asked, USUAL, "cpu", has_package=lambda name: name == "tensorflow")
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from workloads.implementations import (
     OPTIONS,
     Implementation,
     ImplementationError,
-    parse,
+    parse_implementation,
 )
 
 PRECISIONS = {"tf32", "bf16", "fp16"}
@@ -26,10 +26,10 @@ known = st.builds(
 
 @given(known)
 def test_an_implementation_is_its_text(implementation: Implementation) -> None:
-    assert parse(str(implementation)) == implementation
+    assert parse_implementation(str(implementation)) == implementation
     told = f"{implementation.backend}/{implementation.kernel_text}"
     silent = [option for option in ("again", "relu") if option in implementation.options]
-    assert parse("+".join([told, *silent])) == implementation
+    assert parse_implementation("+".join([told, *silent])) == implementation
     assert not {"again", "relu"} & set(told.split("+"))
 
 
@@ -49,20 +49,25 @@ def test_an_implementation_is_its_text(implementation: Implementation) -> None:
 def test_what_an_implementation_says_of_itself(
     text: str, jit: bool, eager: bool, precision: str, mathematics: str
 ) -> None:
-    told = parse(text)
+    told = parse_implementation(text)
     assert (told.jit, told.eager) == (jit, eager)
     assert (told.precision, told.mathematics) == (precision, mathematics)
 
 
 def test_the_same_once_more_differs_in_its_process_alone() -> None:
-    once, again = parse("torch/fused+bf16"), parse("torch/fused+bf16+again")
+    once, again = (
+        parse_implementation("torch/fused+bf16"),
+        parse_implementation("torch/fused+bf16+again"),
+    )
     assert again.kernel_text == once.kernel_text == "fused+bf16"
     assert (again.mathematics, again.precision, again.eager) == ("", "bf16", True)
     assert (once.process, again.process) == ("torch", "torch+again")
 
 
 def test_options_are_kept_sorted_however_they_are_written() -> None:
-    assert parse("tensorflow/portable+xla+unroll") == parse("tensorflow/portable+unroll+xla")
+    assert parse_implementation("tensorflow/portable+xla+unroll") == parse_implementation(
+        "tensorflow/portable+unroll+xla"
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,22 +86,26 @@ def test_options_are_kept_sorted_however_they_are_written() -> None:
 )
 def test_a_wrong_text_is_explained(text: str, message: str) -> None:
     with pytest.raises(ImplementationError, match=message):
-        parse(text)
+        parse_implementation(text)
 
 
 @given(st.text())
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
-        assert parse(str(parse(text, known_only=False)), known_only=False)
+        assert parse_implementation(
+            str(parse_implementation(text, known_only=False)), known_only=False
+        )
     except ImplementationError as error:
         assert text in str(error) or repr(text) in str(error)
 
 
 def test_a_process_is_prepared_for_its_backend_and_device() -> None:
-    cpu = environment_for(parse("tensorflow/portable"), "cpu")
+    cpu = environment_for(parse_implementation("tensorflow/portable"), "cpu")
     assert (cpu["KERAS_BACKEND"], cpu["CUDA_VISIBLE_DEVICES"]) == ("tensorflow", "-1")
-    gpu = environment_for(parse("tensorflow/cudnn"), "gpu")
+    gpu = environment_for(parse_implementation("tensorflow/cudnn"), "gpu")
     assert "CUDA_VISIBLE_DEVICES" not in gpu
     assert gpu["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # as the probe counts them
     assert gpu["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
-    assert "KERAS_BACKEND" not in environment_for(parse("numpy/loop", known_only=False), "cpu")
+    assert "KERAS_BACKEND" not in environment_for(
+        parse_implementation("numpy/loop", known_only=False), "cpu"
+    )

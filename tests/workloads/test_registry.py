@@ -16,7 +16,7 @@ from workloads.data.sources import MNIST_SHA256, digits_file
 from workloads.eligibility import LayerTraits
 from workloads.failures import DataError
 
-IMAGE_ROWS = registry.find("image_rows")
+IMAGE_ROWS = registry.find_workload("image_rows")
 
 
 def test_the_registry_imports_no_framework_and_is_quick() -> None:
@@ -31,7 +31,7 @@ def test_the_registry_imports_no_framework_and_is_quick() -> None:
 
 
 def test_every_built_in_workload_is_complete() -> None:
-    for workload in registry.workloads():
+    for workload in registry.built_in_workloads():
         assert workload.is_built_in
         assert workload.settings_model is not None
         assert json.loads(json.dumps(workload.resolve({}))) == workload.resolve({})
@@ -44,16 +44,16 @@ def test_every_built_in_workload_is_complete() -> None:
 @pytest.mark.parametrize("name", ["image_row", "Image_rows", "", "a.b", "a:b:c", "a b:c", ":f"])
 def test_an_unknown_workload_is_refused(name: str) -> None:
     with pytest.raises(registry.UnknownWorkload, match=r"one of image_rows.*, or package"):
-        registry.find(name)
+        registry.find_workload(name)
 
 
 def test_the_nearest_workload_is_suggested() -> None:
     with pytest.raises(registry.UnknownWorkload, match="did you mean 'image_rows'"):
-        registry.find("image_row")
+        registry.find_workload("image_row")
 
 
 def test_a_users_workload_takes_anything() -> None:
-    own = registry.find("my_package.models:train")
+    own = registry.find_workload("my_package.models:train")
     assert (own.entry, own.is_built_in) == ("my_package.models:train", False)
     assert own.resolve({"anything": [1, 2]}) == {"anything": [1, 2]}
     assert own.data_digest({}) is None
@@ -83,13 +83,18 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
 def test_wrong_settings_are_explained(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError) as caught:
         IMAGE_ROWS.resolve(settings)
-    assert message in registry.explain(caught.value, IMAGE_ROWS.settings_model)
+    assert message in registry.explain_invalid_settings(caught.value, IMAGE_ROWS.settings_model)
 
 
 def test_all_faults_are_explained_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         IMAGE_ROWS.resolve({"units": 0, "layers": 0, "colour": 1})
-    assert registry.explain(caught.value, IMAGE_ROWS.settings_model).count("settings.") == 3
+    assert (
+        registry.explain_invalid_settings(caught.value, IMAGE_ROWS.settings_model).count(
+            "settings."
+        )
+        == 3
+    )
 
 
 def test_data_digests_come_from_the_source(tmp_path: Path) -> None:
@@ -122,4 +127,4 @@ def test_the_digest_of_mnist_is_what_keras_checks() -> None:
 
 def test_a_language_model_reads_forward_only() -> None:
     with pytest.raises(ValidationError, match="the backward direction would read the character"):
-        registry.find("char_rnn").resolve({"bidirectional": True})
+        registry.find_workload("char_rnn").resolve({"bidirectional": True})

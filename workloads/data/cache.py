@@ -35,7 +35,7 @@ def cache_folder() -> Path:
     return base / "rnnsweep"
 
 
-def cached(
+def load_or_make(
     kind: str,
     key: Key,
     names: tuple[str, ...],
@@ -58,7 +58,7 @@ def cached(
     made = make()
     try:
         for name in names:
-            with replacing(folder / f"{name}.npy") as file:
+            with atomic_write(folder / f"{name}.npy") as file:
                 np.save(file, made[name], allow_pickle=False)
     except OSError:  # a full disk, or a home that is read-only
         return made
@@ -66,7 +66,7 @@ def cached(
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write, which becomes `path` when the block ends, and vanishes if it raises.
 
     Others may read it as far as the umask lets them: users may share a cache.

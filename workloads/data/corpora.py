@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.data.cache import Arrays, Key, cached
+from workloads.data.cache import Arrays, Key, load_or_make
 from workloads.data.sources import CorpusName, TextSource, text_digest
 from workloads.data.text import load_text, text_source
-from workloads.data.tokens import ENCODING_VERSION, Encoded, TokenKind, encode
+from workloads.data.tokens import ENCODING_VERSION, EncodedText, TokenKind, encode
 from workloads.data.zipf import zipf_corpus
 from workloads.failures import DataError
 
@@ -22,7 +22,7 @@ class Corpus:
     name: CorpusName
     digest: str
     source: str
-    encoded: Encoded
+    encoded: EncodedText
 
 
 def load_corpus(
@@ -54,7 +54,7 @@ def load_corpus(
 
 def _encoded_text(
     name: TextSource, data_path: str | None, digest: str, kind: TokenKind, vocabulary: int
-) -> Encoded:
+) -> EncodedText:
     def make() -> Arrays:
         text = load_text(name, data_path)
         if text.digest != digest:
@@ -67,6 +67,6 @@ def _encoded_text(
         return {"tokens": encoded.tokens, "vocabulary": np.frombuffer(written, np.uint8)}
 
     key = Key(text=digest, kind=kind, vocabulary=vocabulary, version=ENCODING_VERSION)
-    arrays = cached("tokens", key, ("tokens", "vocabulary"), make)
+    arrays = load_or_make("tokens", key, ("tokens", "vocabulary"), make)
     written = tuple(json.loads(arrays["vocabulary"].tobytes()))
-    return Encoded(arrays["tokens"], written, kind)
+    return EncodedText(arrays["tokens"], written, kind)

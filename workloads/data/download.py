@@ -8,7 +8,7 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-from workloads.data.cache import replacing
+from workloads.data.cache import atomic_write
 from workloads.failures import DataError
 
 
@@ -35,7 +35,7 @@ def fetch(url: str, kept: Path, *, sha256: str, timeout_s: float = 30.0) -> byte
             " something on the way may have answered in its place; set settings.data_path to a"
             " copy of the true file"
         )
-    with contextlib.suppress(OSError), replacing(kept) as file:
+    with contextlib.suppress(OSError), atomic_write(kept) as file:
         file.write(content)
     return content
 

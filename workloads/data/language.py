@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from workloads.data.corpora import Corpus
 from workloads.data.samples import Samples
-from workloads.data.tokens import Encoded
+from workloads.data.tokens import EncodedText
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class LanguageData:
     """Samples of a corpus, and how its tokens are written."""
 
     name: str
@@ -18,7 +18,7 @@ class Language:
     source: str
     train: Samples
     validation: Samples
-    encoded: Encoded
+    encoded: EncodedText
 
     @property
     def vocabulary(self) -> int:
@@ -26,6 +26,6 @@ class Language:
         return len(self.encoded.vocabulary)
 
 
-def language(corpus: Corpus, parts: tuple[Samples, Samples]) -> Language:
+def make_language_data(corpus: Corpus, parts: tuple[Samples, Samples]) -> LanguageData:
     """The training and validation samples of a corpus."""
-    return Language(corpus.name, corpus.digest, corpus.source, *parts, corpus.encoded)
+    return LanguageData(corpus.name, corpus.digest, corpus.source, *parts, corpus.encoded)

@@ -14,7 +14,7 @@ Side: TypeAlias = Literal["left", "right"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ragged:
+class RaggedSequences:
     """Sequences of tokens from 1, end to end; `lengths` has one entry of at least 1 for each."""
 
     tokens: Tokens
@@ -24,7 +24,7 @@ class Ragged:
         return len(self.lengths)
 
 
-def pad(sequences: Ragged, length: int, side: Side) -> Tokens:
+def pad_sequences(sequences: RaggedSequences, length: int, side: Side) -> Tokens:
     """The sequences as rows of one length, zeros on the `side` where they are shorter.
 
     Of a longer sequence its last `length` tokens are kept, as Keras' `pad_sequences` does.
@@ -37,7 +37,7 @@ def pad(sequences: Ragged, length: int, side: Side) -> Tokens:
     return rows
 
 
-def unpadded(rows: NDArray[np.integer]) -> Ragged:
+def strip_padding(rows: NDArray[np.integer]) -> RaggedSequences:
     """The sequences of padded rows: what is not zero, wherever the padding stands."""
     filled = rows != 0
-    return Ragged(rows[filled].astype(np.int32), filled.sum(axis=1))
+    return RaggedSequences(rows[filled].astype(np.int32), filled.sum(axis=1))

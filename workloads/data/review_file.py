@@ -21,19 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.data.archive import UNREADABLE, open_archive
-from workloads.data.padding import Ragged, unpadded
+from workloads.data.padding import RaggedSequences, strip_padding
 from workloads.failures import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledReviews:
     """Reviews and the class of each, counted from 0."""
 
-    reviews: Ragged
+    reviews: RaggedSequences
     labels: NDArray[np.int32]
 
 
-def read_reviews(path: str) -> tuple[Labelled, Labelled]:
+def read_reviews(path: str) -> tuple[LabelledReviews, LabelledReviews]:
     """The train and the test part of such a file.
 
     Raises:
@@ -56,7 +56,7 @@ def _arrays(path: str) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path}: expected an .npz file of plain arrays; {error}{hint}") from error
 
 
-def _part(arrays: Mapping[str, NDArray[Any]], part: str, path: str) -> Labelled:
+def _part(arrays: Mapping[str, NDArray[Any]], part: str, path: str) -> LabelledReviews:
     rows, labels = f"x_{part}", f"y_{part}"
     tokens, lengths = f"{rows}_tokens", f"{rows}_lengths"
     if labels not in arrays or (rows not in arrays and not {tokens, lengths} <= set(arrays)):
@@ -65,13 +65,15 @@ def _part(arrays: Mapping[str, NDArray[Any]], part: str, path: str) -> Labelled:
             f" received {', '.join(arrays) or 'none'}"
         )
     if rows in arrays:
-        reviews = unpadded(_integers(arrays, rows, 2, path, least=0))
+        reviews = strip_padding(_integers(arrays, rows, 2, path, least=0))
     else:
         flat = _integers(arrays, tokens, 1, path, least=1)
-        reviews = Ragged(flat.astype(np.int32), _integers(arrays, lengths, 1, path, least=0))
+        reviews = RaggedSequences(
+            flat.astype(np.int32), _integers(arrays, lengths, 1, path, least=0)
+        )
     classes = _integers(arrays, labels, 1, path, least=0)
     _expect_whole(reviews, classes, part, path)
-    return Labelled(reviews, classes.astype(np.int32))
+    return LabelledReviews(reviews, classes.astype(np.int32))
 
 
 def _integers(
@@ -91,7 +93,9 @@ def _integers(
     return array.astype(np.int64)
 
 
-def _expect_whole(reviews: Ragged, labels: NDArray[np.int64], part: str, path: str) -> None:
+def _expect_whole(
+    reviews: RaggedSequences, labels: NDArray[np.int64], part: str, path: str
+) -> None:
     if len(reviews) != len(labels):
         raise DataError(
             f"{path}: expected as many reviews in x_{part} as classes in y_{part}; received"

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.data.cache import Arrays, cached
+from workloads.data.cache import Arrays, load_or_make
 from workloads.data.images import stratified_split
-from workloads.data.padding import Ragged, Side, pad
-from workloads.data.review_file import Labelled, read_reviews
+from workloads.data.padding import RaggedSequences, Side, pad_sequences
+from workloads.data.review_file import LabelledReviews, read_reviews
 from workloads.data.samples import Samples
 from workloads.data.sentences import labelled_sentences
 from workloads.data.sources import IMDB_SHA256, ReviewSet, review_digest
 from workloads.data.text import text_source
-from workloads.data.tokens import rank
+from workloads.data.tokens import rank_words
 from workloads.failures import DataError
 
 START, UNKNOWN, FIRST_WORD = 1, 2, 3
@@ -87,32 +87,32 @@ def load_reviews(
     )
 
 
-def _padded(part: Labelled, vocabulary: int, length: int, side: Side) -> Samples:
-    rows = pad(part.reviews, length, side)
+def _padded(part: LabelledReviews, vocabulary: int, length: int, side: Side) -> Samples:
+    rows = pad_sequences(part.reviews, length, side)
     rows[rows >= vocabulary] = UNKNOWN
     order = np.random.default_rng(_ORDER_SEED).permutation(len(rows))
     return Samples(rows, part.labels).take(order)
 
 
-def _python_docs(vocabulary: int) -> tuple[Labelled, Labelled]:
+def _python_docs(vocabulary: int) -> tuple[LabelledReviews, LabelledReviews]:
     sentences, labels = labelled_sentences()
     train, validation = stratified_split(labels)
     words = itertools.chain.from_iterable(sentences[index] for index in train)
-    ranked = rank(words, vocabulary - FIRST_WORD)
+    ranked = rank_words(words, vocabulary - FIRST_WORD)
     numbers = {word: number for number, word in enumerate(ranked, FIRST_WORD)}
 
-    def number(chosen: NDArray[np.intp]) -> Labelled:
+    def number(chosen: NDArray[np.intp]) -> LabelledReviews:
         rows = (
             [START, *(numbers.get(word, UNKNOWN) for word in sentences[index])] for index in chosen
         )
-        return Labelled(_end_to_end(rows), labels[chosen])
+        return LabelledReviews(_end_to_end(rows), labels[chosen])
 
     return number(train), number(validation)
 
 
-def _imdb() -> tuple[Labelled, Labelled]:
+def _imdb() -> tuple[LabelledReviews, LabelledReviews]:
     """All words of all reviews; the vocabulary's limit comes later, so that one copy is kept."""
-    arrays = cached("imdb", {"file": IMDB_SHA256, "version": 1}, _IMDB_ARRAYS, _imdb_arrays)
+    arrays = load_or_make("imdb", {"file": IMDB_SHA256, "version": 1}, _IMDB_ARRAYS, _imdb_arrays)
     return _labelled(arrays, "train"), _labelled(arrays, "test")
 
 
@@ -135,12 +135,12 @@ def _imdb_arrays() -> Arrays:
     return arrays
 
 
-def _labelled(arrays: Arrays, part: str) -> Labelled:
-    reviews = Ragged(arrays[f"{part}_tokens"], arrays[f"{part}_lengths"])
-    return Labelled(reviews, arrays[f"{part}_labels"])
+def _labelled(arrays: Arrays, part: str) -> LabelledReviews:
+    reviews = RaggedSequences(arrays[f"{part}_tokens"], arrays[f"{part}_lengths"])
+    return LabelledReviews(reviews, arrays[f"{part}_labels"])
 
 
-def _end_to_end(rows: Iterable[Iterable[int]]) -> Ragged:
+def _end_to_end(rows: Iterable[Iterable[int]]) -> RaggedSequences:
     whole = [list(row) for row in rows]
     tokens = np.fromiter(itertools.chain.from_iterable(whole), np.int32)
-    return Ragged(tokens, np.array([len(row) for row in whole], np.int64))
+    return RaggedSequences(tokens, np.array([len(row) for row in whole], np.int64))

@@ -6,11 +6,11 @@ import numpy as np
 
 from workloads.data.samples import Samples
 from workloads.data.tokens import Tokens
-from workloads.data.windows import VALIDATION_SHARE, Parts, cut
+from workloads.data.windows import VALIDATION_SHARE, Parts, split_stream
 from workloads.failures import DataError
 
 
-def streams(
+def cut_streams(
     tokens: Tokens,
     *,
     batch_size: int,
@@ -36,7 +36,7 @@ def streams(
     Raises:
         DataError: a part is too short for one batch.
     """
-    training, validation = cut(tokens, validation_share)
+    training, validation = split_stream(tokens, validation_share)
     return (
         _batches(training, batch_size, sequence_length, "training"),
         _batches(validation, batch_size, sequence_length, "validation"),

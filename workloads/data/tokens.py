@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedText:
     """A text as tokens; token i is written `vocabulary[i]`, and token 0 is the unknown one."""
 
     tokens: Tokens
@@ -37,7 +37,7 @@ class Encoded:
         return between.join(self.vocabulary[token] for token in tokens)
 
 
-def encode(text: str, kind: TokenKind, vocabulary: int | None = None) -> Encoded:
+def encode(text: str, kind: TokenKind, vocabulary: int | None = None) -> EncodedText:
     """Number the tokens of a text.
 
     Words are runs of letters, digits and underscores, inner apostrophes included, in lower case;
@@ -58,22 +58,22 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def rank(words: Iterable[str], most: int | None = None) -> list[str]:
+def rank_words(words: Iterable[str], most: int | None = None) -> list[str]:
     """Different words, the most frequent first; of equals, the first in code point order."""
     counts = Counter(words)
     counts.pop(UNKNOWN, None)
     return sorted(counts, key=lambda word: (-counts[word], word))[:most]
 
 
-def _words(text: str, vocabulary: int | None) -> Encoded:
+def _words(text: str, vocabulary: int | None) -> EncodedText:
     words = split_words(text)
-    written = (UNKNOWN, *rank(words, _known(vocabulary)))
+    written = (UNKNOWN, *rank_words(words, _known(vocabulary)))
     numbers = {word: number for number, word in enumerate(written)}
     tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
-    return Encoded(tokens, written, "word")
+    return EncodedText(tokens, written, "word")
 
 
-def _characters(text: str, vocabulary: int | None) -> Encoded:
+def _characters(text: str, vocabulary: int | None) -> EncodedText:
     codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
     counts = np.bincount(codes, minlength=ord(UNKNOWN) + 1)
     counts[ord(UNKNOWN)] = 0
@@ -81,7 +81,7 @@ def _characters(text: str, vocabulary: int | None) -> Encoded:
     ranked = present[np.lexsort((present, -counts[present]))][: _known(vocabulary)]
     numbers = np.zeros(len(counts), np.int32)
     numbers[ranked] = np.arange(1, len(ranked) + 1)
-    return Encoded(numbers[codes], (UNKNOWN, *map(chr, ranked)), "character")
+    return EncodedText(numbers[codes], (UNKNOWN, *map(chr, ranked)), "character")
 
 
 def _known(vocabulary: int | None) -> int | None:

@@ -16,14 +16,16 @@ Parts: TypeAlias = tuple[Samples, Samples]
 VALIDATION_SHARE = 0.1
 
 
-def cut(tokens: Tokens, validation_share: float = VALIDATION_SHARE) -> tuple[Tokens, Tokens]:
+def split_stream(
+    tokens: Tokens, validation_share: float = VALIDATION_SHARE
+) -> tuple[Tokens, Tokens]:
     """The stream's beginning, to train on, and its last share, to validate on; both are views."""
     at = len(tokens) - round(len(tokens) * validation_share)
     whole = np.asarray(tokens)
     return whole[:at], whole[at:]
 
 
-def windows(
+def cut_windows(
     tokens: Tokens,
     *,
     sequence_length: int,
@@ -53,7 +55,7 @@ def windows(
     Raises:
         DataError: the stream is too short for a window, or for so many.
     """
-    training, validation = cut(tokens, validation_share)
+    training, validation = split_stream(tokens, validation_share)
     return (
         _windows_of(training, sequence_length, samples, each_step, "samples"),
         _windows_of(

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.data.sources import ZIPF
-from workloads.data.tokens import UNKNOWN, Encoded, Tokens
+from workloads.data.tokens import UNKNOWN, EncodedText, Tokens
 
 
-def zipf_corpus(length: int, vocabulary: int) -> Encoded:
+def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
     """The first `length` words of the endless corpus of that vocabulary: always the same ones.
 
     Word r is token r and is written `w<r>`. Token 0, the unknown one, does not occur; it counts
@@ -35,7 +35,7 @@ def zipf_corpus(length: int, vocabulary: int) -> Encoded:
     owners, ends = _circle(vocabulary - 1)
     tokens = owners[np.searchsorted(ends[:-1], places, side="right")]
     written = (UNKNOWN, *(f"w{word}" for word in range(1, vocabulary)))
-    return Encoded(tokens, written, "word")
+    return EncodedText(tokens, written, "word")
 
 
 def _circle(words: int) -> tuple[Tokens, NDArray[np.float64]]:

@@ -18,7 +18,7 @@ from workloads.implementations import Implementation
 
 if TYPE_CHECKING:
     from workloads.models.passes import Passes
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 TF32_CAPABILITY = 8
 """The first compute capability of NVIDIA's GPUs with TF32 (Ampere)."""
@@ -52,7 +52,7 @@ class Stack:
 
 
 @dataclass(slots=True)
-class Seen:
+class OperationCounts:
     """What a forward (and maybe backward) pass holds, as counted in a backend's evidence."""
 
     library_calls: int = 0
@@ -71,7 +71,7 @@ class Seen:
     """Types of operands in the loops and the library's calls."""
 
 
-def prove(run: Run, stack: Stack) -> Proof:
+def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the train steps of a run used; after its warm-up, which it leaves as it was.
 
     Args:
@@ -97,7 +97,9 @@ def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Imple
     return proof
 
 
-def judge(seen: Seen, stack: Stack, *, eager: bool = False, tf32: bool = False) -> tuple[str, ...]:
+def identify_kernel(
+    seen: OperationCounts, stack: Stack, *, eager: bool = False, tf32: bool = False
+) -> tuple[str, ...]:
     """The kernel and its options that can have made what was seen.
 
     Args:
@@ -127,7 +129,7 @@ def judge(seen: Seen, stack: Stack, *, eager: bool = False, tf32: bool = False) 
     return (base, *sorted([*options, *([precision] if precision else [])]))
 
 
-def _library(seen: Seen, stack: Stack) -> str:
+def _library(seen: OperationCounts, stack: Stack) -> str:
     if seen.loops or (seen.fused_calls and seen.library_calls):
         return "mixed"
     if seen.fused_calls:
@@ -139,7 +141,7 @@ def _library(seen: Seen, stack: Stack) -> str:
     return "cudnn" if seen.library_calls == stack.layers and not looped else "mixed"
 
 
-def text(parts: tuple[str, ...], *options: str) -> str:
+def format_kernel(parts: tuple[str, ...], *options: str) -> str:
     """A kernel and its options as `kernel_ran` tells them."""
     kernel, *known = parts
     return (
@@ -149,13 +151,13 @@ def text(parts: tuple[str, ...], *options: str) -> str:
     )
 
 
-def shown(counts: Mapping[str, int]) -> str:
+def format_counts(counts: Mapping[str, int]) -> str:
     """Counts for people: `While × 2, MatMul × 8`; those of 0 are left out."""
     found = ", ".join(f"{name} × {count}" for name, count in counts.items() if count)
     return found or "no recurrent operation"
 
 
-def unanimous(proofs: set[Proof]) -> Proof:
+def combine_proofs(proofs: set[Proof]) -> Proof:
     """The one proof of all that was traced; where they differ, that they do."""
     if not proofs:
         return Proof("unknown", "no train step was seen")

@@ -15,13 +15,13 @@ import jax
 
 from workloads.evidence import (
     TF32_CAPABILITY,
+    OperationCounts,
     Proof,
-    Seen,
     Stack,
-    judge,
-    shown,
-    text,
-    unanimous,
+    combine_proofs,
+    format_counts,
+    format_kernel,
+    identify_kernel,
 )
 from workloads.frameworks import feeding
 from workloads.implementations import Implementation
@@ -29,7 +29,7 @@ from workloads.models.fused.call import SCOPE
 
 if TYPE_CHECKING:
     from workloads.models.passes.jax import JaxPasses
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 _WHILE, _PRODUCT, _LIBRARY_CALL = (
     "stablehlo.while",
@@ -40,7 +40,7 @@ _LIBRARY = "dnn_rnn"
 _BACKWARD = "transpose("
 
 
-def prove(run: Run, stack: Stack) -> Proof:
+def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the traced train steps hold; where none was traced, which one a step would."""
     witness = run.model.witness
     if witness.traced and witness.eager_steps:
@@ -48,8 +48,10 @@ def prove(run: Run, stack: Stack) -> Proof:
     with witness.looking_away():
         step = jax.jit(run.model.train_step, donate_argnums=0)
         if witness.eager_steps:
-            return of_lowered(step.lower(*_arguments(run)), stack, eager=True)
-        return unanimous({of_lowered(step.lower(*shapes), stack) for shapes in witness.traced})
+            return prove_lowered(step.lower(*_arguments(run)), stack, eager=True)
+        return combine_proofs(
+            {prove_lowered(step.lower(*shapes), stack) for shapes in witness.traced}
+        )
 
 
 def prove_passes(
@@ -58,10 +60,10 @@ def prove_passes(
     """Which kernel a forward and backward pass holds."""
     both = jax.jit(passes.run_both) if implementation.eager else passes.run_both
     lowered = both.lower(*passes.variables, batch)
-    return of_lowered(lowered, stack, eager=implementation.eager)
+    return prove_lowered(lowered, stack, eager=implementation.eager)
 
 
-def of_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
+def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
     """The kernel in a lowered program.
 
     Args:
@@ -69,23 +71,23 @@ def of_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
         stack: the layers that are looked for.
         eager: the program was lowered to be looked at, and its operations run one by one.
     """
-    program = Program(lowered.compiler_ir("stablehlo"))
-    parts = judge(program.seen, stack, eager=eager, tf32=program.rounds and _has_tf32())
+    program = LoweredProgram(lowered.compiler_ir("stablehlo"))
+    parts = identify_kernel(program.seen, stack, eager=eager, tf32=program.rounds and _has_tf32())
     what = "JAX's step, run operation by operation" if eager else "JAX's lowered step"
     scope = f" in {SCOPE}" if program.seen.fused_calls else ""
     types = ", ".join(sorted(program.seen.types or program.seen.products)) or "no type"
     precision = ", ".join(sorted(program.precisions)) or "none"
     return Proof(
-        text(parts, *(["eager"] if eager else [])),
-        f"{what}: {shown(program.operations)}{scope}, of {types}; precision {precision}",
+        format_kernel(parts, *(["eager"] if eager else [])),
+        f"{what}: {format_counts(program.operations)}{scope}, of {types}; precision {precision}",
     )
 
 
-class Program:
+class LoweredProgram:
     """A module in StableHLO; a function counts as often as it is called."""
 
     def __init__(self, module: Any) -> None:
-        self.seen = Seen()
+        self.seen = OperationCounts()
         self.operations: Counter[str] = Counter()
         self.precisions: set[str] = set()
         self._functions = {
@@ -161,7 +163,7 @@ class Program:
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
 
-def _arguments(run: Run) -> tuple[Any, Any]:
+def _arguments(run: TrainingRun) -> tuple[Any, Any]:
     """What Keras calls the train step with: the state of the model, and a batch."""
     model = run.model
     state = (
@@ -171,7 +173,7 @@ def _arguments(run: Run) -> tuple[Any, Any]:
         model.metrics_variables,
     )
     values = tuple([variable.value for variable in variables] for variables in state)
-    return values, feeding.batch(run.train, run.batch_size, 0)
+    return values, feeding.read_batch(run.train, run.batch_size, 0)
 
 
 def _type_of(operation: Any) -> str:

@@ -17,20 +17,20 @@ from tensorflow.python.framework import op_callbacks
 
 from workloads.evidence import (
     TF32_CAPABILITY,
+    OperationCounts,
     Proof,
-    Seen,
     Stack,
-    judge,
-    shown,
-    text,
-    unanimous,
+    combine_proofs,
+    format_counts,
+    format_kernel,
+    identify_kernel,
 )
 from workloads.implementations import Implementation
 from workloads.models.fused.call import SCOPE
 
 if TYPE_CHECKING:
     from workloads.models.passes.tensorflow import TensorFlowPasses
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 _LOOPS = ("While", "StatelessWhile")
 _PRODUCTS = ("MatMul", "BatchMatMulV2")
@@ -38,14 +38,14 @@ _CUDNN = "CudnnRNN"
 _BACKWARD = "gradient_tape/"
 
 
-def prove(run: Run, stack: Stack) -> Proof:
+def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the traced train steps hold; where none was traced, which one a step runs."""
     witness = run.model.witness
     if witness.traced and witness.eager_steps:
         return Proof("mixed", "some train steps were traced, and some ran eagerly")
     if witness.eager_steps:
-        return of_eager_step(run.train_one_step, stack)
-    return unanimous({of_graph(graph, stack) for graph in witness.traced})
+        return prove_eager_step(run.train_one_step, stack)
+    return combine_proofs({prove_graph(graph, stack) for graph in witness.traced})
 
 
 def prove_passes(
@@ -53,30 +53,30 @@ def prove_passes(
 ) -> Proof:
     """Which kernel a forward and backward pass holds."""
     if implementation.eager:
-        return of_eager_step(lambda: passes.forward_backward(batch), stack)
+        return prove_eager_step(lambda: passes.forward_backward(batch), stack)
 
     def calling(given: Any) -> Any:  # whether XLA compiles a function is told where it is called
         return passes.forward_backward(given)
 
-    return of_graph(tf.function(calling).get_concrete_function(batch).graph, stack)
+    return prove_graph(tf.function(calling).get_concrete_function(batch).graph, stack)
 
 
-def of_graph(graph: Any, stack: Stack) -> Proof:
+def prove_graph(graph: Any, stack: Stack) -> Proof:
     """The kernel in a graph that a step was traced into, and in all that it calls."""
     outermost = graph.outer_graph if hasattr(graph.outer_graph, "outer_graph") else graph
-    program = Program(outermost.as_graph_def())
+    program = TracedGraph(outermost.as_graph_def())
     seen = program.seen()
-    parts = judge(seen, stack, tf32=_rounds_to_tf32())
+    parts = identify_kernel(seen, stack, tf32=_rounds_to_tf32())
     return Proof(
-        text(parts, *(["xla"] if program.is_compiled else [])),
+        format_kernel(parts, *(["xla"] if program.is_compiled else [])),
         f"TensorFlow's traced step: {_told(seen, program.operations)};"
         f" _XlaMustCompile {'true' if program.is_compiled else 'false'}",
     )
 
 
-def of_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
+def prove_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
     """The kernel in the operations that Python runs one by one during a step."""
-    seen, operations = Seen(), Counter[str]()
+    seen, operations = OperationCounts(), Counter[str]()
 
     def listen(kind: Any, inputs: Any, *_: Any, graph: Any = None, **__: Any) -> None:
         if graph is not None:  # being traced for something else, such as the data's pipeline
@@ -90,14 +90,14 @@ def of_eager_step(step: Callable[[], Any], stack: Stack) -> Proof:
         step()
     finally:
         op_callbacks.remove_op_callback(listen)
-    parts = judge(seen, stack, eager=True, tf32=_rounds_to_tf32())
+    parts = identify_kernel(seen, stack, eager=True, tf32=_rounds_to_tf32())
     return Proof(
-        text(parts, "eager"),
+        format_kernel(parts, "eager"),
         f"TensorFlow's operations in one eager step: {_told(seen, operations)}",
     )
 
 
-class Program:
+class TracedGraph:
     """A graph and the functions that it reaches; each counts once, however often it is called.
 
     A loop's body is thus one matrix product for each that the cell has; an unrolled loop has one
@@ -121,9 +121,9 @@ class Program:
             if "_XlaMustCompile" in attributes
         )
 
-    def seen(self) -> Seen:
+    def seen(self) -> OperationCounts:
         """What it holds."""
-        seen, bodies = Seen(), set[str]()
+        seen, bodies = OperationCounts(), set[str]()
         for nodes in self._parts.values():
             for node in nodes:
                 if node.op in _LOOPS:
@@ -133,7 +133,7 @@ class Program:
                 _note(seen, node.op, node.name, _type_of(node))
         return seen
 
-    def _note_loop(self, node: Any, seen: Seen) -> set[str]:
+    def _note_loop(self, node: Any, seen: OperationCounts) -> set[str]:
         """Count a loop that computes products; returns the functions of its body."""
         body = self._called({node.attr["body"].func.name})
         products = [
@@ -167,7 +167,7 @@ def _functions_of(node: Any) -> Iterator[str]:
         yield from (function.name for function in value.list.func)
 
 
-def _note(seen: Seen, kind: str, scope: str, dtype: tf.DType | None) -> None:
+def _note(seen: OperationCounts, kind: str, scope: str, dtype: tf.DType | None) -> None:
     """Count an operation that stands in no loop.
 
     CudnnRNN takes bfloat16, casts it, and computes in float32.
@@ -189,9 +189,9 @@ def _type_of(node: Any) -> tf.DType | None:
     return tf.as_dtype(number) if number else None
 
 
-def _told(seen: Seen, operations: Mapping[str, int]) -> str:
+def _told(seen: OperationCounts, operations: Mapping[str, int]) -> str:
     names = [*sorted(op for op in operations if op.startswith(_CUDNN)), *_LOOPS, *_PRODUCTS]
-    counts = shown({name: operations.get(name, 0) for name in names})
+    counts = format_counts({name: operations.get(name, 0) for name in names})
     types = ", ".join(sorted(seen.types or seen.products)) or "no type"
     return f"{counts}{f' in {SCOPE}' if seen.fused_calls else ''}, of {types}"
 

@@ -16,14 +16,22 @@ import keras
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from workloads.evidence import TF32_CAPABILITY, Proof, Seen, Stack, judge, shown, text
+from workloads.evidence import (
+    TF32_CAPABILITY,
+    OperationCounts,
+    Proof,
+    Stack,
+    format_counts,
+    format_kernel,
+    identify_kernel,
+)
 from workloads.implementations import Implementation
 from workloads.models.fused.call import SCOPE
-from workloads.models.start_state import Start
+from workloads.models.start_state import StartState
 
 if TYPE_CHECKING:
     from workloads.models.passes.torch import TorchPasses
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 _STEPS = 100
 _CALLS = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
@@ -33,11 +41,11 @@ _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 
 
-def prove(run: Run, stack: Stack) -> Proof:
+def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the model's layers run; leaves its state as it was."""
-    start = Start(run.model)
+    start = StartState(run.model)
     try:
-        return of_layers(run.model, run.train.first(run.batch_size).inputs, stack)
+        return prove_layers(run.model, run.train.first(run.batch_size).inputs, stack)
     finally:
         start.restore()
 
@@ -46,10 +54,10 @@ def prove_passes(
     passes: TorchPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
     """Which kernel the layers of a model run on a batch."""
-    return of_layers(passes.model, batch, stack)
+    return prove_layers(passes.model, batch, stack)
 
 
-def of_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
+def prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
     """The kernel in a forward pass of some layers.
 
     Args:
@@ -62,19 +70,22 @@ def of_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         for layer in model.layers:
             outputs = _call(layer, outputs)
-    events = [Operation(event) for event in profiler.profiler.kineto_results.events()]
+    events = [ProfiledOperation(event) for event in profiler.profiler.kineto_results.events()]
     on_gpu = outputs.device.type == "cuda"
-    seen, operations = count(events, on_gpu=on_gpu)
-    parts = judge(seen, replace(stack, steps=steps), eager=True, tf32=on_gpu and _rounds_to_tf32())
+    seen, operations = count_operations(events, on_gpu=on_gpu)
+    parts = identify_kernel(
+        seen, replace(stack, steps=steps), eager=True, tf32=on_gpu and _rounds_to_tf32()
+    )
     types = ", ".join(sorted(seen.types or seen.products)) or "no type"
     scope = f" in {SCOPE}" if seen.fused_calls else ""
     return Proof(
-        text(parts),
-        f"PyTorch's profiler, forward over {steps} steps: {shown(operations)}{scope}, of {types}",
+        format_kernel(parts),
+        f"PyTorch's profiler, forward over {steps} steps: {format_counts(operations)}{scope},"
+        f" of {types}",
     )
 
 
-class Operation:
+class ProfiledOperation:
     """One event of a profile: its name, its time, and the type of its first operand."""
 
     def __init__(self, event: Any) -> None:
@@ -84,18 +95,20 @@ class Operation:
         types = event.dtypes()
         self.type: str = _TYPES.get(types[0], types[0]) if types else "no type"
 
-    def is_in(self, others: list[Operation]) -> bool:
+    def is_in(self, others: list[ProfiledOperation]) -> bool:
         """Whether it ran within one of the others."""
         return any(o.began_ns <= self.began_ns and self.ended_ns <= o.ended_ns for o in others)
 
 
-def count(events: list[Operation], *, on_gpu: bool) -> tuple[Seen, Counter[str]]:
+def count_operations(
+    events: list[ProfiledOperation], *, on_gpu: bool
+) -> tuple[OperationCounts, Counter[str]]:
     """What a profile holds.
 
     A library's call is counted where cuDNN ran it; in a fused layer on a CPU, where the library
     has its own kernels, also without.
     """
-    seen, operations = Seen(), Counter[str]()
+    seen, operations = OperationCounts(), Counter[str]()
     calls = [event for event in events if event.name in _CALLS]
     scopes = [event for event in events if event.name == SCOPE]
     cudnn = [event for event in events if event.name in _CUDNN]

@@ -91,7 +91,7 @@ class Framework(Protocol):
         """Versions, devices, threads and switches that may explain a time."""
 
 
-def current(backend: str) -> Framework:
+def load_framework(backend: str) -> Framework:
     """The framework of a backend; imports it.
 
     Args:

@@ -46,37 +46,37 @@ class Feed:
         }
 
 
-def arrays(samples: Samples, batch_size: int) -> Feed:
+def feed_arrays(samples: Samples, batch_size: int) -> Feed:
     """The arrays themselves: what a user would pass."""
     return Feed(samples.inputs, samples.targets, batch_size)
 
 
-def count(samples: Samples, batch_size: int) -> int:
+def count_batches(samples: Samples, batch_size: int) -> int:
     """Batches of some samples, the partial last one included."""
     return -(-len(samples) // batch_size)
 
 
-def batch(samples: Samples, batch_size: int, index: int) -> Batch:
+def read_batch(samples: Samples, batch_size: int, index: int) -> Batch:
     """One batch, read into memory."""
     part = slice(index * batch_size, (index + 1) * batch_size)
     return np.ascontiguousarray(samples.inputs[part]), np.ascontiguousarray(samples.targets[part])
 
 
-def each_batch(samples: Samples, batch_size: int) -> Iterator[Batch]:
+def iterate_batches(samples: Samples, batch_size: int) -> Iterator[Batch]:
     """The batches in order, each read into memory when its turn comes."""
-    for index in range(count(samples, batch_size)):
-        yield batch(samples, batch_size, index)
+    for index in range(count_batches(samples, batch_size)):
+        yield read_batch(samples, batch_size, index)
 
 
-def in_order(samples: Samples, order: Order) -> Samples:
+def reorder(samples: Samples, order: Order) -> Samples:
     """The samples in another order: copied where they are in memory, else gathered when read."""
     if is_in_memory(samples):
         return samples.take(order)
-    inputs, targets = Gathered(samples.inputs, order), Gathered(samples.targets, order)
+    inputs, targets = ReorderedArray(samples.inputs, order), ReorderedArray(samples.targets, order)
     return Samples(cast(Array, inputs), cast(Array, targets))
 
 
-class Gathered:
+class ReorderedArray:
     """Rows of an array in some order. Stands in for the array: a slice of it is read into memory.
 
     For arrays that are mapped from a file, or are views that would be larger than what they view.

@@ -91,14 +91,14 @@ def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
     What fits stays on a GPU, cut into batches.
     """
     if device == "gpu" and _fits(samples):
-        each = feeding.each_batch(samples, batch_size)
-        return Feed(Batches([jax.device_put(batch) for batch in each]))
+        each = feeding.iterate_batches(samples, batch_size)
+        return Feed(JaxResidentBatches([jax.device_put(batch) for batch in each]))
     if feeding.is_in_memory(samples):
-        return feeding.arrays(samples, batch_size)
-    return Feed(HostBatches(samples, batch_size))
+        return feeding.feed_arrays(samples, batch_size)
+    return Feed(JaxHostBatches(samples, batch_size))
 
 
-class Batches(keras.utils.PyDataset):
+class JaxResidentBatches(keras.utils.PyDataset):
     """Batches that are there already."""
 
     def __init__(self, batches: list[Any]) -> None:
@@ -112,7 +112,7 @@ class Batches(keras.utils.PyDataset):
         return self._batches[index]
 
 
-class HostBatches(keras.utils.PyDataset):
+class JaxHostBatches(keras.utils.PyDataset):
     """Batches that are read when their turn comes."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
@@ -120,10 +120,10 @@ class HostBatches(keras.utils.PyDataset):
         self._samples, self._batch_size = samples, batch_size
 
     def __len__(self) -> int:
-        return feeding.count(self._samples, self._batch_size)
+        return feeding.count_batches(self._samples, self._batch_size)
 
     def __getitem__(self, index: int) -> Any:
-        return feeding.batch(self._samples, self._batch_size, index)
+        return feeding.read_batch(self._samples, self._batch_size, index)
 
 
 def sum_gradients(optimizer: Any) -> None:

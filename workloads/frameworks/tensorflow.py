@@ -74,14 +74,14 @@ def synchronise(values: Any = None) -> None:
 def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
     """Arrays on a CPU, as a user would pass them; on a GPU batches that are copied ahead."""
     if device == "gpu":
-        return Feed(prefetched(samples, batch_size, "/GPU:0"))
+        return Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
     if feeding.is_in_memory(samples):
-        return feeding.arrays(samples, batch_size)
+        return feeding.feed_arrays(samples, batch_size)
     dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
     return Feed(_counted(dataset, samples, batch_size))
 
 
-def prefetched(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:
+def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:
     """Batches that are made on the host, and copied to the device `target` before their turn."""
     ahead = tf.data.experimental.prefetch_to_device(target, _BATCHES_AHEAD)
     return _counted(_host_batches(samples, batch_size).apply(ahead), samples, batch_size)
@@ -169,11 +169,11 @@ def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
             parts = (array[begin : begin + batch_size] for array in whole)
             return tuple(tf.ensure_shape(part, (size, *part.shape[1:])) for part in parts)
 
-        indices = tf.data.Dataset.range(feeding.count(samples, batch_size))
+        indices = tf.data.Dataset.range(feeding.count_batches(samples, batch_size))
         return indices.map(cut, num_parallel_calls=tf.data.AUTOTUNE)
     specs = tuple(tf.TensorSpec((size, *array.shape[1:]), array.dtype) for array in arrays)
     return tf.data.Dataset.from_generator(
-        lambda: feeding.each_batch(samples, batch_size), output_signature=specs
+        lambda: feeding.iterate_batches(samples, batch_size), output_signature=specs
     )
 
 
@@ -183,5 +183,5 @@ def _counted(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.
     Neither a generator's nor a device's data set knows it, and `assert_cardinality` has no GPU
     kernel; Keras reads this attribute, and would else run into the end of every epoch.
     """
-    dataset.cardinality = feeding.count(samples, batch_size)
+    dataset.cardinality = feeding.count_batches(samples, batch_size)
     return dataset

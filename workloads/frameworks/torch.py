@@ -87,12 +87,14 @@ def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
     Keras' own way with arrays collates each batch from samples, a millisecond for nothing.
     """
     if _fits(samples) if device == "gpu" else feeding.is_in_memory(samples):
-        every = range(feeding.count(samples, batch_size))
-        return _loader(Batches([_read(samples, batch_size, index) for index in every]))
-    return _loader((CopiedAhead if device == "gpu" else HostBatches)(samples, batch_size))
+        every = range(feeding.count_batches(samples, batch_size))
+        return _loader(TorchResidentBatches([_read(samples, batch_size, index) for index in every]))
+    return _loader(
+        (TorchPrefetchedBatches if device == "gpu" else TorchHostBatches)(samples, batch_size)
+    )
 
 
-class Batches(Dataset[Any]):
+class TorchResidentBatches(Dataset[Any]):
     """Batches that are there already."""
 
     def __init__(self, batches: list[Any]) -> None:
@@ -105,27 +107,27 @@ class Batches(Dataset[Any]):
         return self._batches[index]
 
 
-class HostBatches(Dataset[Any]):
+class TorchHostBatches(Dataset[Any]):
     """Batches that are read when their turn comes."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         self._samples, self._batch_size = samples, batch_size
 
     def __len__(self) -> int:
-        return feeding.count(self._samples, self._batch_size)
+        return feeding.count_batches(self._samples, self._batch_size)
 
     def __getitem__(self, index: int) -> Any:
         return _read(self._samples, self._batch_size, index)
 
 
-class CopiedAhead(IterableDataset[Any]):
+class TorchPrefetchedBatches(IterableDataset[Any]):
     """Batches that a thread copies to the device before their turn."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         self._samples, self._batch_size = samples, batch_size
 
     def __len__(self) -> int:
-        return feeding.count(self._samples, self._batch_size)
+        return feeding.count_batches(self._samples, self._batch_size)
 
     def __iter__(self) -> Iterator[Any]:
         with ThreadPoolExecutor(1, "batches") as reader:
@@ -201,7 +203,7 @@ def _as_it_is(batch: Any) -> Any:
 
 def _read(samples: Samples, batch_size: int, index: int) -> Any:
     """One batch as tensors on the device that Keras computes on."""
-    each = feeding.batch(samples, batch_size, index)
+    each = feeding.read_batch(samples, batch_size, index)
     return tuple(keras.ops.convert_to_tensor(array) for array in each)
 
 

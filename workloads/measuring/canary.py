@@ -32,7 +32,7 @@ _SIDE = 2_048
 _PRODUCTS = 32
 
 
-def sing(device: Device, synchronise: Callable[[Any], None]) -> float:
+def run_canary(device: Device, synchronise: Callable[[Any], None]) -> float:
     """Milliseconds that the work took: the median of five rounds. Call it outside of windows.
 
     Args:

@@ -17,34 +17,34 @@ import numpy as np
 
 from workloads.context import Context, expect_finite
 from workloads.failures import CompiledWhileTimed
-from workloads.measuring.canary import sing
+from workloads.measuring.canary import run_canary
 from workloads.measuring.keras_clocks import EpochClock, StepClock, step_metrics
 from workloads.memory import peak_rss_mib
 from workloads.models.model import WitnessedModel
-from workloads.models.run import Run
-from workloads.models.start_state import Start
+from workloads.models.run import TrainingRun
+from workloads.models.start_state import StartState
 
 _LATENCY_CALLS = 20
 
 
-def warm_up(run: Run) -> float:
+def warm_up(run: TrainingRun) -> float:
     """Trace and compile everything that the timed part will use; return what that cost, in s.
 
     A full batch and the partial last one go through fit, evaluate and predict, twice, from the
     same start: the second pass costs what the first one did without its compilation.
     """
-    start = Start(run.model)
+    start = StartState(run.model)
     first, second = 0.0, 0.0
     for _ in range(2):
         began = time.monotonic()
-        warm_pass(run)
+        run_warm_up_pass(run)
         run.synchronise()
         first, second = second, time.monotonic() - began
         start.restore()
     return max(0.0, first - second)
 
 
-def warm_pass(run: Run) -> float:
+def run_warm_up_pass(run: TrainingRun) -> float:
     """One pass over every function and batch shape; returns its training loss."""
     train, validation = run.feeds.short_train, run.feeds.short_validation
     history = run.model.fit(
@@ -61,7 +61,7 @@ def warm_pass(run: Run) -> float:
     return float(history.history["loss"][0])
 
 
-def timed(run: Run, trial: Context) -> dict[str, float]:
+def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Train, evaluate and predict against the clock; returns the metrics of the trial.
 
     Memory is read here, before evidence and roofline take theirs.
@@ -71,12 +71,12 @@ def timed(run: Run, trial: Context) -> dict[str, float]:
         CompiledWhileTimed: something was traced or compiled that the warm-up had not covered.
     """
     framework = run.model.witness.framework
-    before_ms = sing(run.device, framework.synchronise)
+    before_ms = run_canary(run.device, framework.synchronise)
     framework.reset_peak_memory()
-    with nothing_compiled(run.model):
+    with expect_nothing_compiled(run.model):
         metrics = _train(run, trial)
-    metrics["canary_ms"] = max(before_ms, sing(run.device, framework.synchronise))
-    with nothing_compiled(run.model):
+    metrics["canary_ms"] = max(before_ms, run_canary(run.device, framework.synchronise))
+    with expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
         metrics |= {"evaluate_s": trial.seconds["evaluate"]}
         if run.takes_one_sample:
@@ -85,7 +85,7 @@ def timed(run: Run, trial: Context) -> dict[str, float]:
     return metrics | {name: peak for name, peak in peaks.items() if peak is not None}
 
 
-def timed_steps(run: Run, trial: Context) -> dict[str, float]:
+def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Single steps, each synchronised; they come last, because they go on training.
 
     They are those of the first batches, begun anew where there are not as many; a partial batch
@@ -101,7 +101,7 @@ def timed_steps(run: Run, trial: Context) -> dict[str, float]:
     clock = StepClock(
         run.model, run.timed_steps, lambda call: bool(partial) and call % run.steps == last
     )
-    with nothing_compiled(run.model), trial.phase("steps"), clock:
+    with expect_nothing_compiled(run.model), trial.phase("steps"), clock:
         run.model.fit(
             **run.feeds.train.with_targets(),
             epochs=run.timed_steps,  # as many as it takes: the clock stops the training
@@ -112,7 +112,7 @@ def timed_steps(run: Run, trial: Context) -> dict[str, float]:
     return step_metrics(clock.seconds)
 
 
-def _train(run: Run, trial: Context) -> dict[str, float]:
+def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
     clock = EpochClock(trial, run.synchronise, run.target_accuracy)
     run.model.fit(
         **run.feeds.train.with_targets(),
@@ -139,7 +139,7 @@ def _train(run: Run, trial: Context) -> dict[str, float]:
     return metrics
 
 
-def _evaluate_and_predict(run: Run, trial: Context) -> None:
+def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
     feed = run.feeds.validation
     run.synchronise()
     with trial.phase("evaluate"):
@@ -157,7 +157,7 @@ def _evaluate_and_predict(run: Run, trial: Context) -> None:
     expect_finite({"sum of predictions": total}, "predict")
 
 
-def _predict_one(run: Run, trial: Context) -> dict[str, float]:
+def _predict_one(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Milliseconds from one sample on the host to its prediction on the host."""
     sample, seconds = run.validation.first(1).inputs, []
     with trial.phase("latency"):
@@ -169,7 +169,7 @@ def _predict_one(run: Run, trial: Context) -> dict[str, float]:
 
 
 @contextmanager
-def nothing_compiled(model: WitnessedModel) -> Iterator[None]:
+def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
     """A part of the trial in which everything is expected to have been compiled before."""
     tracings, compilations = dict(model.witness.tracings), model.witness.framework.compilations()
     yield

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from workloads.context import Context, Window
+from workloads.context import Context, PhaseWindow
 from workloads.models.model import WitnessedModel
 
 _ENOUGH_FOR_A_PERCENTILE = 20
@@ -26,7 +26,7 @@ class EpochClock(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._trial, self._synchronise, self._target = trial, synchronise, target_accuracy
-        self._window: Window | None = None
+        self._window: PhaseWindow | None = None
         self._cpu_began_s = self._epoch_s = 0.0
         self.cpu_s = 0.0
         self.reached_s: float | None = None

@@ -22,17 +22,17 @@ import numpy as np
 from workloads.context import Context
 from workloads.data.samples import Samples
 from workloads.failures import DataError, NotPossible
-from workloads.frameworks import Framework, current
-from workloads.frameworks.feeding import in_order
+from workloads.frameworks import Framework, load_framework
+from workloads.frameworks.feeding import reorder
 from workloads.models.flops import training_flops
 from workloads.settings.recurrent import RecurrentSettings
 
 if TYPE_CHECKING:
     from workloads.models.model import WitnessedModel
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 
-class Data(Protocol):
+class TrainingData(Protocol):
     """What a workload trains on. `digest` is that of its source."""
 
     @property
@@ -56,7 +56,7 @@ class Data(Protocol):
         """What is validated on, in this order."""
 
 
-DataType = TypeVar("DataType", bound=Data)
+DataType = TypeVar("DataType", bound=TrainingData)
 
 
 def measure(
@@ -78,7 +78,7 @@ def measure(
         settings: the workload's, validated.
         load: the data; the inputs' second axis counts the steps of a sequence. It may be a view,
             or mapped from a file: such samples are gathered batch by batch.
-        build: the model of that data, made by `workloads.models.compile.compiled`. That of
+        build: the model of that data, made by `workloads.models.compile.compile_model`. That of
         `stateful`
             settings has an input of fixed batch size.
         forward_flops: FLOPs of one sample's forward pass (`workloads.models.flops`).
@@ -93,19 +93,19 @@ def measure(
     def whole(framework: Framework) -> dict[str, float]:
         with trial.phase("load"):
             data = load()
-            tell_data(trial, data, settings.batch_size if settings.stateful else 1)
+            record_dataset(trial, data, settings.batch_size if settings.stateful else 1)
             plan = _plan(trial, settings, data, build(data), forward_flops)
         metrics = _measured(trial, settings, plan, after)
         if trial.measure == "timing":
             return metrics
-        return {**metrics, **utilized(trial, framework, metrics)}
+        return {**metrics, **measure_utilization(trial, framework, metrics)}
 
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         return whole(framework)
 
 
 @contextmanager
-def prepared(trial: Context) -> Iterator[Framework]:
+def prepare_framework(trial: Context) -> Iterator[Framework]:
     """A trial's framework: imported, configured, seeded, told of; and cleared away at the end.
 
     What the block itself holds is not cleared away: leave the model to a function that it calls.
@@ -129,18 +129,18 @@ def prepared(trial: Context) -> Iterator[Framework]:
         framework.forget()
 
 
-def utilized(
+def measure_utilization(
     trial: Context, framework: Framework, metrics: Mapping[str, float]
 ) -> dict[str, float]:
     """What share of its device's measured peak a trial reached; see
     `workloads.measuring.roofline`.
     """
-    from workloads.measuring.roofline import utilization  # noqa: PLC0415 - imports the framework
+    from workloads.measuring.roofline import compute_utilization  # noqa: PLC0415 - imports the framework
 
-    return utilization(metrics, trial.implementation.precision, framework.synchronise)
+    return compute_utilization(metrics, trial.implementation.precision, framework.synchronise)
 
 
-def tell_data(trial: Context, data: Data, batch_size: int = 1) -> None:
+def record_dataset(trial: Context, data: TrainingData, batch_size: int = 1) -> None:
     """Which data a trial trains on, and how many samples of it.
 
     A stateful model is validated on full batches of `batch_size` alone: that many are told, as its
@@ -158,9 +158,9 @@ def tell_data(trial: Context, data: Data, batch_size: int = 1) -> None:
 
 def _imported(trial: Context) -> Framework:
     if "keras" in sys.modules:
-        return current(trial.implementation.backend)
+        return load_framework(trial.implementation.backend)
     with trial.phase("import"):
-        return current(trial.implementation.backend)
+        return load_framework(trial.implementation.backend)
 
 
 def _plan(
@@ -169,8 +169,8 @@ def _plan(
     data: DataType,
     model: WitnessedModel,
     forward_flops: Callable[[DataType], int] | None,
-) -> Run:
-    from workloads.models.run import Run  # noqa: PLC0415 - imports the framework
+) -> TrainingRun:
+    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
 
     train, validation = data.train, data.validation
     if settings.stateful:
@@ -178,10 +178,10 @@ def _plan(
         validation = _full_batches(validation, settings.batch_size, "validation")
     else:
         order = np.random.default_rng([trial.seed, 1]).permutation(len(train))
-        train = in_order(train, order)
+        train = reorder(train, order)
         if trial.measure == "timing" and len(train) > settings.batch_size:
             train = _full_batches(train, settings.batch_size, "train")
-    return Run(
+    return TrainingRun(
         model,
         train,
         validation,
@@ -198,17 +198,17 @@ def _plan(
 def _measured(
     trial: Context,
     settings: RecurrentSettings,
-    plan: Run,
+    plan: TrainingRun,
     after: Callable[[WitnessedModel], dict[str, float]] | None,
 ) -> dict[str, float]:
     from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
-    from workloads.measuring.full_training import timed, timed_steps, warm_up  # noqa: PLC0415
-    from workloads.measuring.sliced_training import in_slices, warm_steps  # noqa: PLC0415
+    from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415
+    from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
 
     whole = trial.measure == "full"
     with trial.phase("compile"):
-        compile_s = warm_up(plan) if whole else warm_steps(plan)
-    metrics = {**(timed if whole else in_slices)(plan, trial), "compile_s": compile_s}
+        compile_s = warm_up(plan) if whole else warm_up_steps(plan)
+    metrics = {**(run_timed_epochs if whole else run_slices)(plan, trial), "compile_s": compile_s}
     stack = Stack(settings.layers, 2 if settings.bidirectional else 1, plan.train.inputs.shape[1])
     proof = prove(plan, stack)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
@@ -216,7 +216,7 @@ def _measured(
         return metrics
     if after is not None:
         metrics |= after(plan.model)
-    return metrics | timed_steps(plan, trial)
+    return metrics | time_single_steps(plan, trial)
 
 
 def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:

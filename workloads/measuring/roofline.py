@@ -51,7 +51,7 @@ _COPIED_BYTES = tuple(2**power for power in range(26, 32))
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class MeasuredRate:
     """What a device does a second: in the median round, the slowest, the fastest."""
 
     median: float
@@ -63,7 +63,7 @@ class Rate:
         return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
-def utilization(
+def compute_utilization(
     metrics: Mapping[str, float], precision: Precision, synchronise: Synchronise
 ) -> dict[str, float]:
     """The device's peak, and the share of it that a trial's model FLOPs reached, in percent.
@@ -75,13 +75,13 @@ def utilization(
     """
     if "model_flops_per_s" not in metrics:
         return {}
-    peak = product_rate(precision, synchronise).median
+    peak = measure_product_rate(precision, synchronise).median
     share = metrics["model_flops_per_s"] / peak
     return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
 
 
 @functools.cache
-def product_rate(precision: Precision, synchronise: Synchronise) -> Rate:
+def measure_product_rate(precision: Precision, synchronise: Synchronise) -> MeasuredRate:
     """FLOPs per second of a matrix product, measured once a process and precision.
 
     TF32 is a switch of the framework, which the trial has set.
@@ -90,7 +90,7 @@ def product_rate(precision: Precision, synchronise: Synchronise) -> Rate:
         precision: of the operands.
         synchronise: waits for the arrays that it is given.
     """
-    best = Rate(0.0, 0.0, 0.0)
+    best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
         seconds = _rounds(_product(side, DTYPES[precision], synchronise))
         best = max(best, _rate(2.0 * side**3, seconds), key=lambda rate: rate.median)
@@ -99,7 +99,7 @@ def product_rate(precision: Precision, synchronise: Synchronise) -> Rate:
     return best
 
 
-def copy_rate(copy_of: CopyOf, most_bytes: float = math.inf) -> Rate:
+def measure_copy_rate(copy_of: CopyOf, most_bytes: float = math.inf) -> MeasuredRate:
     """Bytes per second of a copy, those read and those written.
 
     Args:
@@ -143,8 +143,8 @@ def _product(side: int, dtype: str, synchronise: Synchronise) -> Operation:
     return lambda: synchronise(keras.ops.matmul(matrix, matrix))
 
 
-def _rate(work: float, seconds: list[float]) -> Rate:
-    return Rate(work / statistics.median(seconds), work / max(seconds), work / min(seconds))
+def _rate(work: float, seconds: list[float]) -> MeasuredRate:
+    return MeasuredRate(work / statistics.median(seconds), work / max(seconds), work / min(seconds))
 
 
 def _rounds(operation: Operation) -> list[float]:

@@ -9,7 +9,7 @@ _SETTLING = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Sizing:
+class SliceSize:
     """What is run at once: `steps` that count, after `settling` ones; so often for one slice."""
 
     steps: int
@@ -17,7 +17,7 @@ class Sizing:
     passes: int
 
 
-def sizing(pass_steps: int, step_s: float, slice_s: float) -> Sizing:
+def choose_slice_size(pass_steps: int, step_s: float, slice_s: float) -> SliceSize:
     """The slice that takes about `slice_s`, of a pass of so many steps.
 
     A part of a pass that would be nearly all of it, once it has settled, is the whole of it.
@@ -25,8 +25,8 @@ def sizing(pass_steps: int, step_s: float, slice_s: float) -> Sizing:
     wanted = max(1, round(slice_s / step_s))
     passes = round(wanted / pass_steps)
     if passes:
-        return Sizing(pass_steps, 0, passes)
+        return SliceSize(pass_steps, 0, passes)
     settling = min(_SETTLING, 1 + wanted // _SETTLING)
     if wanted + settling >= pass_steps:
-        return Sizing(pass_steps, 0, 1)
-    return Sizing(wanted, settling, 1)
+        return SliceSize(pass_steps, 0, 1)
+    return SliceSize(wanted, settling, 1)

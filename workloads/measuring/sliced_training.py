@@ -17,15 +17,15 @@ from typing import Any
 
 import keras
 
-from workloads.context import Context, Window, expect_finite
+from workloads.context import Context, PhaseWindow, expect_finite
 from workloads.frameworks.feeding import Feed
-from workloads.measuring.canary import sing
-from workloads.measuring.full_training import nothing_compiled
-from workloads.measuring.slice_size import Sizing, sizing
+from workloads.measuring.canary import run_canary
+from workloads.measuring.full_training import expect_nothing_compiled
+from workloads.measuring.slice_size import SliceSize, choose_slice_size
 from workloads.memory import peak_rss_mib
 from workloads.models.model import WitnessedModel
-from workloads.models.run import Run
-from workloads.models.start_state import Start
+from workloads.models.run import TrainingRun
+from workloads.models.start_state import StartState
 
 _ENDLESS = 10**9
 """Epochs of a `fit` that a callback ends."""
@@ -34,12 +34,12 @@ _PROBE_SHARE = 4
 """A step's time is told from a window of at least this part of a slice."""
 
 
-def warm_steps(run: Run) -> float:
+def warm_up_steps(run: TrainingRun) -> float:
     """Trace and compile the training step, and return what that cost, in s.
 
     Two steps from the same start: the second costs what the first one did without compiling.
     """
-    start = Start(run.model)
+    start = StartState(run.model)
     seconds = []
     for _ in range(2):
         began_s = time.monotonic()
@@ -50,7 +50,7 @@ def warm_steps(run: Run) -> float:
     return max(0.0, seconds[0] - seconds[1])
 
 
-def in_slices(run: Run, trial: Context) -> dict[str, float]:
+def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
     """Take the slices that are asked for, from the start that a full trial has.
 
     Raises:
@@ -58,38 +58,40 @@ def in_slices(run: Run, trial: Context) -> dict[str, float]:
         CompiledWhileTimed: something was traced or compiled in a slice.
     """
     framework = run.model.witness.framework
-    start = Start(run.model)
-    size = sizing(run.steps, _step_s(run, trial.slice_s), trial.slice_s)
+    start = StartState(run.model)
+    size = choose_slice_size(run.steps, _step_s(run, trial.slice_s), trial.slice_s)
     feed = run.feeds.train
     if size.settling:
         part = run.train.first((size.steps + size.settling) * run.batch_size)
         feed = framework.batches(part, run.batch_size, run.device)
     _fit(run, feed, epochs=1)  # whatever its first pass costs alone
     start.restore()
-    before_ms = sing(run.device, framework.synchronise)
+    before_ms = run_canary(run.device, framework.synchronise)
     framework.reset_peak_memory()
     clock = SliceClock(run, trial, size, trial.slices(size.steps * size.passes))
     if clock.ask():
-        with nothing_compiled(run.model):
+        with expect_nothing_compiled(run.model):
             _fit(run, feed, epochs=_ENDLESS, clock=clock)
     peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
     return {
         **_rates(run, trial, clock),
         **{name: peak for name, peak in peaks.items() if peak is not None},
-        "canary_ms": max(before_ms, sing(run.device, framework.synchronise)),
+        "canary_ms": max(before_ms, run_canary(run.device, framework.synchronise)),
     }
 
 
 class SliceClock(keras.callbacks.Callback):
     """Takes one slice after the other, and waits between them to be asked for the next."""
 
-    def __init__(self, run: Run, trial: Context, size: Sizing, asked: Iterator[int]) -> None:
+    def __init__(
+        self, run: TrainingRun, trial: Context, size: SliceSize, asked: Iterator[int]
+    ) -> None:
         super().__init__()
         self._run, self._trial, self._size, self._asked = run, trial, size, asked
         self._left = self._steps = self._calls = self._slices = 0
         self._seconds = 0.0
         self._began_s = self._cpu_began_s = self._settled_s = self._stepped_s = 0.0
-        self._window: Window | None = None
+        self._window: PhaseWindow | None = None
         self._train: Any = None
         self.steps, self.wall_s, self.cpu_s = 0, 0.0, 0.0
 
@@ -190,13 +192,13 @@ class _StepProbe:
         return outputs
 
 
-def _step_s(run: Run, slice_s: float) -> float:
+def _step_s(run: TrainingRun, slice_s: float) -> float:
     with _StepProbe(run.model, slice_s / _PROBE_SHARE) as probe:
         _fit(run, run.feeds.train, epochs=_ENDLESS)
     return probe.step_s
 
 
-def _fit(run: Run, feed: Feed, *, epochs: int, clock: SliceClock | None = None) -> None:
+def _fit(run: TrainingRun, feed: Feed, *, epochs: int, clock: SliceClock | None = None) -> None:
     run.model.fit(
         **feed.with_targets(),
         epochs=epochs,
@@ -206,7 +208,7 @@ def _fit(run: Run, feed: Feed, *, epochs: int, clock: SliceClock | None = None) 
     )
 
 
-def _rates(run: Run, trial: Context, clock: SliceClock) -> dict[str, float]:
+def _rates(run: TrainingRun, trial: Context, clock: SliceClock) -> dict[str, float]:
     """By the step time that is told of all slices together, their geometric mean."""
     if not clock.steps or trial.turns is None:
         return {}

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from workloads.data.archive import UNREADABLE, open_archive
-from workloads.data.cache import replacing
+from workloads.data.cache import atomic_write
 from workloads.eligibility import Cell
 from workloads.failures import DataError
 from workloads.models.canonical_weights import GATES, CanonicalLayer, Weights
@@ -68,7 +68,7 @@ class Checkpoint:
         )
 
 
-def take(model: Any, settings: StackSettings) -> Checkpoint:
+def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
     """Copies of a model's weights as they are now.
 
     Args:
@@ -85,7 +85,7 @@ def take(model: Any, settings: StackSettings) -> Checkpoint:
     )
 
 
-def put(model: Any, checkpoint: Checkpoint) -> None:
+def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
     """Give a model these weights: the inverse of `take`, on any implementation of the same sizes.
 
     Raises:
@@ -106,14 +106,14 @@ def put(model: Any, checkpoint: Checkpoint) -> None:
         variable.assign(checkpoint.others[path])
 
 
-def save(path: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write the file, whole or not at all; its folder is made if need be."""
     about = json.dumps({"format": FORMAT, "version": VERSION, "cell": checkpoint.cell})
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, about=np.array(about), **checkpoint.arrays())
 
 
-def load(path: Path) -> Checkpoint:
+def load_checkpoint(path: Path) -> Checkpoint:
     """Read the file.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from workloads.context import Context
-from workloads.frameworks import current
+from workloads.frameworks import load_framework
 from workloads.implementations import Implementation
 from workloads.models.initial_weights import set_initial_weights
 from workloads.models.model import WitnessedModel
@@ -22,7 +22,7 @@ def seed_of(trial: Context, number: int) -> int:
     return (trial.seed + number) % 2**31
 
 
-def compiled(
+def compile_model(
     layers: Sequence[Any],
     trial: Context,
     *,
@@ -44,7 +44,7 @@ def compiled(
     """
     implementation = trial.implementation
     model = _model_class(implementation)(
-        layers, name=name, framework=current(implementation.backend)
+        layers, name=name, framework=load_framework(implementation.backend)
     )
     set_initial_weights(model, trial.seed)
     model.compile(

@@ -25,8 +25,8 @@ class DirectModel(WitnessedModel):
     """
 
     def callbacks(self) -> list[Any]:
-        """`OneThread`; for Keras' own step it would fetch the logs at each step."""
-        return [OneThread()] if isinstance(self.witness.step, _Step) else []
+        """`NoThreadCallback`; for Keras' own step it would fetch the logs at each step."""
+        return [NoThreadCallback()] if isinstance(self.witness.step, _Step) else []
 
     def train_step(self, data: Any) -> Any:
         """One step on `(inputs, targets)`.
@@ -46,7 +46,7 @@ class DirectModel(WitnessedModel):
         return super()._get_metrics_result_or_logs(logs or self.get_metrics_result())
 
 
-class OneThread(keras.callbacks.Callback):
+class NoThreadCallback(keras.callbacks.Callback):
     """Does nothing at the end of each step, so that `fit` starts no thread to do it in."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

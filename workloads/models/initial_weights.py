@@ -37,17 +37,15 @@ def set_initial_weights(model: Any, seed: int) -> None:
     )
 
     stack = read_canonical(model)
-    write_canonical(
-        model, [initial_layer(f"recurrent_{n}", old, seed) for n, old in enumerate(stack)]
-    )
+    write_canonical(model, [draw_layer(f"recurrent_{n}", old, seed) for n, old in enumerate(stack)])
     for layer in model.layers:
         if not is_recurrent(layer):
             for variable in layer.trainable_variables:
                 path = f"{layer.name}/{variable.name}"
-                variable.assign(initial_value(path, tuple(variable.shape), seed))
+                variable.assign(draw_variable(path, tuple(variable.shape), seed))
 
 
-def initial_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
+def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
     """The initial weights of the recurrent layer at `path`, in the shapes of `like`.
 
     Kernels are Glorot uniform, recurrent kernels orthogonal (one draw across all gates), biases
@@ -63,7 +61,7 @@ def initial_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
     )
 
 
-def initial_value(path: str, shape: tuple[int, ...], seed: int) -> Weights:
+def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> Weights:
     """The initial value of the variable at `path` of a layer that is not recurrent.
 
     Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05.

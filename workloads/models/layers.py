@@ -50,7 +50,7 @@ def recurrent_stack(
     for index in range(settings.layers):
         is_last = index == settings.layers - 1
         layers.append(
-            recurrent(
+            recurrent_layer(
                 settings,
                 implementation,
                 name=f"recurrent_{index}",
@@ -66,7 +66,7 @@ def recurrent_stack(
     return layers
 
 
-def recurrent(
+def recurrent_layer(
     settings: StackSettings,
     implementation: Implementation,
     *,

@@ -10,12 +10,12 @@ import keras
 from workloads.data.samples import Samples
 from workloads.frameworks.feeding import Feed
 from workloads.models.model import WitnessedModel
-from workloads.models.start_state import Start
+from workloads.models.start_state import StartState
 from workloads.protocol import Device
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingRun:
     """What is to be trained: `train` already stands in the trial's batch order.
 
     `flops_per_sample` are those of a training step. A `stateful` model goes on from batch to
@@ -54,7 +54,7 @@ class Run:
 
     def train_one_step(self) -> None:
         """One step of `fit` on the first batch, for those who look at it; changes nothing."""
-        start, batch = Start(self.model), self.train.first(self.batch_size)
+        start, batch = StartState(self.model), self.train.first(self.batch_size)
         feed = self.model.witness.framework.batches(batch, self.batch_size, self.device)
         self.model.fit(**feed.with_targets(), shuffle=False, verbose=0, callbacks=self.callbacks())
         start.restore()
@@ -74,7 +74,7 @@ class Feeds:
     short_validation: Feed
 
     @classmethod
-    def of(cls, run: Run) -> Feeds:
+    def of(cls, run: TrainingRun) -> Feeds:
         """Make them once: they may be copied to the device."""
 
         def feed(samples: Samples) -> Feed:

@@ -12,7 +12,7 @@ from workloads.models.model import WitnessedModel
 
 
 @dataclass(slots=True)
-class Start:
+class StartState:
     """All that training changes, as it was: weights, optimizer, seeds, metrics, random state."""
 
     model: WitnessedModel

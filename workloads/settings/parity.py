@@ -13,7 +13,7 @@ class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Files(_Message):
+class SavedFiles(_Message):
     """Paths of what one implementation saved: a checkpoint, and its own outputs (`.npy`)."""
 
     weights: str
@@ -24,7 +24,7 @@ class SaveRequest(_Message):
     """Train, and save there."""
 
     settings: ImageRowsSettings
-    into: Files
+    into: SavedFiles
 
 
 class LoadRequest(_Message):
@@ -32,10 +32,10 @@ class LoadRequest(_Message):
 
     settings: ImageRowsSettings
     digest: str
-    saved: list[Files]
+    saved: list[SavedFiles]
 
 
-class Compared(_Message):
+class OutputComparison(_Message):
     """One checkpoint, as another implementation finds it.
 
     `difference` is the largest one between an output here and that of the saver, as a part of the
@@ -48,6 +48,8 @@ class Compared(_Message):
 
 
 ANSWER = "compared.json"
-"""The artifact that answers a `LoadRequest`: a list of `Compared`, in the order of `saved`."""
+"""The artifact that answers a `LoadRequest`: one `OutputComparison` for each entry of `saved`."""
 
-answers: TypeAdapter[tuple[Compared, ...]] = TypeAdapter(tuple[Compared, ...])
+OUTPUT_COMPARISONS: TypeAdapter[tuple[OutputComparison, ...]] = TypeAdapter(
+    tuple[OutputComparison, ...]
+)

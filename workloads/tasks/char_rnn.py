@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from workloads.context import Context
 from workloads.data.corpora import load_corpus
-from workloads.data.language import Language, language
+from workloads.data.language import LanguageData, make_language_data
 from workloads.data.samples import Samples
-from workloads.data.streams import streams
+from workloads.data.streams import cut_streams
 from workloads.data.tokens import Tokens
-from workloads.data.windows import tokens_needed, windows
+from workloads.data.windows import cut_windows, tokens_needed
 from workloads.measuring.measurement import measure
 from workloads.settings.char_rnn import CharRnnSettings
 
@@ -23,13 +23,13 @@ SAMPLE_FILE = "sample.txt"
 
 def run(trial: Context) -> dict[str, float]:
     """One trial of `char_rnn`; the text that the model writes is the artifact `sample.txt`."""
-    settings, loaded = CharRnnSettings(**trial.settings), list[Language]()
+    settings, loaded = CharRnnSettings(**trial.settings), list[LanguageData]()
 
-    def keep(data: Language) -> WitnessedModel:
+    def keep(data: LanguageData) -> WitnessedModel:
         loaded.append(data)
         return build(settings, trial, data.vocabulary)
 
-    def flops(data: Language) -> int:
+    def flops(data: LanguageData) -> int:
         from workloads.models.text_model import text_flops  # noqa: PLC0415 - imports the framework
 
         return text_flops(settings, vocabulary=data.vocabulary, each_step=True)
@@ -53,7 +53,7 @@ def run(trial: Context) -> dict[str, float]:
     }
 
 
-def load(settings: CharRnnSettings) -> Language:
+def load(settings: CharRnnSettings) -> LanguageData:
     """Streams of text that go on from batch to batch, or windows of it.
 
     Raises:
@@ -68,7 +68,7 @@ def load(settings: CharRnnSettings) -> Language:
         vocabulary=settings.vocabulary,
         length=length * max(needed, 10 * settings.batch_size + 10),
     )
-    return language(corpus, _cut(settings, corpus.encoded.tokens))
+    return make_language_data(corpus, _cut(settings, corpus.encoded.tokens))
 
 
 def build(
@@ -84,7 +84,7 @@ def build(
     """
     import keras  # noqa: PLC0415 - imports the framework
 
-    from workloads.models.compile import compiled  # noqa: PLC0415
+    from workloads.models.compile import compile_model  # noqa: PLC0415
     from workloads.models.text_model import cross_entropy, text_layers  # noqa: PLC0415
 
     if writes:
@@ -98,7 +98,7 @@ def build(
         batch_size=1 if writes else settings.batch_size if settings.stateful else None,
         steps=1 if writes else None,
     )
-    return compiled(
+    return compile_model(
         layers,
         trial,
         name="char_rnn",
@@ -107,7 +107,9 @@ def build(
     )
 
 
-def sample(settings: CharRnnSettings, trial: Context, model: WitnessedModel, data: Language) -> str:
+def sample(
+    settings: CharRnnSettings, trial: Context, model: WitnessedModel, data: LanguageData
+) -> str:
     """The beginning of the validation text, and what the model writes after it.
 
     The draws depend on the trial's seed alone: arms that learnt the same write the same.
@@ -130,14 +132,14 @@ def sample(settings: CharRnnSettings, trial: Context, model: WitnessedModel, dat
 
 def _cut(settings: CharRnnSettings, tokens: Tokens) -> tuple[Samples, Samples]:
     if not settings.stateful:
-        return windows(
+        return cut_windows(
             tokens,
             sequence_length=settings.sequence_length,
             samples=settings.samples,
             validation_samples=settings.validation_samples,
             each_step=True,
         )
-    train, validation = streams(
+    train, validation = cut_streams(
         tokens, batch_size=settings.batch_size, sequence_length=settings.sequence_length
     )
     return train.first(settings.samples), validation.first(settings.validation_samples)

@@ -50,7 +50,7 @@ def build(settings: ImageRowsSettings, trial: Context, data: Images) -> Witnesse
     """
     import keras  # noqa: PLC0415 - imports the framework
 
-    from workloads.models.compile import compiled, seed_of  # noqa: PLC0415
+    from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
 
     used = 3 * settings.layers  # seeds of the recurrent layers
@@ -67,7 +67,7 @@ def build(settings: ImageRowsSettings, trial: Context, data: Images) -> Witnesse
         keras.layers.Dense(data.classes, activation="softmax", dtype="float32", name="classes"),
     ]
     optimizer = keras.optimizers.Adam(_learning_rate(settings))
-    return compiled(layers, trial, name="image_rows", optimizer=optimizer)
+    return compile_model(layers, trial, name="image_rows", optimizer=optimizer)
 
 
 def forward_flops(settings: ImageRowsSettings, data: Images) -> int:

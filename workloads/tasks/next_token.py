@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from workloads.context import Context
 from workloads.data.corpora import load_corpus
-from workloads.data.language import Language, language
-from workloads.data.windows import tokens_needed, windows
+from workloads.data.language import LanguageData, make_language_data
+from workloads.data.windows import cut_windows, tokens_needed
 from workloads.measuring.measurement import measure
 from workloads.settings.next_token import NextTokenSettings
 
@@ -19,7 +19,7 @@ def run(trial: Context) -> dict[str, float]:
     """One trial of `next_token`."""
     settings = NextTokenSettings(**trial.settings)
 
-    def flops(data: Language) -> int:
+    def flops(data: LanguageData) -> int:
         from workloads.models.text_model import text_flops  # noqa: PLC0415 - imports the framework
 
         return text_flops(settings, vocabulary=data.vocabulary, each_step=False)
@@ -33,7 +33,7 @@ def run(trial: Context) -> dict[str, float]:
     )
 
 
-def load(settings: NextTokenSettings) -> Language:
+def load(settings: NextTokenSettings) -> LanguageData:
     """As many windows as the settings ask for, each with the token after it.
 
     Raises:
@@ -47,26 +47,26 @@ def load(settings: NextTokenSettings) -> Language:
         vocabulary=settings.vocabulary,
         length=tokens_needed(*wanted),
     )
-    parts = windows(
+    parts = cut_windows(
         corpus.encoded.tokens,
         sequence_length=settings.sequence_length,
         samples=settings.samples,
         validation_samples=settings.validation_samples,
     )
-    return language(corpus, parts)
+    return make_language_data(corpus, parts)
 
 
 def build(settings: NextTokenSettings, trial: Context, vocabulary: int) -> WitnessedModel:
     """Embedding → recurrent layers → Dropout → logits; Adam."""
     import keras  # noqa: PLC0415 - imports the framework
 
-    from workloads.models.compile import compiled  # noqa: PLC0415
+    from workloads.models.compile import compile_model  # noqa: PLC0415
     from workloads.models.text_model import cross_entropy, text_layers  # noqa: PLC0415
 
     layers = text_layers(
         settings, trial, vocabulary=vocabulary, each_step=False, last_dropout=settings.dropout
     )
-    return compiled(
+    return compile_model(
         layers,
         trial,
         name="next_token",

@@ -13,20 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workloads.context import Context
-from workloads.data.cache import replacing
+from workloads.data.cache import atomic_write
 from workloads.data.images import Images
 from workloads.data.samples import Samples
 from workloads.failures import DataError
-from workloads.measuring.measurement import prepared, tell_data
+from workloads.measuring.measurement import prepare_framework, record_dataset
 from workloads.models import checkpoint
 from workloads.settings.image_rows import ImageRowsSettings
-from workloads.settings.parity import ANSWER, Compared, Files, LoadRequest, SaveRequest, answers
+from workloads.settings.parity import (
+    ANSWER,
+    OUTPUT_COMPARISONS,
+    LoadRequest,
+    OutputComparison,
+    SavedFiles,
+    SaveRequest,
+)
 from workloads.tasks.image_rows import build, load
 
 if TYPE_CHECKING:
     from workloads.frameworks import Framework
     from workloads.models.model import WitnessedModel
-    from workloads.models.run import Run
+    from workloads.models.run import TrainingRun
 
 Outputs = NDArray[Any]
 
@@ -34,16 +41,18 @@ Outputs = NDArray[Any]
 def save(trial: Context) -> dict[str, float]:
     """Train for the settings' epochs, prove the kernel; save the weights, and the outputs."""
     asked = SaveRequest.model_validate(trial.settings)
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         data = load(asked.settings)
-        tell_data(trial, data)
+        record_dataset(trial, data)
         model = build(asked.settings, trial, data)
         run = _run(trial, asked.settings, model, data)
         model.fit(**run.feeds.train.with_targets(), epochs=run.epochs, shuffle=False, verbose=0)
         _prove(trial, asked.settings, run)
-        checkpoint.save(Path(asked.into.weights), checkpoint.take(model, asked.settings))
+        checkpoint.save_checkpoint(
+            Path(asked.into.weights), checkpoint.read_checkpoint(model, asked.settings)
+        )
         outputs = _outputs(trial, asked.settings, framework, model, data.validation)
-        with replacing(Path(asked.into.outputs)) as file:
+        with atomic_write(Path(asked.into.outputs)) as file:
             np.save(file, outputs, allow_pickle=False)
     return {}
 
@@ -51,9 +60,9 @@ def save(trial: Context) -> dict[str, float]:
 def compare(trial: Context) -> dict[str, float]:
     """Prove the kernel; load what others saved into one model, in turn, and compare its outputs."""
     asked = LoadRequest.model_validate(trial.settings)
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         data = load(asked.settings)
-        tell_data(trial, data)
+        record_dataset(trial, data)
         if data.digest != asked.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"
@@ -67,8 +76,8 @@ def compare(trial: Context) -> dict[str, float]:
         for files in asked.saved:
             exact = _give(model, asked.settings, Path(files.weights))
             outputs = _outputs(trial, asked.settings, framework, model, data.validation)
-            found.append(Compared(difference=_difference(outputs, files), exact=exact))
-    trial.artifact(ANSWER, answers.dump_json(tuple(found)).decode())
+            found.append(OutputComparison(difference=_difference(outputs, files), exact=exact))
+    trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(found)).decode())
     return {}
 
 
@@ -83,15 +92,17 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
-def _run(trial: Context, settings: ImageRowsSettings, model: WitnessedModel, data: Images) -> Run:
-    from workloads.models.run import Run  # noqa: PLC0415 - imports the framework
+def _run(
+    trial: Context, settings: ImageRowsSettings, model: WitnessedModel, data: Images
+) -> TrainingRun:
+    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
 
-    return Run(
+    return TrainingRun(
         model, data.train, data.validation, settings.batch_size, settings.epochs, trial.device
     )
 
 
-def _prove(trial: Context, settings: ImageRowsSettings, run: Run) -> None:
+def _prove(trial: Context, settings: ImageRowsSettings, run: TrainingRun) -> None:
     """Tell which kernel the steps of a run used, some of which have run."""
     from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
 
@@ -113,17 +124,17 @@ def _outputs(
 
 def _give(model: WitnessedModel, settings: ImageRowsSettings, path: Path) -> bool:
     """Give the model the weights of a file; whether they read back as they are there."""
-    saved = checkpoint.load(path)
+    saved = checkpoint.load_checkpoint(path)
     if saved.cell != settings.cell:
         raise DataError(f"{path}: expected weights of {settings.cell}; received {saved.cell}")
     try:
-        checkpoint.put(model, saved)
+        checkpoint.apply_checkpoint(model, saved)
     except ValueError as error:
         raise DataError(f"{path}: {error}: load weights that these settings saved") from error
-    return checkpoint.take(model, settings).equals(saved)
+    return checkpoint.read_checkpoint(model, settings).equals(saved)
 
 
-def _difference(outputs: Outputs, files: Files) -> float | None:
+def _difference(outputs: Outputs, files: SavedFiles) -> float | None:
     """That from the saver's outputs; where there are fewer here, from its first ones."""
     try:
         expected: Outputs = np.load(files.outputs, allow_pickle=False)[: len(outputs)]

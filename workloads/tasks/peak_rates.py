@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from workloads.cgroups import read_limits
 from workloads.context import Context
 from workloads.cpus import usable_cpus
-from workloads.measuring.measurement import prepared
+from workloads.measuring.measurement import prepare_framework
 from workloads.measuring.roofline import (
     DTYPES,
-    copy_rate,
     device_copy,
     host_copy,
-    product_rate,
+    measure_copy_rate,
+    measure_product_rate,
 )
 
 
@@ -24,18 +24,20 @@ def measure(trial: Context) -> dict[str, float]:
     The precision is that of the trial's implementation; TF32 is one of products, and its trial
     has no copy.
     """
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         precision = trial.implementation.precision
-        found = product_rate(precision, framework.synchronise).metrics("product_flops_per_s")
+        found = measure_product_rate(precision, framework.synchronise).metrics(
+            "product_flops_per_s"
+        )
         if precision == "tf32":
             return found
         dtype = DTYPES[precision]
         if trial.device == "gpu":
-            copied = copy_rate(device_copy(dtype, framework.synchronise))
+            copied = measure_copy_rate(device_copy(dtype, framework.synchronise))
         else:
             count = usable_cpus()
             with ThreadPoolExecutor(count) as threads:
-                copied = copy_rate(host_copy(dtype, threads, count), _sixteenth_of_memory())
+                copied = measure_copy_rate(host_copy(dtype, threads, count), _sixteenth_of_memory())
         return found | copied.metrics("copy_bytes_per_s")
 
 

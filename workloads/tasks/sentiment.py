@@ -54,7 +54,7 @@ def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
     """Embedding (it masks the padding) → recurrent layers → Dropout → Dense(1, sigmoid); Adam."""
     import keras  # noqa: PLC0415 - imports the framework
 
-    from workloads.models.compile import compiled, seed_of  # noqa: PLC0415
+    from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
 
     layers = [
@@ -73,7 +73,7 @@ def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
         ),
         keras.layers.Dense(1, activation="sigmoid", dtype="float32", name="good"),
     ]
-    return compiled(
+    return compile_model(
         layers,
         trial,
         name="sentiment",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workloads.context import Context
-from workloads.measuring.canary import sing
-from workloads.measuring.measurement import prepared, utilized
+from workloads.measuring.canary import run_canary
+from workloads.measuring.measurement import measure_utilization, prepare_framework
 from workloads.memory import peak_rss_mib
 from workloads.models.flops import recurrent_flops, training_flops
 from workloads.settings.synthetic import SyntheticSettings
@@ -30,11 +30,11 @@ _SINGLE_STEPS = 100
 def run(trial: Context) -> dict[str, float]:
     """One trial of `synthetic`."""
     settings = SyntheticSettings(**trial.settings)
-    with prepared(trial) as framework:
+    with prepare_framework(trial) as framework:
         return _measured(trial, settings, framework)
 
 
-def inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+def random_inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """A batch of shape (batch_size, sequence_length, features), uniform in [-1, 1]."""
     shape = settings.batch_size, settings.sequence_length, settings.features
     return np.random.default_rng([seed, 2]).uniform(-1, 1, shape).astype(np.float32)
@@ -64,15 +64,15 @@ def _measured(
     from workloads.models import passes  # noqa: PLC0415 - imports the framework
 
     with trial.phase("load"):
-        both = passes.of(build(settings, trial), trial.implementation)
-        batch = both.place(inputs(settings, trial.seed))
+        both = passes.make_passes(build(settings, trial), trial.implementation)
+        batch = both.place(random_inputs(settings, trial.seed))
         framework.synchronise()
     compile_s = _warm_up(trial, framework, both, batch)
-    before_ms = sing(trial.device, framework.synchronise)
+    before_ms = run_canary(trial.device, framework.synchronise)
     framework.reset_peak_memory()
     timed = _timed if trial.measure == "full" else _in_slices
     metrics = timed(trial, framework, settings, both, batch)
-    metrics["canary_ms"] = max(before_ms, sing(trial.device, framework.synchronise))
+    metrics["canary_ms"] = max(before_ms, run_canary(trial.device, framework.synchronise))
     peaks = {"peak_gpu_mib": framework.peak_gpu_mib(), "peak_rss_mib": peak_rss_mib()}
     metrics |= {name: mib for name, mib in peaks.items() if mib is not None}
     directions = 2 if settings.bidirectional else 1
@@ -80,7 +80,7 @@ def _measured(
     proof = prove_passes(both, batch, stack, trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     if trial.measure == "full":
-        metrics |= utilized(trial, framework, metrics)
+        metrics |= measure_utilization(trial, framework, metrics)
     return {**metrics, "compile_s": compile_s}
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from workloads.data.tokens import Encoded, Tokens
+from workloads.data.tokens import EncodedText, Tokens
 
 
 def write_text(
     model: Any,
-    encoded: Encoded,
+    encoded: EncodedText,
     prime: Tokens,
     *,
     characters: int,

@@ -35,13 +35,13 @@ class Channel:
             except BrokenPipeError:
                 os._exit(1)  # nobody listens any more
 
-    def lines(self, at_end: Callable[[], None]) -> Lines:
+    def lines(self, at_end: Callable[[], None]) -> LineQueue:
         """Lines as they come, read on a thread, so that their end is noticed at any time.
 
         Args:
             at_end: called on that thread as soon as there are no more lines to come.
         """
-        lines = Lines()
+        lines = LineQueue()
 
         def read() -> None:
             with os.fdopen(self._requests, encoding="utf-8", errors="replace") as source:
@@ -55,7 +55,7 @@ class Channel:
         return lines
 
 
-class Lines:
+class LineQueue:
     """Lines that come, taken one by one; a line can be put back for whoever asks next."""
 
     def __init__(self) -> None:

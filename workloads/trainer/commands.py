@@ -10,7 +10,7 @@ import sys
 
 from workloads.failures import BadRequest
 from workloads.protocol import Command, ProtocolError, decode_command, is_command
-from workloads.trainer.channel import Lines
+from workloads.trainer.channel import LineQueue
 
 _EXPECTED = (
     'measure timing: expected a line such as {"command": "slice"} or {"command": "finish"} on'
@@ -18,10 +18,10 @@ _EXPECTED = (
 )
 
 
-class Commands:
+class CommandReader:
     """The commands among the lines of a trainer's standard input."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineQueue) -> None:
         self._lines = lines
         self._expected = False
 

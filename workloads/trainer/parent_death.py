@@ -12,7 +12,7 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with(parent: int) -> None:
+def bind_to_parent(parent: int) -> None:
     """Tie this process to its parent, and leave its signals to it.
 
     Linux kills this process as soon as the *thread* that started it ends, so that thread must

@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from workloads.backend import Claim
+from workloads.backend import BackendClaim
 from workloads.context import Context, expect_finite
-from workloads.eligibility import ineligible
+from workloads.eligibility import ineligibility_reason
 from workloads.failures import BadRequest, DataError, NotPossible, TrialError
-from workloads.implementations import Implementation, ImplementationError, parse
+from workloads.implementations import Implementation, ImplementationError, parse_implementation
 from workloads.memory import peak_rss_mib, reset_peak
 from workloads.protocol import (
     Event,
@@ -25,16 +25,16 @@ from workloads.protocol import (
     TrialRequest,
     decode_request,
 )
-from workloads.registry import UnknownWorkload, Workload, explain, find
-from workloads.trainer.commands import Commands
-from workloads.turns import Turns
+from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
+from workloads.slicing import Slicing
+from workloads.trainer.commands import CommandReader
 
 Emit = Callable[[Event], None]
 _DETAIL_CHARACTERS = 6_000
 
 
 @dataclass(slots=True)
-class Turn:
+class TrialEmitter:
     """Passes a trial's events on until the trial is over.
 
     A thread that a workload leaves behind must not speak in the next trial's name.
@@ -51,7 +51,7 @@ class Turn:
             self.emit(event)
 
 
-def answer(line: str, emit: Emit, claim: Claim, commands: Commands) -> int:
+def answer_request(line: str, emit: Emit, claim: BackendClaim, commands: CommandReader) -> int:
     """Run the trial that a line asks for; one that is timed in slices takes commands meanwhile.
 
     Returns:
@@ -64,7 +64,7 @@ def answer(line: str, emit: Emit, claim: Claim, commands: Commands) -> int:
     except ProtocolError as error:
         emit(Failure("bad_request", str(error)))
         return 2
-    turn = Turn(emit)
+    turn = TrialEmitter(emit)
     try:
         emit(Result(_run(request, turn, claim, commands)))
     except TrialError as error:
@@ -81,7 +81,9 @@ def answer(line: str, emit: Emit, claim: Claim, commands: Commands) -> int:
     return 1
 
 
-def _run(request: TrialRequest, emit: Emit, claim: Claim, commands: Commands) -> dict[str, float]:
+def _run(
+    request: TrialRequest, emit: Emit, claim: BackendClaim, commands: CommandReader
+) -> dict[str, float]:
     if request.measure == "timing":
         commands.expect()
     if request.seed < 0:
@@ -93,7 +95,7 @@ def _run(request: TrialRequest, emit: Emit, claim: Claim, commands: Commands) ->
     claim.take(implementation, request.device)
     _expect_data(workload, settings, request.data_digest)
     reset_peak()
-    turns = Turns(commands.next, request.slice_s) if request.measure == "timing" else None
+    turns = Slicing(commands.next, request.slice_s) if request.measure == "timing" else None
     trial = Context(settings, implementation, request.device, request.seed, emit, turns)
     returned = _entry(workload)(trial)
     return _metrics(returned, trial)
@@ -101,14 +103,14 @@ def _run(request: TrialRequest, emit: Emit, claim: Claim, commands: Commands) ->
 
 def _workload(request: TrialRequest) -> Workload:
     try:
-        return find(request.workload)
+        return find_workload(request.workload)
     except UnknownWorkload as error:
         raise BadRequest(str(error)) from None
 
 
 def _implementation(request: TrialRequest, workload: Workload) -> Implementation:
     try:
-        return parse(request.implementation, known_only=workload.is_built_in)
+        return parse_implementation(request.implementation, known_only=workload.is_built_in)
     except ImplementationError as error:
         raise BadRequest(f"implementation: {error}") from None
 
@@ -117,7 +119,7 @@ def _settings(request: TrialRequest, workload: Workload) -> dict[str, Any]:
     try:
         return workload.resolve(request.settings)
     except ValidationError as error:
-        raise BadRequest(explain(error, workload.settings_model)) from None
+        raise BadRequest(explain_invalid_settings(error, workload.settings_model)) from None
 
 
 def _expect_eligible(
@@ -128,7 +130,7 @@ def _expect_eligible(
 ) -> None:
     if not workload.is_built_in:
         return
-    reason = ineligible(implementation, workload.traits(settings), request.device)
+    reason = ineligibility_reason(implementation, workload.traits(settings), request.device)
     if reason is not None:
         raise NotPossible(f"{implementation} on {request.device}: {reason}")
 

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from workloads.eligibility import Cell, LayerTraits, ineligible
+from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
 from workloads.protocol import Device
 
@@ -72,4 +72,4 @@ def needs() -> Iterator[Need]:
 
 
 def _why_not(each: Implementation, traits: LayerTraits, device: Device) -> str | None:
-    return ineligible(each, traits, device, has_package=lambda _: True)
+    return ineligibility_reason(each, traits, device, has_package=lambda _: True)

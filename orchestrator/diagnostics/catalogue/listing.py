@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from orchestrator.diagnostics.catalogue.kernel_support import needs
 from orchestrator.hardware import HardwareClass
 from workloads import registry
-from workloads.eligibility import ineligible
+from workloads.eligibility import ineligibility_reason
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
 from workloads.registry import TIMING_METRICS, Workload
 
@@ -34,14 +34,16 @@ class Catalogue:
     def why_not(self, each: Implementation, hardware: HardwareClass) -> dict[str, str | None]:
         """Why an implementation cannot run there, or None, for each workload by name."""
         return {
-            workload.name: ineligible(each, workload.traits(self.settings), hardware.device)
+            workload.name: ineligibility_reason(
+                each, workload.traits(self.settings), hardware.device
+            )
             for workload in self.workloads
         }
 
 
 def whole(hardware: Sequence[HardwareClass]) -> Catalogue:
     """Every built-in workload with its defaults."""
-    return Catalogue(registry.workloads(), tuple(hardware))
+    return Catalogue(registry.built_in_workloads(), tuple(hardware))
 
 
 def plain_implementations() -> list[Implementation]:

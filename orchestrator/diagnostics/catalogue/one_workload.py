@@ -21,13 +21,14 @@ def one(name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]) 
         SpecError: an override is not `KEY=VALUE`.
     """
     try:
-        workload = registry.find(name)
+        workload = registry.find_workload(name)
     except registry.UnknownWorkload as error:
         raise Refusal(str(error)) from None
     if not workload.is_built_in:
+        names = ", ".join(built_in.name for built_in in registry.built_in_workloads())
         raise Refusal(
-            f"{name} is a workload of your own: expected a built-in one "
-            f"({', '.join(each.name for each in registry.workloads())}), whose rules are known here"
+            f"{name} is a workload of your own: expected a built-in one ({names}), whose rules are"
+            " known here"
         )
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
     if problems := document.problems(()):
@@ -35,5 +36,5 @@ def one(name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]) 
     try:
         workload.resolve(document.data)
     except ValidationError as error:
-        raise Refusal(registry.explain(error, workload.settings_model)) from None
+        raise Refusal(registry.explain_invalid_settings(error, workload.settings_model)) from None
     return Catalogue((workload,), tuple(hardware), document.data, is_whole=False)

@@ -16,7 +16,7 @@ from orchestrator.diagnostics.parity.question import USUAL, Question, Side
 from orchestrator.diagnostics.parity.trainers import Answer, Crew
 from orchestrator.diagnostics.parity.weights_folder import Saved, SavedList
 from workloads.protocol import Device, TrialRequest
-from workloads.settings.parity import ANSWER, LoadRequest, SaveRequest, answers
+from workloads.settings.parity import ANSWER, OUTPUT_COMPARISONS, LoadRequest, SaveRequest
 
 Tell = Callable[[str], None]
 
@@ -131,7 +131,7 @@ def _load(
         for side, answer in answered.items()
         if answer.reason is None
         for each, found in zip(
-            wanted[side], answers.validate_json(answer.texts[ANSWER]), strict=True
+            wanted[side], OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER]), strict=True
         )
     )
 

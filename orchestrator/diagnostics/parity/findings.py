@@ -27,7 +27,7 @@ lost make more than 1e-3 of a difference in float32.
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Weights of one side, loaded by another; see `workloads.settings.parity.Compared`."""
+    """Weights of one side, loaded by another; see `workloads.settings.parity.OutputComparison`."""
 
     saved: Side
     loaded: Side

@@ -13,13 +13,13 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.trial import Arm
 from orchestrator.spec import SpecError, yaml_locations
 from workloads import registry
-from workloads.eligibility import Cell, ineligible
+from workloads.eligibility import Cell, ineligibility_reason
 from workloads.implementations import (
     BACKENDS,
     KERNELS,
     Implementation,
     ImplementationError,
-    parse,
+    parse_implementation,
 )
 from workloads.protocol import Device
 from workloads.settings.image_rows import ImageRowsSettings
@@ -49,7 +49,7 @@ class Side:
     @property
     def implementation(self) -> Implementation:
         """The arm's, read."""
-        return parse(self.arm.implementation)
+        return parse_implementation(self.arm.implementation)
 
     @property
     def device(self) -> Device:
@@ -88,13 +88,15 @@ class Question:
         try:
             return ImageRowsSettings.model_validate({**beneath, **self.settings, "cell": cell})
         except ValidationError as error:
-            raise Refusal(registry.explain(error, ImageRowsSettings)) from None
+            raise Refusal(registry.explain_invalid_settings(error, ImageRowsSettings)) from None
 
     def sides(self, cell: Cell, beneath: Mapping[str, Any] = USUAL) -> Iterator[Side | Impossible]:
         """Every implementation on each device that it can run that cell on."""
         traits = self.resolved(cell, beneath).traits()
         for each in self.implementations:
-            verdicts = {device: ineligible(each, traits, device) for device in self.devices}
+            verdicts = {
+                device: ineligibility_reason(each, traits, device) for device in self.devices
+            }
             able = [device for device, reason in verdicts.items() if reason is None]
             yield from (Side(Arm(str(each), device), cell) for device in able)
             if not able:
@@ -117,7 +119,7 @@ def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device
     if problems := document.problems(()):
         raise SpecError("--set", problems)
     try:
-        named = tuple(dict.fromkeys(parse(name) for name in names))
+        named = tuple(dict.fromkeys(parse_implementation(name) for name in names))
     except ImplementationError as error:
         raise Refusal(f"IMPLEMENTATION: {error}") from None
     return Question(named or _every(), tuple(devices), document.data)

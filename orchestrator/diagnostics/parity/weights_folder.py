@@ -13,9 +13,9 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.trial import Arm
 from orchestrator.diagnostics.parity.question import Side
 from workloads.eligibility import Cell
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Device
-from workloads.settings.parity import Files
+from workloads.settings.parity import SavedFiles
 
 LIST = "parity.json"
 
@@ -40,9 +40,9 @@ class Saved(_Part):
         """Who saved it."""
         return Side(Arm(self.implementation, self.device), self.cell)
 
-    def files(self, folder: Path) -> Files:
+    def files(self, folder: Path) -> SavedFiles:
         """Where they lie."""
-        return Files(weights=str(folder / self.weights), outputs=str(folder / self.outputs))
+        return SavedFiles(weights=str(folder / self.weights), outputs=str(folder / self.outputs))
 
 
 class SavedList(_Part):
@@ -97,7 +97,7 @@ def read(folder: Path) -> SavedList:
     path = folder / LIST
     try:
         listed = SavedList.model_validate_json(path.read_bytes())
-        known = [parse(each.implementation) for each in listed.saved]
+        known = [parse_implementation(each.implementation) for each in listed.saved]
     except OSError as error:
         raise Refusal(
             f"--load: expected a folder that `rnnsweep parity --save` made; {path}:"

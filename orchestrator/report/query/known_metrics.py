@@ -36,8 +36,10 @@ def with_known(sheet: Sheet, record: SweepRecord, asked: list[str]) -> Sheet:
 
 def known_metrics(record: SweepRecord) -> frozenset[str]:
     """What reports tell, what is seen from outside, and what the workload says that it measures."""
-    from workloads.registry import TIMING_METRICS, workloads  # noqa: PLC0415  (for few questions)
+    from workloads.registry import TIMING_METRICS, built_in_workloads  # noqa: PLC0415  (for few questions)
 
-    own = [metric for w in workloads() if w.name == record.workload for metric in w.metrics]
+    own = [
+        metric for w in built_in_workloads() if w.name == record.workload for metric in w.metrics
+    ]
     reported = (measure.metric for measure in MEASURES)
     return frozenset({*reported, *_FROM_OUTSIDE, *TIMING_METRICS, *own, *record.objectives})

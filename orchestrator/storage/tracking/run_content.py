@@ -38,7 +38,7 @@ from orchestrator.storage.tracking.trial_record import (
     record_tag,
 )
 from workloads import registry
-from workloads.implementations import ImplementationError, parse
+from workloads.implementations import ImplementationError, parse_implementation
 
 PARENT_TAG = "mlflow.parentRunId"
 OUTPUT_FILE = "trainer_output.txt"
@@ -166,7 +166,7 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
     """All settings of a trial: what the spec fixes, the config, and the workload's defaults."""
     written = {**identity.settings, **config}
     try:
-        resolved = registry.find(identity.workload).resolve(written)
+        resolved = registry.find_workload(identity.workload).resolve(written)
     except (registry.UnknownWorkload, ValidationError):  # of another rnnsweep than this one
         return written
     return {name: value for name, value in resolved.items() if value is not None}
@@ -175,7 +175,7 @@ def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object
 def _implementation_params(arm: Arm) -> dict[str, str]:
     """What the name says, which for a user's own is its parts: the options are its own too."""
     try:
-        implementation = parse(arm.implementation, known_only=False)
+        implementation = parse_implementation(arm.implementation, known_only=False)
     except ImplementationError:
         return {}
     params = {"backend": implementation.backend, "kernel": implementation.kernel}

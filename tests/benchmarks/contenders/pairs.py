@@ -15,7 +15,7 @@ from tests.benchmarks.contenders.processes import (
     bare_keras,
     hand_written,
 )
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Device
 
 IMPLEMENTATIONS: dict[Device, tuple[str, ...]] = {
@@ -69,7 +69,7 @@ class Asked:
 def opened(implementation: str, question: Question) -> Pair:
     """Start both processes of a pair: fused stacks stand beside the hand-written loop."""
     arm = Arm(implementation, question)
-    if parse(implementation).kernel == "fused":
+    if parse_implementation(implementation).kernel == "fused":
         return Pair(arm, hand_written(question), at_most=1.05)
     return Pair(arm, bare_keras(implementation, question), at_most=1.03)
 

@@ -15,7 +15,7 @@ import psutil
 from tests.benchmarks.contenders.question import SEED
 from tests.workloads.shared_trainer import Trainer, result
 from workloads.backend import environment_for
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Device, Environment, Epoch
 
 _HERE = Path(__file__).parent
@@ -111,7 +111,7 @@ class Script:
             "threads": question.threads,
             "implementation": implementation,
         }
-        environment = environment_for(parse(implementation), question.device)
+        environment = environment_for(parse_implementation(implementation), question.device)
         self._process = subprocess.Popen(
             [sys.executable, str(_HERE / file), json.dumps(job)],
             stdin=subprocess.PIPE,

@@ -9,7 +9,7 @@ import numpy as np
 
 from workloads.data.samples import Samples
 from workloads.models.canonical_weights import CanonicalLayer
-from workloads.models.initial_weights import initial_layer, initial_value
+from workloads.models.initial_weights import draw_layer, draw_variable
 from workloads.settings.char_rnn import CharRnnSettings
 from workloads.tasks.char_rnn import load
 
@@ -60,12 +60,12 @@ def _weights(settings: CharRnnSettings, vocabulary: int) -> dict[str, Any]:
     shapes = CanonicalLayer(
         np.empty((inputs, 4 * units)), np.empty((units, 4 * units)), np.empty(4 * units)
     )
-    recurrent = initial_layer("recurrent_0", shapes, SEED)
+    recurrent = draw_layer("recurrent_0", shapes, SEED)
     return {
-        "embeddings": initial_value("embedding/embeddings", (vocabulary, inputs), SEED),
+        "embeddings": draw_variable("embedding/embeddings", (vocabulary, inputs), SEED),
         "kernel": recurrent.kernel,
         "recurrent_kernel": recurrent.recurrent_kernel,
         "bias": recurrent.bias,
-        "logits_kernel": initial_value("logits/kernel", (units, vocabulary), SEED),
-        "logits_bias": initial_value("logits/bias", (vocabulary,), SEED),
+        "logits_kernel": draw_variable("logits/kernel", (units, vocabulary), SEED),
+        "logits_bias": draw_variable("logits/bias", (vocabulary,), SEED),
     }

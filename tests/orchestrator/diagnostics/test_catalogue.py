@@ -14,10 +14,10 @@ from orchestrator.diagnostics.catalogue.kernel_support import DEVICES, changes, 
 from orchestrator.spec import SpecError
 from tests.orchestrator.planning.test_plan import machine
 from workloads import registry
-from workloads.eligibility import Cell, LayerTraits, ineligible
+from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
 from workloads.implementations import OPTIONS
 
-IMAGE_ROWS = registry.find("image_rows")
+IMAGE_ROWS = registry.find_workload("image_rows")
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
 
 
 def test_workloads_that_differ_are_told_apart() -> None:
-    found = Catalogue((IMAGE_ROWS, registry.find("sentiment")), machine(gpus=1))
+    found = Catalogue((IMAGE_ROWS, registry.find_workload("sentiment")), machine(gpus=1))
     text = " ".join(catalogue.as_text(found).split())
     assert "torch/cudnn runs image_rows, also +bf16" in text
     assert "not sentiment: Keras' cuDNN path takes no mask on torch" in text
@@ -121,7 +121,7 @@ def test_the_table_of_needs_is_what_the_rules_say() -> None:
     for need in found:
         change = of_change[need.change]
         asked = replace(need.implementation, options=change.options)
-        assert need.reason == ineligible(asked, change.traits, need.device)
+        assert need.reason == ineligibility_reason(asked, change.traits, need.device)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

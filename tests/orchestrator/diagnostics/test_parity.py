@@ -27,7 +27,7 @@ from orchestrator.diagnostics.parity.trainers import Answer, Crew
 from orchestrator.diagnostics.parity.weights_folder import LIST, Saved, SavedList
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import Artifact, Device, KernelProof, Result, TrialRequest
 from workloads.settings.parity import ANSWER
 
@@ -219,8 +219,11 @@ def test_the_table_has_marks_and_the_conclusion_names_the_worst() -> None:
 
 
 def test_who_could_not_take_part_is_told_once_for_each_reason() -> None:
-    cudnn = [Impossible(parse(f"{each}/cudnn"), "lstm", "needs a GPU") for each in ("torch", "jax")]
-    of_gru = Impossible(parse("jax/fused"), "gru", "knows only the lstm cell")
+    cudnn = [
+        Impossible(parse_implementation(f"{each}/cudnn"), "lstm", "needs a GPU")
+        for each in ("torch", "jax")
+    ]
+    of_gru = Impossible(parse_implementation("jax/fused"), "gru", "knows only the lstm cell")
     found = findings(GOOD, impossible=(*cudnn, of_gru), failed=(Failed(FUSED, "it died"),))
     text = " ".join(as_text(found).split())
     assert "cannot run here: torch/cudnn and jax/cudnn: needs a GPU" in text

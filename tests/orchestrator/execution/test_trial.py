@@ -23,7 +23,7 @@ from orchestrator.execution.job import Job, Limits, Watched
 from orchestrator.execution.trainer_pool import Trainers
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
-from workloads.implementations import parse
+from workloads.implementations import parse_implementation
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -387,7 +387,7 @@ def test_a_trainer_dies_with_its_holder() -> None:
 
 def test_gpus_are_hidden_from_a_cpu_arm() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "0,1", "PATH": os.environ["PATH"]}
-    with Trainer(parse("tensorflow/portable"), "cpu", environ=environ) as trainer:
+    with Trainer(parse_implementation("tensorflow/portable"), "cpu", environ=environ) as trainer:
         while not (seen := psutil.Process(trainer.pid).environ()):
             assert trainer.alive  # the kernel has not laid out its environment yet
         assert seen["CUDA_VISIBLE_DEVICES"] == "-1"

@@ -10,7 +10,7 @@ from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware, probing
 from orchestrator.hardware.gpus import GpuProbe
 from orchestrator.hardware.profile import Cpu
-from workloads.cgroups import Limits
+from workloads.cgroups import CgroupLimits
 
 
 def profile(cpu: str = "AMD EPYC", cpus: int = 8, gpus: tuple[Gpu, ...] = ()) -> NodeProfile:
@@ -113,7 +113,7 @@ def test_nodes_of_a_class_that_are_not_alike_are_told_of() -> None:
         Node("b", dataclasses.replace(plain, hostname="b", memory_mib=66_000), 8),
     ]
     assert classify(nodes)[0].unlike == ()  # by less than a tenth
-    small = Limits(memory_mib=16_384, version=2)
+    small = CgroupLimits(memory_mib=16_384, version=2)
     older = Cpu(signature="GenuineIntel 6/79/1", vectors=("AVX2",))
     other = dataclasses.replace(plain, hostname="c", limits=small, cpu=older)
     nodes.append(Node("c", dataclasses.replace(other, packages={"torch": "2.14.0"}), 8))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workloads.data import cache
-from workloads.data.cache import Arrays, cache_folder, cached, replacing
+from workloads.data.cache import Arrays, atomic_write, cache_folder, load_or_make
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ class Maker:
 def test_arrays_are_made_once_for_a_key() -> None:
     make = Maker(a=[1, 2], b=[3])
     for _ in range(3):
-        found = cached("letters", {"text": "x", "size": 3}, ("a", "b"), make)
+        found = load_or_make("letters", {"text": "x", "size": 3}, ("a", "b"), make)
         assert found["a"].tolist() == [1, 2]
         assert found["b"].tolist() == [3]
     assert make.made == 1
-    cached("letters", {"text": "x", "size": 4}, ("a", "b"), make)
+    load_or_make("letters", {"text": "x", "size": 4}, ("a", "b"), make)
     assert make.made == 2
 
 
@@ -49,7 +49,7 @@ def test_large_arrays_are_memory_mapped_and_cannot_be_changed(
     monkeypatch.setattr(cache, "MAPPED_BYTES", 1000)
     make = Maker(small=[1], large=list(range(1000)))
     for _ in range(2):  # made now, and found
-        found = cached("mixed", {}, ("small", "large"), make)
+        found = load_or_make("mixed", {}, ("small", "large"), make)
         assert isinstance(found["large"], np.memmap)
         assert not isinstance(found["small"], np.memmap)
         assert not found["large"].flags.writeable
@@ -63,15 +63,15 @@ def test_what_is_damaged_or_gone_is_made_again(
 ) -> None:
     monkeypatch.setattr(cache, "MAPPED_BYTES", mapped_bytes)
     make = Maker(a=list(range(100)), b=[1])
-    cached("letters", {}, ("a", "b"), make)
+    load_or_make("letters", {}, ("a", "b"), make)
     [path] = folder.glob("letters-*/a.npy")
     if damage is None:
         path.unlink()
     else:
         path.write_bytes(damage)
-    assert cached("letters", {}, ("a", "b"), make)["a"].tolist() == list(range(100))
+    assert load_or_make("letters", {}, ("a", "b"), make)["a"].tolist() == list(range(100))
     assert make.made == 2
-    cached("letters", {}, ("a", "b"), make)
+    load_or_make("letters", {}, ("a", "b"), make)
     assert make.made == 2
 
 
@@ -81,27 +81,27 @@ def test_an_array_that_was_cut_short_is_made_again(
 ) -> None:
     monkeypatch.setattr(cache, "MAPPED_BYTES", mapped_bytes)
     make = Maker(a=list(range(1000)))
-    cached("letters", {}, ("a",), make)
+    load_or_make("letters", {}, ("a",), make)
     [path] = folder.glob("letters-*/a.npy")
     path.write_bytes(path.read_bytes()[:-100])
-    assert cached("letters", {}, ("a",), make)["a"].tolist() == list(range(1000))
+    assert load_or_make("letters", {}, ("a",), make)["a"].tolist() == list(range(1000))
     assert make.made == 2
 
 
 def test_trials_go_on_where_nothing_can_be_kept(folder: Path) -> None:
     folder.write_text("a file where the folder should be")
     make = Maker(a=[1])
-    assert cached("letters", {}, ("a",), make)["a"].tolist() == [1]
+    assert load_or_make("letters", {}, ("a",), make)["a"].tolist() == [1]
     assert make.made == 1
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
-    with pytest.raises(RuntimeError, match="half way"), replacing(path) as file:
+    with pytest.raises(RuntimeError, match="half way"), atomic_write(path) as file:
         file.write(b"half")
         raise RuntimeError("half way")
     assert list(path.parent.iterdir()) == []
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"whole")
         assert not path.exists()
     assert path.read_bytes() == b"whole"
@@ -112,7 +112,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
-        with replacing(tmp_path / "file") as file:
+        with atomic_write(tmp_path / "file") as file:
             file.write(b"whole")
     finally:
         os.umask(before)

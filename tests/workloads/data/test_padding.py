@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.data.padding import Ragged, Side, pad, unpadded
+from workloads.data.padding import RaggedSequences, Side, pad_sequences, strip_padding
 
 SEQUENCES = st.lists(
     st.lists(st.integers(1, 2**31 - 1), min_size=1, max_size=12), min_size=1, max_size=8
 )
 
 
-def ragged(sequences: list[list[int]]) -> Ragged:
-    return Ragged(
+def ragged(sequences: list[list[int]]) -> RaggedSequences:
+    return RaggedSequences(
         np.array([token for row in sequences for token in row], np.int32),
         np.array([len(row) for row in sequences], np.int64),
     )
@@ -23,7 +23,7 @@ def ragged(sequences: list[list[int]]) -> Ragged:
 def test_each_row_holds_the_end_of_its_sequence(
     sequences: list[list[int]], length: int, side: Side
 ) -> None:
-    rows = pad(ragged(sequences), length, side)
+    rows = pad_sequences(ragged(sequences), length, side)
     assert rows.dtype == np.int32
     for row, sequence in zip(rows.tolist(), sequences, strict=True):
         kept = sequence[-length:]
@@ -33,11 +33,11 @@ def test_each_row_holds_the_end_of_its_sequence(
 
 @given(SEQUENCES, st.sampled_from(["left", "right"]))
 def test_padding_can_be_taken_off(sequences: list[list[int]], side: Side) -> None:
-    again = unpadded(pad(ragged(sequences), 12, side))
+    again = strip_padding(pad_sequences(ragged(sequences), 12, side))
     assert again.tokens.tolist() == ragged(sequences).tokens.tolist()
     assert again.lengths.tolist() == [len(row) for row in sequences]
 
 
 @pytest.mark.parametrize(("side", "row"), [("right", [3, 4, 0]), ("left", [0, 3, 4])])
 def test_zeros_stand_on_the_side_asked_for(side: Side, row: list[int]) -> None:
-    assert pad(ragged([[3, 4]]), 3, side).tolist() == [row]
+    assert pad_sequences(ragged([[3, 4]]), 3, side).tolist() == [row]

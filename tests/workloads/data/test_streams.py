@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workloads.data.streams import streams
-from workloads.data.windows import cut
+from workloads.data.streams import cut_streams
+from workloads.data.windows import split_stream
 from workloads.failures import DataError
 
 
@@ -15,9 +15,11 @@ def test_each_row_goes_on_where_it_stopped(
     length: int, batch_size: int, steps: int, share: float
 ) -> None:
     tokens = np.arange(length, dtype=np.int32)
-    parts = cut(tokens, share)
+    parts = split_stream(tokens, share)
     assume(all(len(part) > batch_size * steps for part in parts))
-    found = streams(tokens, batch_size=batch_size, sequence_length=steps, validation_share=share)
+    found = cut_streams(
+        tokens, batch_size=batch_size, sequence_length=steps, validation_share=share
+    )
     for samples, part in zip(found, parts, strict=True):
         assert (samples.targets == samples.inputs + 1).all()
         rows = samples.inputs.reshape(-1, batch_size, steps)
@@ -34,7 +36,7 @@ def test_each_row_goes_on_where_it_stopped(
 
 
 def test_the_rows_of_a_batch_stand_together() -> None:
-    train, validation = streams(
+    train, validation = cut_streams(
         np.arange(28, dtype=np.int32), batch_size=2, sequence_length=3, validation_share=0.25
     )
     assert train.inputs.tolist() == [
@@ -52,4 +54,4 @@ def test_a_text_too_short_for_a_batch_is_refused() -> None:
         match=r"sequence_length: expected at most 9, the tokens of the validation part less one;"
         r" received 2 × 5: make one smaller, or use a longer text",
     ):
-        streams(np.arange(100, dtype=np.int32), batch_size=2, sequence_length=5)
+        cut_streams(np.arange(100, dtype=np.int32), batch_size=2, sequence_length=5)

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from workloads.data.tokens import Tokens
-from workloads.data.windows import cut, tokens_needed, windows
+from workloads.data.windows import cut_windows, split_stream, tokens_needed
 from workloads.failures import DataError
 
 
@@ -27,9 +27,9 @@ def counting(length: int) -> Tokens:
 def test_windows_never_cross_the_cut(
     length: int, steps: int, samples: int | None, each_step: bool, share: float
 ) -> None:
-    training, validation = cut(counting(length), share)
+    training, validation = split_stream(counting(length), share)
     assume(len(training) - steps >= (samples or 1) and len(validation) > steps)
-    parts = windows(
+    parts = cut_windows(
         counting(length),
         sequence_length=steps,
         samples=samples,
@@ -53,10 +53,10 @@ def test_without_a_number_each_token_is_predicted_once(
     length: int, steps: int, each_step: bool
 ) -> None:
     stream = counting(length)
-    train, _ = windows(stream, sequence_length=steps, each_step=each_step, validation_share=0.3)
+    train, _ = cut_windows(stream, sequence_length=steps, each_step=each_step, validation_share=0.3)
     predicted = train.targets.ravel().tolist()
     assert len(set(predicted)) == len(predicted)
-    with_a_past = len(cut(stream, 0.3)[0]) - steps
+    with_a_past = len(split_stream(stream, 0.3)[0]) - steps
     assert len(predicted) == with_a_past if not each_step else len(predicted) >= with_a_past
 
 
@@ -64,7 +64,7 @@ def test_without_a_number_each_token_is_predicted_once(
 def test_enough_tokens_are_enough(
     samples: int, steps: int, validation_samples: int, share: float
 ) -> None:
-    train, validation = windows(
+    train, validation = cut_windows(
         counting(tokens_needed(samples, steps, validation_samples, share)),
         sequence_length=steps,
         samples=samples,
@@ -76,7 +76,7 @@ def test_enough_tokens_are_enough(
 
 def test_the_published_number_of_samples_takes_no_memory() -> None:
     stream = counting(tokens_needed(612_235, 64))
-    train, _ = windows(stream, sequence_length=64, samples=612_235)
+    train, _ = cut_windows(stream, sequence_length=64, samples=612_235)
     assert train.inputs.shape == (612_235, 64)
     assert np.shares_memory(train.inputs, stream)
     taken = train.take(np.array([5, 612_234]))
@@ -101,4 +101,4 @@ def test_the_published_number_of_samples_takes_no_memory() -> None:
 )
 def test_more_windows_than_there_are_is_refused(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        windows(counting(100), sequence_length=10, **asked)
+        cut_windows(counting(100), sequence_length=10, **asked)

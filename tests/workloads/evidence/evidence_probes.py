@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.workloads.probes import planned
 from workloads.context import Context
-from workloads.implementations import Implementation, parse
+from workloads.implementations import Implementation, parse_implementation
 
 _STEPS = 8  # rows of a digit
 
@@ -39,7 +39,7 @@ def passes_proven(trial: Context) -> dict[str, float]:
 
     built = _built(trial)
     plan = planned(trial, built)
-    both = passes.of(plan.model, built)
+    both = passes.make_passes(plan.model, built)
     batch = both.place(plan.train.first(4).inputs)
     both.forward_backward(batch)
     proof = prove_passes(both, batch, _stack(trial), built)
@@ -70,7 +70,7 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
 def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
     """JAX: a forward and backward pass lowered (and not compiled) for CUDA, a GPU pretended."""
     from tests.workloads.stand_in_gpus.jax import gpu
-    from workloads.evidence.jax import of_lowered
+    from workloads.evidence.jax import prove_lowered
     from workloads.models import passes
 
     built = _built(trial)
@@ -78,24 +78,26 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
         plan = planned(trial, built)
         if "fallen_back" in trial.settings:
             _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
-        both: Any = passes.of(plan.model, built)
+        both: Any = passes.make_passes(plan.model, built)
         traced = both.run_both.trace(*both.variables, plan.train.first(4).inputs)
         lowered = traced.lower(lowering_platforms=("cuda",))
         capability = str(float(trial.settings.get("capability", 0)))
         with mock.patch("workloads.evidence.jax._capability", return_value=capability):
-            proof = of_lowered(lowered, _stack(trial))
+            proof = prove_lowered(lowered, _stack(trial))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
     """PyTorch: what is told of events as its profiler would give them on a GPU."""
-    from workloads.evidence import judge, text
-    from workloads.evidence.torch import Operation, count
+    from workloads.evidence import format_kernel, identify_kernel
+    from workloads.evidence.torch import ProfiledOperation, count_operations
 
-    events = [Operation(Event(*event)) for event in trial.settings["events"]]
-    seen, operations = count(events, on_gpu=True)
-    ran = text(judge(seen, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False)))
+    events = [ProfiledOperation(Event(*event)) for event in trial.settings["events"]]
+    seen, operations = count_operations(events, on_gpu=True)
+    ran = format_kernel(
+        identify_kernel(seen, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False))
+    )
     trial.kernel(trial.implementation.kernel_text, ran, str(dict(operations)))
     return {}
 
@@ -109,7 +111,7 @@ class Event:
 
 
 def _built(trial: Context) -> Implementation:
-    return parse(trial.settings.get("built", str(trial.implementation)))
+    return parse_implementation(trial.settings.get("built", str(trial.implementation)))
 
 
 def _stack(trial: Context) -> Any:

@@ -25,14 +25,14 @@ def samples(folder: Path | None = None) -> Samples:
 
 
 def test_batches_come_in_order_and_the_last_one_may_be_smaller() -> None:
-    batches = list(feeding.each_batch(samples(), 2))
-    assert feeding.count(samples(), 2) == len(batches) == 3
+    batches = list(feeding.iterate_batches(samples(), 2))
+    assert feeding.count_batches(samples(), 2) == len(batches) == 3
     assert [targets.tolist() for _, targets in batches] == [[0, 1], [2, 3], [4]]
     assert batches[2][0].tolist() == [[8, 9]]
 
 
 def test_arrays_in_memory_are_put_in_order() -> None:
-    found = feeding.in_order(samples(), ORDER)
+    found = feeding.reorder(samples(), ORDER)
     assert feeding.is_in_memory(found)
     assert found.targets.tolist() == ORDER.tolist()
 
@@ -40,12 +40,12 @@ def test_arrays_in_memory_are_put_in_order() -> None:
 def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -> None:
     mapped = samples(tmp_path)
     assert not feeding.is_in_memory(mapped)
-    found, copied = feeding.in_order(mapped, ORDER), samples().take(ORDER)
-    assert isinstance(found.inputs, feeding.Gathered)
+    found, copied = feeding.reorder(mapped, ORDER), samples().take(ORDER)
+    assert isinstance(found.inputs, feeding.ReorderedArray)
     assert (len(found), found.nbytes) == (5, copied.nbytes)
     assert (found.inputs.shape, found.inputs.dtype) == ((5, 2), np.int32)
     for index in range(3):
-        ours, theirs = (feeding.batch(each, 2, index) for each in (found, copied))
+        ours, theirs = (feeding.read_batch(each, 2, index) for each in (found, copied))
         assert all((mine == other).all() for mine, other in zip(ours, theirs, strict=True))
     assert found.first(3).inputs.tolist() == copied.first(3).inputs.tolist()
 
@@ -67,7 +67,7 @@ def test_views_that_would_be_large_are_not_copied(length: int, in_memory: bool) 
 
 
 def test_fit_is_given_what_it_knows_by_name() -> None:
-    feed = feeding.arrays(samples(), 2)
+    feed = feeding.feed_arrays(samples(), 2)
     assert set(feed.with_targets()) == {"x", "y", "batch_size"}
     assert set(feed.without_targets()) == {"x", "batch_size"}
     assert feed.for_validation()["validation_batch_size"] == 2

@@ -8,7 +8,7 @@ from unittest import mock
 
 from workloads.context import Context
 from workloads.measuring import canary
-from workloads.measuring.measurement import prepared
+from workloads.measuring.measurement import prepare_framework
 from workloads.tasks.image_rows import run
 
 
@@ -29,12 +29,12 @@ def told(trial: Context) -> dict[str, float]:
 def on_a_device(trial: Context) -> dict[str, float]:
     """A GPU's canary on whatever device there is, smaller; how often it waited for the device."""
     waits = []
-    with prepared(trial) as framework, mock.patch.object(canary, "_SIDE", 64):
+    with prepare_framework(trial) as framework, mock.patch.object(canary, "_SIDE", 64):
 
         def synchronise(values: Any) -> None:
             framework.synchronise(values)
             waits.append([tuple(value.shape) for value in values])
 
-        canary_ms = canary.sing("gpu", synchronise)
+        canary_ms = canary.run_canary("gpu", synchronise)
     assert set(map(tuple, waits)) == {((64, 64),)}, waits
     return {"waits": len(waits), "canary_ms": canary_ms}

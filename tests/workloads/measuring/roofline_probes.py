@@ -61,11 +61,11 @@ def method(trial: Context) -> dict[str, float]:
         mock.patch.object(keras.ops, "matmul", device.product),
         mock.patch.object(keras.ops, "negative", device.copy),
     ):
-        product = roofline.product_rate("float32", synchronise)
+        product = roofline.measure_product_rate("float32", synchronise)
         sides = dict(device.calls)
         copy_of = roofline.device_copy("float32", synchronise)
-        copied = roofline.copy_rate(copy_of, most_bytes=2**30)
-        little = roofline.copy_rate(copy_of, most_bytes=1)
+        copied = roofline.measure_copy_rate(copy_of, most_bytes=2**30)
+        little = roofline.measure_copy_rate(copy_of, most_bytes=1)
     return {
         **product.metrics("product"),
         **copied.metrics("copy"),

@@ -11,7 +11,7 @@ from tests.workloads.shared_trainer import Trainer, failure, only, result
 from workloads.eligibility import is_installed
 from workloads.implementations import BACKENDS
 from workloads.protocol import Environment, Epoch, Event, KernelProof, PhaseBegan, PhaseEnded
-from workloads.registry import find
+from workloads.registry import find_workload
 
 SMALL: dict[str, Any] = {
     "units": 8,
@@ -62,7 +62,7 @@ def test_every_phase_and_metric_is_told(usual: list[Event]) -> None:
         "load", "compile", *timed, "evaluate", "predict", "latency", "steps"
     ]  # fmt: skip
     elsewhere = {"time_to_accuracy_s", "peak_gpu_mib", "step_ms_p95"}
-    assert {*metrics, *elsewhere} - {"import_s"} == set(find("image_rows").metrics)
+    assert {*metrics, *elsewhere} - {"import_s"} == set(find_workload("image_rows").metrics)
     epochs = [event for event in usual if isinstance(event, Epoch)]
     assert metrics["train_s"] == pytest.approx(sum(epoch.seconds for epoch in epochs))
     assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 6)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, by_hand, failure, only, request, result
-from workloads.measuring.slice_size import Sizing, sizing
+from workloads.measuring.slice_size import SliceSize, choose_slice_size
 from workloads.protocol import (
     Dataset,
     Epoch,
@@ -29,8 +29,8 @@ from workloads.protocol import (
     TrialRequest,
     encode,
 )
-from workloads.registry import find
-from workloads.turns import Turns
+from workloads.registry import find_workload
+from workloads.slicing import Slicing
 
 SLICING = "tests.workloads.examples.slicing"
 ATTACHED = ("--die-with-parent", str(os.getpid()))
@@ -118,7 +118,7 @@ def test_a_slice_is_whole_steps_of_full_batches(
 def test_a_slice_is_passes_or_a_part_of_one(
     pass_steps: int, step_s: float, size: tuple[int, int, int]
 ) -> None:
-    assert sizing(pass_steps, step_s, slice_s=0.25) == Sizing(*size)
+    assert choose_slice_size(pass_steps, step_s, slice_s=0.25) == SliceSize(*size)
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
@@ -140,7 +140,7 @@ def test_what_is_told_is_among_what_a_workload_tells(torch_trainer: Trainer) -> 
         timed(torch_trainer, "image_rows", "torch/fused+again", settings=WORKLOADS["image_rows"])
     )
     slicing = {"slices", "slice_steps", "timed_s"}
-    assert set(metrics) - {"import_s"} - slicing <= set(find("image_rows").metrics)
+    assert set(metrics) - {"import_s"} - slicing <= set(find_workload("image_rows").metrics)
 
 
 def test_a_slice_is_about_as_long_as_it_is_asked_to_be(torch_trainer: Trainer) -> None:
@@ -290,7 +290,7 @@ def test_an_attached_trainer_ends_with_standard_input(name: str) -> None:
 
 
 def test_a_slice_that_lasts_no_time_is_refused() -> None:
-    turns = Turns(Finish, 0.25)
+    turns = Slicing(Finish, 0.25)
     with pytest.raises(ValueError, match="received 3 steps and nan s"):
         turns.slice(3, math.nan, lambda _: None)
     with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from workloads.context import Context
-from workloads.frameworks import current
-from workloads.registry import find
+from workloads.frameworks import load_framework
+from workloads.registry import find_workload
 
 
 def both_ways(trial: Context) -> dict[str, float]:
@@ -19,16 +19,16 @@ def both_ways(trial: Context) -> dict[str, float]:
     """
     from workloads.models.direct_torch_step import DirectModel, _Step
     from workloads.models.model import WitnessedModel
-    from workloads.models.start_state import Start
+    from workloads.models.start_state import StartState
 
-    framework = current(trial.implementation.backend)
+    framework = load_framework(trial.implementation.backend)
     framework.configure(trial.implementation, trial.device)
     framework.seed(trial.seed)
     model, data, batch_size = _asked(trial)
     assert isinstance(model, DirectModel)
     train, held_out = data.train, data.validation
     model.train_on_batch(train.inputs[:batch_size], train.targets[:batch_size])  # it has decided
-    chosen, start, found = model.witness.step, Start(model), []
+    chosen, start, found = model.witness.step, StartState(model), []
     for step in (chosen, lambda batch: WitnessedModel.train_step(model, batch)):
         model.witness.step = step
         start.restore()
@@ -60,7 +60,7 @@ def _asked(trial: Context) -> tuple[Any, Any, int]:
     from workloads.tasks import char_rnn, image_rows, sentiment
 
     own = {name: value for name, value in trial.settings.items() if name != "workload"}
-    workload = find(str(trial.settings["workload"]))
+    workload = find_workload(str(trial.settings["workload"]))
     assert workload.settings_model is not None
     settings: Any = workload.settings_model(**own)
     match workload.name:

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from workloads.context import Context
-from workloads.implementations import Implementation, parse
+from workloads.implementations import Implementation, parse_implementation
 from workloads.models.canonical_weights import CanonicalLayer, StackShape
 from workloads.settings.recurrent import StackSettings
 
@@ -267,7 +267,7 @@ def mixed(trial: Context) -> dict[str, float]:
     case = Case(**trial.settings, return_sequences=True, stateful=True)
     inputs = _normal(np.random.default_rng(trial.seed), case.batch, case.steps, case.inputs)
     outputs = []
-    for implementation in (parse("torch/fused"), trial.implementation):
+    for implementation in (parse_implementation("torch/fused"), trial.implementation):
         model = _model(case, implementation)
         set_initial_weights(model, trial.seed)
         outputs.append([model(inputs) for _ in range(2)])
@@ -387,9 +387,9 @@ def _keras(implementation: Implementation) -> Any:
     """Keras, with the framework configured as a trial of that implementation has it."""
     import keras
 
-    from workloads.frameworks import current
+    from workloads.frameworks import load_framework
 
-    current(implementation.backend).configure(implementation, "cpu")
+    load_framework(implementation.backend).configure(implementation, "cpu")
     return keras
 
 
@@ -487,7 +487,7 @@ def _on_a_cpu(trial: Context) -> Any:
 
 
 def _portable(trial: Context) -> Implementation:
-    return parse(f"{trial.implementation.backend}/portable")
+    return parse_implementation(f"{trial.implementation.backend}/portable")
 
 
 def _random(layer: CanonicalLayer, draw: np.random.Generator) -> CanonicalLayer:

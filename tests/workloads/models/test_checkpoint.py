@@ -13,7 +13,13 @@ import pytest
 from workloads.eligibility import Cell
 from workloads.failures import DataError
 from workloads.models.canonical_weights import GATES, CanonicalLayer
-from workloads.models.checkpoint import FORMAT, VERSION, Checkpoint, load, save
+from workloads.models.checkpoint import (
+    FORMAT,
+    VERSION,
+    Checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 BOTH = ("forward", "backward")
@@ -46,8 +52,8 @@ def test_what_was_saved_is_loaded_bit_by_bit(
     tmp_path: Path, cell: Cell, directions: tuple[str, ...], bias: bool
 ) -> None:
     saved = checkpoint(cell, directions, bias=bias)
-    save(tmp_path / "new" / "weights.npz", saved)
-    loaded = load(tmp_path / "new" / "weights.npz")
+    save_checkpoint(tmp_path / "new" / "weights.npz", saved)
+    loaded = load_checkpoint(tmp_path / "new" / "weights.npz")
     assert loaded.equals(saved)
     assert (loaded.cell, loaded.directions) == (cell, directions)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["weights.npz"]
@@ -55,7 +61,7 @@ def test_what_was_saved_is_loaded_bit_by_bit(
 
 def test_numpy_alone_reads_the_file_as_documented(tmp_path: Path) -> None:
     saved = checkpoint()
-    save(tmp_path / "weights.npz", saved)
+    save_checkpoint(tmp_path / "weights.npz", saved)
     with np.load(tmp_path / "weights.npz", allow_pickle=False) as file:
         assert set(file.files) == {
             "about",
@@ -91,9 +97,9 @@ def rename(arrays: Arrays) -> None:
 def test_the_smallest_change_is_seen(tmp_path: Path, change: Callable[[Arrays], None]) -> None:
     first = checkpoint()
     first.others["dense/kernel"][0, 0] = 0.0
-    save(tmp_path / "weights.npz", first)
+    save_checkpoint(tmp_path / "weights.npz", first)
     rewrite(tmp_path / "weights.npz", change)
-    assert not load(tmp_path / "weights.npz").equals(first)
+    assert not load_checkpoint(tmp_path / "weights.npz").equals(first)
 
 
 def rewrite(path: Path, change: Callable[[Arrays], None]) -> None:
@@ -162,10 +168,10 @@ def test_other_files_are_refused(
     tmp_path: Path, change: Callable[[Arrays], None], words: str
 ) -> None:
     path = tmp_path / "weights.npz"
-    save(path, checkpoint())
+    save_checkpoint(path, checkpoint())
     rewrite(path, change)
     with pytest.raises(DataError) as refused:
-        load(path)
+        load_checkpoint(path)
     assert str(path) in str(refused.value)
     assert words in str(refused.value)
 
@@ -174,12 +180,12 @@ def test_files_that_are_no_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no weights")
     np.savez(tmp_path / "pickle.npz", about=np.array([{"a": 1}], object))
     whole = tmp_path / "whole.npz"
-    save(whole, checkpoint())
+    save_checkpoint(whole, checkpoint())
     (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:-100])
     np.save(tmp_path / "array.npy", np.zeros(3))
     damage(tmp_path / "damaged.npz")
     names = ("none.npz", "text.npz", "pickle.npz", "cut.npz", "array.npy", "damaged.npz", ".")
     for name in names:
         with pytest.raises(DataError, match=r"expected weights in an \.npz file") as refused:
-            load(tmp_path / name)
+            load_checkpoint(tmp_path / name)
         assert "you trust" not in str(refused.value)  # as NumPy says of what it does not know

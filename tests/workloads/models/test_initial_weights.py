@@ -5,7 +5,7 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, result
 from workloads.models.canonical_weights import CanonicalLayer
-from workloads.models.initial_weights import initial_layer, initial_value
+from workloads.models.initial_weights import draw_layer, draw_variable
 
 
 def like(gates: int, *, units: int = 16, bias: bool = True) -> CanonicalLayer:
@@ -15,58 +15,58 @@ def like(gates: int, *, units: int = 16, bias: bool = True) -> CanonicalLayer:
 
 
 def test_a_value_depends_on_its_path_and_seed_only() -> None:
-    value = initial_value("dense/kernel", (8, 16), 3)
+    value = draw_variable("dense/kernel", (8, 16), 3)
     assert value.dtype == np.float32
-    assert (value == initial_value("dense/kernel", (8, 16), 3)).all()
-    assert (value != initial_value("dense/kernel", (8, 16), 4)).any()
-    assert (value != initial_value("classes/kernel", (8, 16), 3)).any()
+    assert (value == draw_variable("dense/kernel", (8, 16), 3)).all()
+    assert (value != draw_variable("dense/kernel", (8, 16), 4)).any()
+    assert (value != draw_variable("classes/kernel", (8, 16), 3)).any()
 
 
 def test_a_layers_weights_depend_on_its_path_and_seed_only() -> None:
-    layer = initial_layer("recurrent_0", like(4), 3)
+    layer = draw_layer("recurrent_0", like(4), 3)
     assert {layer.kernel.dtype, layer.recurrent_kernel.dtype} == {np.dtype(np.float32)}
-    assert (layer.kernel == initial_layer("recurrent_0", like(4), 3).kernel).all()
-    assert (layer.kernel != initial_layer("recurrent_0", like(4), 4).kernel).any()
-    assert (layer.kernel != initial_layer("recurrent_1", like(4), 3).kernel).any()
+    assert (layer.kernel == draw_layer("recurrent_0", like(4), 3).kernel).all()
+    assert (layer.kernel != draw_layer("recurrent_0", like(4), 4).kernel).any()
+    assert (layer.kernel != draw_layer("recurrent_1", like(4), 3).kernel).any()
 
 
 def test_kernels_are_glorot_uniform() -> None:
-    value = initial_value("dense/kernel", (200, 100), 1)
+    value = draw_variable("dense/kernel", (200, 100), 1)
     limit = np.sqrt(6 / 300)
     assert np.abs(value).max() <= limit
     assert value.std() == pytest.approx(limit / np.sqrt(3), rel=0.02)
 
 
 def test_embeddings_are_uniform() -> None:
-    value = initial_value("embedding/embeddings", (200, 100), 1)
+    value = draw_variable("embedding/embeddings", (200, 100), 1)
     assert np.abs(value).max() <= 0.05
     assert value.std() == pytest.approx(0.05 / np.sqrt(3), rel=0.02)
 
 
 @pytest.mark.parametrize("gates", [1, 3, 4])
 def test_recurrent_kernels_are_orthogonal(gates: int) -> None:
-    value = initial_layer("recurrent_0", like(gates), 1).recurrent_kernel
+    value = draw_layer("recurrent_0", like(gates), 1).recurrent_kernel
     assert value @ value.T == pytest.approx(np.eye(16), abs=1e-5)
 
 
 def test_the_forget_gate_of_an_lstm_starts_open() -> None:
-    bias = initial_layer("recurrent_0", like(4, units=2), 1).bias
+    bias = draw_layer("recurrent_0", like(4, units=2), 1).bias
     assert bias is not None
     assert list(bias) == [0, 0, 1, 1, 0, 0, 0, 0]
-    bias = initial_layer("recurrent_0", like(3), 1).bias
+    bias = draw_layer("recurrent_0", like(3), 1).bias
     assert bias is not None
     assert bias.shape == (2, 48)
     assert not bias.any()
-    assert not initial_value("dense/bias", (8,), 1).any()
+    assert not draw_variable("dense/bias", (8,), 1).any()
 
 
 def test_a_layer_without_bias_gets_none() -> None:
-    assert initial_layer("recurrent_0", like(4, bias=False), 1).bias is None
+    assert draw_layer("recurrent_0", like(4, bias=False), 1).bias is None
 
 
 def test_a_variable_without_a_rule_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'norm/gamma': expected the role kernel.*add a rule"):
-        initial_value("norm/gamma", (8,), 1)
+        draw_variable("norm/gamma", (8,), 1)
 
 
 @pytest.mark.parametrize(

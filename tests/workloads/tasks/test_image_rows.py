@@ -8,7 +8,7 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, only, result
 from workloads.protocol import Dataset, Epoch, Event, KernelProof
-from workloads.registry import find
+from workloads.registry import find_workload
 
 SMALL: dict[str, Any] = {
     "units": 8,
@@ -38,7 +38,7 @@ def test_it_learns_to_read_digits(trainer: Trainer) -> None:
     assert curve[-1] == metrics["val_accuracy"] > curve[0]
     data = only(events, Dataset)
     assert (data.samples, data.validation_samples) == (1438, 359)
-    assert data.digest == find("image_rows").data_digest({})
+    assert data.digest == find_workload("image_rows").data_digest({})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_cudnn_without_a_gpu_is_not_possible_and_keras_agrees(trainer: Trainer) 
 
 
 def test_other_data_than_was_asked_for_is_refused(trainer: Trainer) -> None:
-    digest, settings = find("image_rows").data_digest({}), {**SMALL, **ONE_SHAPE}
+    digest, settings = find_workload("image_rows").data_digest({}), {**SMALL, **ONE_SHAPE}
     assert result(trainer.ask("image_rows", PORTABLE, settings=settings, data_digest=digest))
     failed = failure(trainer.ask("image_rows", PORTABLE, settings=settings, data_digest="0" * 64))
     assert failed.kind == "data"

@@ -11,10 +11,10 @@ import pytest
 
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import Trainer, failure, only, result
-from workloads.implementations import parse
-from workloads.models.checkpoint import load
+from workloads.implementations import parse_implementation
+from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
-from workloads.settings.parity import Compared, answers
+from workloads.settings.parity import OUTPUT_COMPARISONS, OutputComparison
 from workloads.tasks.parity import largest_difference
 
 FLOAT32 = 1e-5
@@ -60,12 +60,12 @@ class Room:
         }
         return self._ask("compare", by, asked, 2)
 
-    def compare(self, *names: str, by: str, **settings: Any) -> tuple[Compared, ...]:
+    def compare(self, *names: str, by: str, **settings: Any) -> tuple[OutputComparison, ...]:
         events = self.load(*names, by=by, **settings)
         result(events)
         proof = only(events, KernelProof)
         assert proof.ran == proof.asked
-        return answers.validate_json(only(events, Artifact).text)
+        return OUTPUT_COMPARISONS.validate_json(only(events, Artifact).text)
 
     def change(self, name: str, into: str, change: Callable[[Arrays], None]) -> None:
         """A copy of what was saved, with other weights and the same outputs."""
@@ -74,7 +74,7 @@ class Room:
         rewrite(Path(self.files(into)["weights"]), change)
 
     def _ask(self, function: str, implementation: str, asked: Any, seed: int) -> list[Event]:
-        trainer = self.trainers(parse(implementation).backend)
+        trainer = self.trainers(parse_implementation(implementation).backend)
         return trainer.ask(
             f"workloads.tasks.parity:{function}", implementation, settings=asked, seed=seed
         )
@@ -155,7 +155,7 @@ def test_what_a_wrong_conversion_does_is_beyond_the_tolerance(room: Room) -> Non
     for fault in FAULTS:
         room.change("right", fault.__name__, fault)
     right, *wrong = room.compare("right", *(each.__name__ for each in FAULTS), by="torch/fused")
-    assert right == Compared(difference=0.0, exact=True)
+    assert right == OutputComparison(difference=0.0, exact=True)
     seen = {
         fault.__name__: each.difference or 0.0 for fault, each in zip(FAULTS, wrong, strict=True)
     }
@@ -165,7 +165,9 @@ def test_what_a_wrong_conversion_does_is_beyond_the_tolerance(room: Room) -> Non
 def test_each_side_has_weights_of_its_own(room: Room) -> None:
     room.save("one", "torch/fused", seed=1)
     room.save("two", "torch/fused", seed=2)
-    one, two = (load(Path(room.files(name)["weights"])).arrays() for name in ("one", "two"))
+    one, two = (
+        load_checkpoint(Path(room.files(name)["weights"])).arrays() for name in ("one", "two")
+    )
     assert all(not np.array_equal(one[name], two[name]) for name in one)
 
 
@@ -224,7 +226,7 @@ def test_weights_that_are_not_finite_are_told(room: Room) -> None:
     room.change("good", "bad", poison)
     good, bad = room.compare("good", "bad", by="torch/fused")
     assert good.difference == 0
-    assert bad == Compared(difference=None, exact=True)
+    assert bad == OutputComparison(difference=None, exact=True)
 
 
 def test_the_difference_is_relative_to_the_largest_output() -> None:

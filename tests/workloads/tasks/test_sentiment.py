@@ -9,7 +9,7 @@ import pytest
 from tests.workloads.shared_trainer import Trainer, failure, only, result
 from workloads.data.sources import review_digest
 from workloads.protocol import Dataset, Event, KernelProof
-from workloads.registry import find
+from workloads.registry import find_workload
 
 SMALL: dict[str, Any] = {
     **{"dataset": "python-docs", "samples": 96, "validation_samples": 32, "vocabulary": 500},
@@ -28,7 +28,7 @@ def test_it_runs_masked_and_both_ways(trainer_of: Trainer, backend: str) -> None
     assert only(events, KernelProof).ran == "portable"
     assert (data.samples, data.validation_samples) == (96, 32)
     assert data.digest == review_digest("python-docs")
-    assert set(metrics) - {"import_s"} <= set(find("sentiment").metrics)
+    assert set(metrics) - {"import_s"} <= set(find_workload("sentiment").metrics)
 
 
 @pytest.mark.parametrize("masked", [True, False])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, only, result
 from workloads.protocol import Event, KernelProof
-from workloads.registry import find
+from workloads.registry import find_workload
 
 SMALL: dict[str, Any] = {
     **{"features": 5, "sequence_length": 6, "units": 4, "batch_size": 3, "timed_steps": 3},
@@ -34,7 +34,7 @@ def test_both_passes_are_timed_and_proven(trainer_of: Trainer, backend: str, ker
     assert metrics["step_ms_median"] > 0
     assert metrics["sample_us"] == pytest.approx(1_000 * metrics["step_ms"] / 3)
     missing = {"peak_gpu_mib", "step_ms_p95"}
-    assert set(metrics) - {"import_s"} == set(find("synthetic").metrics) - missing
+    assert set(metrics) - {"import_s"} == set(find_workload("synthetic").metrics) - missing
 
 
 def test_a_percentile_is_told_of_enough_steps(torch_trainer: Trainer) -> None:

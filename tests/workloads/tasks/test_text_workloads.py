@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.shared_trainer import Trainer, failure, only, result
 from workloads.data.sources import text_digest
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
-from workloads.registry import find
+from workloads.registry import find_workload
 
 BACKENDS = pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 NEXT: dict[str, Any] = {
@@ -38,7 +38,7 @@ def test_next_token_reports_the_published_columns(trainer_of: Trainer, backend: 
     assert proof.ran == proof.asked == "portable"
     assert (data.samples, data.validation_samples) == (128, 64)
     assert data.digest == text_digest("python-docs")
-    assert set(metrics) - {"import_s"} <= set(find("next_token").metrics)
+    assert set(metrics) - {"import_s"} <= set(find_workload("next_token").metrics)
 
 
 def test_every_backend_learns_the_same(
@@ -87,7 +87,7 @@ def test_char_rnn_tells_bits_and_writes_a_text(
     assert len(prime) == 12 + 1
     assert mark and len(written) == 30 + 1
     assert only(events, KernelProof).ran == "portable"
-    assert set(metrics) - {"import_s"} <= set(find("char_rnn").metrics)
+    assert set(metrics) - {"import_s"} <= set(find_workload("char_rnn").metrics)
 
 
 def test_equal_weights_and_seeds_write_equal_texts(torch_trainer: Trainer) -> None:

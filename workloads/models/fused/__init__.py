@@ -19,7 +19,7 @@ from typing import Any
 import keras
 
 from workloads.models.canonical_weights import CanonicalLayer, StackShape, from_buffer, to_buffer
-from workloads.models.fused.call import Call
+from workloads.models.fused.call import LibraryCall
 from workloads.settings.recurrent import StackSettings
 
 library = importlib.import_module(f"workloads.models.fused.{keras.backend.backend()}")
@@ -81,7 +81,7 @@ class FusedStack(keras.layers.Layer):
             settings.cell, inputs, settings.units, settings.layers, settings.bidirectional
         )
         dropout = settings.dropout if settings.layers > 1 else 0.0
-        self.library_call = Call(self.stack_shape, dropout, self.seed, self.tf32)
+        self.library_call = LibraryCall(self.stack_shape, dropout, self.seed, self.tf32)
         self.weights_buffer = self.add_weight(
             name="weights_buffer", shape=(sum(self.stack_shape.sizes),), initializer="zeros"
         )

@@ -10,7 +10,7 @@ SCOPE = "fused_stack"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LibraryCall:
     """Sizes and switches of one stack; `dropout` is that between layers, in training only."""
 
     shape: StackShape

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 from jax.experimental import rnn
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import SCOPE, Call
+from workloads.models.fused.call import SCOPE, LibraryCall
 
 
 def run_stack(
-    call: Call,
+    call: LibraryCall,
     sequences: Any,
     weights: Any,
     states: tuple[Any, ...],

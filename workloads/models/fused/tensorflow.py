@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import LEFT_PADDED, SCOPE, Call
+from workloads.models.fused.call import LEFT_PADDED, SCOPE, LibraryCall
 
 
 def run_stack(
-    call: Call,
+    call: LibraryCall,
     sequences: Any,
     weights: Any,
     states: tuple[Any, ...],

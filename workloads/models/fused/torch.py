@@ -14,11 +14,11 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import LEFT_PADDED, SCOPE, Call
+from workloads.models.fused.call import LEFT_PADDED, SCOPE, LibraryCall
 
 
 def run_stack(
-    call: Call,
+    call: LibraryCall,
     sequences: Any,
     weights: Any,
     states: tuple[Any, ...],

@@ -24,7 +24,7 @@ class Passes(Protocol):
         """`batch` (a NumPy array) where the device reads it without a copy."""
 
 
-def of(model: Any, implementation: Implementation) -> Passes:
+def make_passes(model: Any, implementation: Implementation) -> Passes:
     """The passes of a built Keras model."""
     match implementation.backend:
         case "jax":

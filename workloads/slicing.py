@@ -11,7 +11,7 @@ from workloads.protocol import Command, Event, Finish, Ready, SliceDone
 
 
 @dataclass(slots=True)
-class Turns:
+class Slicing:
     """A trial's side of timing in slices. `ask` waits for the next command."""
 
     ask: Callable[[], Command]
