@@ -152,7 +152,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
                 classes, sweep_home(), lambda line: show(f"{line}\n", err=True), fresh=fresh
             )
         else:
-            found = peaks.Measured(peaks.kept(sweep_home(), classes), ())
+            found = peaks.PeakMeasurements(peaks.kept(sweep_home(), classes), ())
     if form == "json":
         _say(json.dumps(hardware_json(classes, found.peaks), indent=2))
     else:

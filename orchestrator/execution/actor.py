@@ -1,4 +1,4 @@
-"""One job at a time in trainer processes, watched: the trainable that Tune keeps as an actor.
+"""One job at a time in trainer processes, trial_run: the trainable that Tune keeps as an actor.
 
 A failure of any kind is a result with its reason, never an exception: an exception would cost
 Tune the actor, and with it every warm trainer.
@@ -15,10 +15,10 @@ from ray import tune
 from orchestrator.core.trial import FailureRecord, outcome_adapter, to_json
 from orchestrator.execution import telemetry
 from orchestrator.execution.cpu_claims import CpuClaims
-from orchestrator.execution.interleaved_round import Race
-from orchestrator.execution.job import Job, Watched, job_adapter
-from orchestrator.execution.trainer_pool import Trainers, key_of, make_room, trainer_for
-from orchestrator.execution.watchdog import FAILURES, Guard, oom_kills, why
+from orchestrator.execution.interleaved_round import InterleavedRound
+from orchestrator.execution.job import Job, TrialRun, job_adapter
+from orchestrator.execution.trainer_pool import TrainerPool, key_of, make_room, trainer_for
+from orchestrator.execution.watchdog import FAILURES, Watchdog, oom_kills, why
 from workloads import protocol
 
 
@@ -29,8 +29,8 @@ class TrialActor(tune.Trainable):
 
     def setup(self, config: dict[str, Any]) -> None:
         """Take the first job."""
-        self._work: Watched | Race | None = None
-        self._trainers: Trainers = {}
+        self._work: TrialRun | InterleavedRound | None = None
+        self._trainers: TrainerPool = {}
         self._claims = CpuClaims()
         self._instruments = telemetry.Instruments()
         self._begin(config)
@@ -45,7 +45,7 @@ class TrialActor(tune.Trainable):
         for epoch in self._run:
             return {"epoch": epoch.index, "done": False}
         assert self._work is not None
-        each = [self._work.outcome()] if isinstance(self._work, Watched) else self._work.outcomes()
+        each = [self._work.outcome()] if isinstance(self._work, TrialRun) else self._work.outcomes()
         return {
             "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in each],
             "done": True,
@@ -72,20 +72,22 @@ class TrialActor(tune.Trainable):
             self._instruments = telemetry.Instruments()
         job = job_adapter.validate_json(config["job"])
         if job.timing is not None:
-            race = Race(job, job.timing, self._trainers, self._claims, self._instruments)
-            self._work, self._run = race, race.run()
+            self._work = InterleavedRound(
+                job, job.timing, self._trainers, self._claims, self._instruments
+            )
+            self._run = self._work.run()
             return
-        self._work = Watched(job, instruments=self._instruments)
+        self._work = TrialRun(job, instruments=self._instruments)
         self._run = run_trial(job, self._work, self._trainers, self._claims)
 
 
 def run_trial(
     job: Job,
-    watched: Watched,
-    trainers: Trainers,
+    trial_run: TrialRun,
+    trainers: TrainerPool,
     claims: CpuClaims | None = None,
 ) -> Generator[protocol.Epoch, None, None]:
-    """Run one trial, yielding its epochs as they happen; `watched` then holds how it ended.
+    """Run one trial, yielding its epochs as they happen; `trial_run` then holds how it ended.
 
     A trainer that failed in a way that leaves its state in doubt is ended; one that reported
     its failure itself goes on.
@@ -94,34 +96,34 @@ def run_trial(
     make_room(trainers, {key})
     try:
         trainer = trainer_for(job, trainers, key, claims or CpuClaims())
-        watched.trainer_trials = trainer.trials
-        watched.cpus = trainer.cpus
-        watched.setup_s = time.time() - watched.started_s
+        trial_run.trainer_trials = trainer.trials
+        trial_run.cpus = trainer.cpus
+        trial_run.setup_s = time.time() - trial_run.started_s
         trainer.trials += 1
         trainer.request(job.request)
-        watched.watch(trainer)
-        for event in _until_the_end(Guard(trainer, job.limits)):
-            watched.take(event)
+        trial_run.watch(trainer)
+        for event in _until_the_end(Watchdog(trainer, job.limits)):
+            trial_run.take(event)
             if isinstance(event, protocol.Epoch):
                 yield event
-        watched.keep_output(trainer.output_tail())
-        watched.ended = True
+        trial_run.keep_output(trainer.output_tail())
+        trial_run.ended = True
         return
     except FAILURES as error:
         reason, message = why(error, killed)
     finally:
-        watched.end_watch()
+        trial_run.end_watch()
     dead = trainers.pop(key, None)
-    watched.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
-    watched.ended = True
+    trial_run.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
+    trial_run.ended = True
     if dead:
         dead.close()
 
 
-def _until_the_end(guard: Guard) -> Iterator[protocol.Event]:
+def _until_the_end(watchdog: Watchdog) -> Iterator[protocol.Event]:
     """The trainer's events up to its result or failure."""
     while True:
-        event = guard.next_event()
+        event = watchdog.next_event()
         if event is not None:
             yield event
             if isinstance(event, protocol.Result | protocol.Failure):

@@ -12,7 +12,7 @@ Fact = str | int | float | bool | None
 
 
 @functools.cache
-def surroundings() -> dict[str, Fact]:
+def recorded_environment() -> dict[str, Fact]:
     """Versions, commit and node of this process; what cannot be told is absent."""
     profile = hardware.probe(every_gpu=True)  # what Ray hides is part of the node
     facts: dict[str, Fact | None] = {

@@ -24,9 +24,9 @@ from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.execution import telemetry
 from orchestrator.execution.cpu_claims import CpuClaims, CpusTaken
-from orchestrator.execution.interleaved_trial import Racer, Told
-from orchestrator.execution.job import Job, Rival, Watched
-from orchestrator.execution.trainer_pool import TrainerKey, Trainers, make_room, trainer_for
+from orchestrator.execution.interleaved_trial import InterleavedTrial, TrialReportedFailure
+from orchestrator.execution.job import Job, Rival, TrialRun
+from orchestrator.execution.trainer_pool import TrainerKey, TrainerPool, make_room, trainer_for
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import FAILURES, oom_kills, why
 from workloads import protocol
@@ -42,22 +42,23 @@ _ROOMY = 0.5
 otherwise, since several are started at once."""
 
 
-class Race:
+class InterleavedRound:
     """The trials of one job, timed in turns: its own first, then its rivals, in their order."""
 
     def __init__(
         self,
         job: Job,
         timing: Timing,
-        trainers: Trainers,
+        trainers: TrainerPool,
         claims: CpuClaims,
         instruments: telemetry.Instruments,
     ) -> None:
         self._timing, self._trainers, self._claims = timing, trainers, claims
         self._instruments = instruments
         jobs = _each_job(job, timing)
-        self._racers = [
-            Racer(Watched(each), key) for each, key in zip(jobs, _keys(jobs), strict=True)
+        self._trials = [
+            InterleavedTrial(TrialRun(each), key)
+            for each, key in zip(jobs, _keys(jobs), strict=True)
         ]
         self._looks = planned_looks(timing.least, timing.most)
         self._draw = random.Random(job.request.seed)
@@ -71,34 +72,34 @@ class Race:
         return self._sampler is not None and self._sampler.hangs
 
     def outcomes(self) -> list[Outcome]:
-        """How each trial ended, once the race is over."""
-        return [racer.watched.outcome() for racer in self._racers]
+        """How each trial ended, once the round is over."""
+        return [trial.trial_run.outcome() for trial in self._trials]
 
     def run(self) -> Generator[protocol.Epoch, None, None]:
         """Run the round; yields a sign of life now and then, which tells the turn."""
         self._make_room()
-        for racer in self._drawn(self._racers):
-            racer.watched.started_s = time.time()
-            with self._alone(racer):
-                racer.prepare(self._trainer(racer))
+        for trial in self._drawn(self._trials):
+            trial.trial_run.started_s = time.time()
+            with self._alone(trial):
+                trial.prepare(self._trainer(trial))
             yield protocol.Epoch(0, 0.0)
         self._watch()
         try:
             yield from self._turns()
         finally:
             self._end_watch()
-        for racer, ratio in self._ratios():
-            with self._alone(racer):
-                racer.finish(ratio)
+        for trial, ratio in self._ratios():
+            with self._alone(trial):
+                trial.finish(ratio)
         self.ended = True
 
     def _turns(self) -> Generator[protocol.Epoch, None, None]:
         signed_s = time.monotonic()
         for turn in range(self._looks[-1]):
-            for racer in self._drawn(self._running()):
+            for trial in self._drawn(self._running()):
                 time.sleep(_REST_S)
-                with self._alone(racer):
-                    racer.take_slice(turn)
+                with self._alone(trial):
+                    trial.take_slice(turn)
             if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
                 return
             if time.monotonic() - signed_s > _SIGN_S:
@@ -115,7 +116,7 @@ class Race:
         widths = [math.inf if each.interval is None else each.interval for each in ratios]
         return max(widths) <= self._timing.interval
 
-    def _ratios(self) -> list[tuple[Racer, Paired | None]]:
+    def _ratios(self) -> list[tuple[InterleavedTrial, Paired | None]]:
         """Each trial that runs with its ratio to the first one of them, which itself has none."""
         if not (running := self._running()):
             return []
@@ -126,34 +127,34 @@ class Race:
         ]
         return [(first, None), *zip(others, told, strict=True)]
 
-    def _running(self) -> list[Racer]:
-        return [racer for racer in self._racers if racer.runs]
+    def _running(self) -> list[InterleavedTrial]:
+        return [trial for trial in self._trials if trial.runs]
 
-    def _drawn(self, racers: Sequence[Racer]) -> list[Racer]:
-        return self._draw.sample(list(racers), len(racers))
+    def _drawn(self, trials: Sequence[InterleavedTrial]) -> list[InterleavedTrial]:
+        return self._draw.sample(list(trials), len(trials))
 
     @contextlib.contextmanager
-    def _alone(self, racer: Racer) -> Iterator[None]:
+    def _alone(self, trial: InterleavedTrial) -> Iterator[None]:
         """What fails inside fails alone: the trial is over, and a trainer in doubt is ended."""
         try:
             yield
-        except Told:
-            racer.end()
+        except TrialReportedFailure:
+            trial.end()
         except FAILURES as error:
             reason, message = why(error, self._killed)
-            dead = self._trainers.pop(racer.key, None)
-            racer.end(FailureRecord(reason, message, dead.output_tail() if dead else ""))
+            dead = self._trainers.pop(trial.key, None)
+            trial.end(FailureRecord(reason, message, dead.output_tail() if dead else ""))
             if dead:
                 dead.close()
 
-    def _trainer(self, racer: Racer) -> Trainer:
-        keys = [each.key for each in self._racers]
-        return trainer_for(racer.watched.job, self._trainers, racer.key, self._claims, keys)
+    def _trainer(self, trial: InterleavedTrial) -> Trainer:
+        keys = [each.key for each in self._trials]
+        return trainer_for(trial.trial_run.job, self._trainers, trial.key, self._claims, keys)
 
     def _make_room(self) -> None:
         """End trainers that have no part, where they are not to be, or memory is short."""
-        jobs = [racer.watched.job for racer in self._racers]
-        wanted = set() if jobs[0].fresh else {racer.key for racer in self._racers}
+        jobs = [trial.trial_run.job for trial in self._trials]
+        wanted = set() if jobs[0].fresh else {trial.key for trial in self._trials}
         make_room(self._trainers, wanted, 0.0 if jobs[0].fresh else _ROOMY)
         with contextlib.suppress(CpusTaken):  # the most of them first: the others' are among these
             if cpus := [job.cpus for job in jobs if job.cpus is not None]:
@@ -164,8 +165,8 @@ class Race:
         running = self._running()
         if not running:
             return
-        devices = {racer.watched.job.request.device for racer in running}
-        pids = [racer.guard.trainer.pid for racer in running if racer.guard is not None]
+        devices = {trial.trial_run.job.request.device for trial in running}
+        pids = [trial.watchdog.trainer.pid for trial in running if trial.watchdog is not None]
         self._sampler = telemetry.Sampler(
             "gpu" if "gpu" in devices else "cpu",
             pids[0],
@@ -179,9 +180,9 @@ class Race:
         if self._sampler is None:
             return
         seen = self._sampler.stop()
-        for racer in self._racers:
-            device = racer.watched.job.request.device
-            racer.watched.seen_as(seen.of(device, racer.windows))
+        for trial in self._trials:
+            device = trial.trial_run.job.request.device
+            trial.trial_run.seen_as(seen.of(device, trial.windows))
 
 
 def _each_job(job: Job, timing: Timing) -> list[Job]:

@@ -9,41 +9,41 @@ from dataclasses import dataclass, field
 from orchestrator.analysis.statistics.batch_means import Paired
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
-from orchestrator.execution.job import Watched
+from orchestrator.execution.job import TrialRun
 from orchestrator.execution.trainer_pool import TrainerKey
 from orchestrator.execution.trainer_process import Trainer
-from orchestrator.execution.watchdog import Guard
+from orchestrator.execution.watchdog import Watchdog
 from workloads import protocol
 
 
-class Told(Exception):
+class TrialReportedFailure(Exception):
     """The trainer itself has reported the failure of its trial."""
 
 
 @dataclass(slots=True)
-class Racer:
-    """One trial of a round, and its trainer's guard while it can take slices."""
+class InterleavedTrial:
+    """One trial of a round, and its trainer's watchdog while it can take slices."""
 
-    watched: Watched
+    trial_run: TrialRun
     key: TrainerKey
-    guard: Guard | None = None
+    watchdog: Watchdog | None = None
     logs: dict[int, float] = field(default_factory=dict)
     """By turn, the logarithm of the seconds that a step of its slice took."""
-    windows: list[telemetry.Window] = field(default_factory=list)
+    windows: list[telemetry.TimeWindow] = field(default_factory=list)
 
     @property
     def runs(self) -> bool:
         """Whether it can take another slice."""
-        return self.guard is not None
+        return self.watchdog is not None
 
     def prepare(self, trainer: Trainer) -> None:
         """Load, build and warm up, until the trial waits for its first slice."""
-        watched = self.watched
-        watched.trainer_trials, watched.cpus = trainer.trials, trainer.cpus
-        watched.setup_s = time.time() - watched.started_s
+        trial_run = self.trial_run
+        trial_run.trainer_trials, trial_run.cpus = trainer.trials, trainer.cpus
+        trial_run.setup_s = time.time() - trial_run.started_s
         trainer.trials += 1
-        trainer.request(self.watched.job.request)
-        self.guard = Guard(trainer, self.watched.job.limits)
+        trainer.request(self.trial_run.job.request)
+        self.watchdog = Watchdog(trainer, self.trial_run.job.limits)
         self._until(protocol.Ready)
 
     def take_slice(self, turn: int) -> None:
@@ -58,43 +58,43 @@ class Racer:
         self._ask(protocol.Finish())
         self._until(protocol.Result)
         if ratio is not None and ratio.interval is not None:
-            self.watched.metrics = {**self.watched.metrics, "ratio_interval": ratio.interval}
+            self.trial_run.metrics = {**self.trial_run.metrics, "ratio_interval": ratio.interval}
         self.end()
 
     def end(self, failure: FailureRecord | None = None) -> None:
         """The trial is over."""
         if failure is not None:
-            self.watched.failure = failure
-        elif self.guard is not None:
-            self.watched.keep_output(self.guard.trainer.output_tail())
-        self.watched.ended, self.watched.ended_s = True, time.time()
-        self.guard = None
+            self.trial_run.failure = failure
+        elif self.watchdog is not None:
+            self.trial_run.keep_output(self.watchdog.trainer.output_tail())
+        self.trial_run.ended, self.trial_run.ended_s = True, time.time()
+        self.watchdog = None
 
     def _ask(self, command: protocol.Command) -> None:
-        assert self.guard is not None
-        self.guard.wake()
-        self.guard.trainer.tell(command)
+        assert self.watchdog is not None
+        self.watchdog.wake()
+        self.watchdog.trainer.tell(command)
 
     def _until(self, kind: type[protocol.Event]) -> protocol.Event:
         """The next event of that kind, with all that come before it taken.
 
         Raises:
-            Told: the trial failed.
+            TrialReportedFailure: the trial failed.
             ProtocolError: it ended in another way.
         """
-        assert self.guard is not None
+        assert self.watchdog is not None
         while True:
-            event = self.guard.next_event()
+            event = self.watchdog.next_event()
             if event is None:
                 continue
-            self.watched.take(event)
+            self.trial_run.take(event)
             match event:
                 case protocol.PhaseEnded("train", at_s, seconds) if kind is protocol.SliceDone:
-                    self.windows.append(telemetry.Window(at_s - seconds, at_s))
+                    self.windows.append(telemetry.TimeWindow(at_s - seconds, at_s))
                 case protocol.Failure():
-                    raise Told
+                    raise TrialReportedFailure
                 case protocol.Result() if kind is not protocol.Result:
                     raise protocol.ProtocolError(f"expected {kind.event}; received a result")
             if isinstance(event, kind):
-                self.guard.rest()
+                self.watchdog.rest()
                 return event

@@ -22,7 +22,7 @@ from orchestrator.core.trial import (
 )
 from orchestrator.execution import telemetry
 from orchestrator.execution.cpu_claims import shown
-from orchestrator.execution.environment import surroundings
+from orchestrator.execution.environment import recorded_environment
 from orchestrator.execution.trainer_process import Trainer
 from workloads import protocol
 
@@ -35,7 +35,7 @@ apart, and all of them reside on the device."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrialLimits:
     """What a trial may take. `idle_s`: neither an event nor CPU time for so long is a hang."""
 
     trial_s: float
@@ -63,7 +63,7 @@ class Job:
     request: protocol.TrialRequest
     attempt: int
     issued_s: float
-    limits: Limits
+    limits: TrialLimits
     python_path: tuple[str, ...] = ()
     fresh: bool = False
     cpus: int | None = None
@@ -76,7 +76,7 @@ job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
 @dataclass(slots=True)
-class Watched:
+class TrialRun:
     """What is known of a trial so far; becomes its outcome."""
 
     job: Job
@@ -178,7 +178,7 @@ class Watched:
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
-            environment={**surroundings(), **self._company(), **self.environment},
+            environment={**recorded_environment(), **self._company(), **self.environment},
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,

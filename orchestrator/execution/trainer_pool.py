@@ -8,7 +8,7 @@ from typing import TypeAlias
 import psutil
 
 from orchestrator.execution.cpu_claims import CpuClaims
-from orchestrator.execution.job import Job, Limits
+from orchestrator.execution.job import Job, TrialLimits
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
 from workloads.implementations import parse_implementation
@@ -28,7 +28,7 @@ The backend of a trainer for `+again` says so: the same once more runs in a proc
 that takes turns with others is for one implementation only.
 """
 
-Trainers: TypeAlias = dict[TrainerKey, Trainer]
+TrainerPool: TypeAlias = dict[TrainerKey, Trainer]
 """The warm trainers of an actor."""
 
 
@@ -40,7 +40,7 @@ def key_of(job: Job) -> TrainerKey:
 
 def trainer_for(
     job: Job,
-    trainers: Trainers,
+    trainers: TrainerPool,
     key: TrainerKey,
     claims: CpuClaims,
     rivals: Collection[TrainerKey] = (),
@@ -69,7 +69,7 @@ def trainer_for(
     return trainers[key]
 
 
-def make_room(trainers: Trainers, wanted: Collection[TrainerKey], most: float = CROWDED) -> None:
+def make_room(trainers: TrainerPool, wanted: Collection[TrainerKey], most: float = CROWDED) -> None:
     """End trainers that have no part in what comes next, where memory is short.
 
     Otherwise those that idle could fill the node, and the one at work would be ended for it.
@@ -88,6 +88,6 @@ def _may_not_stay(other: TrainerKey, key: TrainerKey, job: Job) -> bool:
     return job.fresh or other[1] == key[1] == "gpu"
 
 
-def _is_small(trainer: Trainer, limits: Limits) -> bool:
+def _is_small(trainer: Trainer, limits: TrialLimits) -> bool:
     limit_mib = limits.memory_mib or psutil.virtual_memory().total / 2**20
     return trainer.memory_mib() < _WARM_SHARE * limit_mib

@@ -10,7 +10,7 @@ import psutil
 
 from orchestrator.core.trial import FailureReason
 from orchestrator.execution.cpu_claims import CpusTaken
-from orchestrator.execution.job import Limits
+from orchestrator.execution.job import TrialLimits
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads.protocol import Event, Failure, ProtocolError, Result
 
@@ -37,14 +37,14 @@ FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError, CpusTaken)
 """What ends a trial and leaves its trainer in doubt; `why` says what it is."""
 
 
-class Guard:
+class Watchdog:
     """Reads one trainer's events, and looks at its limits meanwhile.
 
     `limits.trial_s` counts while the trainer is awake: one that waits for its turn does not hang,
     and takes no time.
     """
 
-    def __init__(self, trainer: Trainer, limits: Limits) -> None:
+    def __init__(self, trainer: Trainer, limits: TrialLimits) -> None:
         self.trainer, self._limits = trainer, limits
         self._spent_s = 0.0
         self._began = self._active = self._looked = self._counted = time.monotonic()
@@ -138,7 +138,7 @@ def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int | None:
         return None
 
 
-def _check_memory(held_mib: float, limits: Limits) -> None:
+def _check_memory(held_mib: float, limits: TrialLimits) -> None:
     if limits.memory_mib is not None and held_mib > limits.memory_mib:
         raise TrialFailed(
             "out_of_memory",

@@ -12,7 +12,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.core.names import device_of, measure_of
 from orchestrator.core.trial import Outcome, Trial, outcome_adapter
-from orchestrator.execution.job import Job, Limits, Rival, job_adapter
+from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
 from orchestrator.scheduling.assignment import Issue
 from orchestrator.scheduling.recovery import Upkeep
 from orchestrator.scheduling.session import Session
@@ -74,7 +74,7 @@ class BlockSearch(Searcher):
             request=self._request(issue.trial),
             attempt=issue.attempt,
             issued_s=time.time(),
-            limits=Limits(limits.trial_s, limits.idle_s, limits.memory_mib),
+            limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
             python_path=self._python_path,
             fresh=bool(spec.why_fresh),
             cpus=issue.lane.cpus_used(issue.trial.arm),

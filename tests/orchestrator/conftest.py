@@ -1,4 +1,4 @@
-"""Trainers of real processes, for tests of whoever keeps them."""
+"""TrainerPool of real processes, for tests of whoever keeps them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.execution.trainer_pool import Trainers
+from orchestrator.execution.trainer_pool import TrainerPool
 
 
 @pytest.fixture
-def trainers() -> Iterator[Trainers]:
+def trainers() -> Iterator[TrainerPool]:
     """None at first; those that a test starts end with it."""
-    held: Trainers = {}
+    held: TrainerPool = {}
     yield held
     for trainer in held.values():
         trainer.close()

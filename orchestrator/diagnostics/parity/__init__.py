@@ -1,7 +1,7 @@
 """`rnnsweep parity`: weights that one implementation saved, loaded by the others."""
 
 from orchestrator.diagnostics.parity.check import check, devices, load, save
-from orchestrator.diagnostics.parity.question import ask
+from orchestrator.diagnostics.parity.request import ask
 from orchestrator.diagnostics.parity.text import as_json, as_text
 
 __all__ = ["as_json", "as_text", "ask", "check", "devices", "load", "save"]

@@ -1,4 +1,4 @@
-"""The check itself: every side trains and saves, then every side loads what all have saved."""
+"""The check itself: every participant trains and saves, then all load what all have saved."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from orchestrator import hardware
 from orchestrator.cluster.connection import this_machine
 from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics.parity import weights_folder
-from orchestrator.diagnostics.parity.findings import Findings, Pair, comparable, tolerance_of
-from orchestrator.diagnostics.parity.participants import Part
-from orchestrator.diagnostics.parity.question import USUAL, Question, Side
-from orchestrator.diagnostics.parity.trainers import Answer, Crew
+from orchestrator.diagnostics.parity.findings import Findings, ParityPair, comparable, tolerance_of
+from orchestrator.diagnostics.parity.participants import Participants
+from orchestrator.diagnostics.parity.request import USUAL, ParityRequest, Participant
+from orchestrator.diagnostics.parity.trainers import ParityTrainers, RequestOutcome
 from orchestrator.diagnostics.parity.weights_folder import Saved, SavedList
 from workloads.protocol import Device, TrialRequest
 from workloads.settings.parity import ANSWER, OUTPUT_COMPARISONS, LoadRequest, SaveRequest
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def devices() -> tuple[Device, ...]:
@@ -26,150 +26,168 @@ def devices() -> tuple[Device, ...]:
     return ("cpu", "gpu") if hardware.probe().gpus else ("cpu",)
 
 
-def check(question: Question, tell: Tell, tolerance: float | None = None) -> Findings:
+def check(request: ParityRequest, tell: Report, tolerance: float | None = None) -> Findings:
     """Save and load on this machine, through a temporary folder.
 
     Args:
-        question: what is asked.
+        request: what is asked.
         tell: is given a line for each step that is done, in some thread.
         tolerance: in place of those by precision.
 
     Raises:
         Refusal: the settings are wrong, or nothing can be compared here.
     """
-    part = Part.of(question, question.cells(), USUAL)
-    part.expect(2)
-    with tempfile.TemporaryDirectory(prefix="rnnsweep-parity-") as name, Crew() as crew:
+    participants = Participants.of(request, request.cells(), USUAL)
+    participants.expect(2)
+    with (
+        tempfile.TemporaryDirectory(prefix="rnnsweep-parity-") as name,
+        ParityTrainers() as trainers,
+    ):
         folder = Path(name)
-        listed = _save(part, folder, crew, tell)
-        found = _load(part, listed, folder, crew, tell, tolerance)
-    return _findings(part, listed, found)
+        listed = _save(participants, folder, trainers, tell)
+        found = _load(participants, listed, folder, trainers, tell, tolerance)
+    return _findings(participants, listed, found)
 
 
-def save(question: Question, folder: Path, tell: Tell) -> Findings:
+def save(request: ParityRequest, folder: Path, tell: Report) -> Findings:
     """Only save, into a folder that can be carried to another machine; no pairs are found.
 
     Raises:
         Refusal: the settings are wrong, nothing can run here, or the folder cannot be one.
     """
-    part = Part.of(question, question.cells(), USUAL)
-    part.expect(1)
+    participants = Participants.of(request, request.cells(), USUAL)
+    participants.expect(1)
     folder = weights_folder.make(folder)
-    with Crew() as crew:
-        listed = _save(part, folder, crew, tell)
+    with ParityTrainers() as trainers:
+        listed = _save(participants, folder, trainers, tell)
     weights_folder.write(folder, listed)
-    return _findings(part, listed, (), kept_in=folder)
+    return _findings(participants, listed, (), kept_in=folder)
 
 
-def load(question: Question, folder: Path, tell: Tell, tolerance: float | None = None) -> Findings:
+def load(
+    request: ParityRequest, folder: Path, tell: Report, tolerance: float | None = None
+) -> Findings:
     """Load what `save` has saved, here or on another machine, and compare.
 
     Raises:
         Refusal: the settings are wrong, nothing can run here, or nothing was saved there.
     """
     listed = weights_folder.read(folder)
-    cells = [cell for cell in question.cells() if listed.of(cell)]
+    cells = [cell for cell in request.cells() if listed.of(cell)]
     if not cells:
         kept = ", ".join(dict.fromkeys(each.cell for each in listed.saved))
         raise Refusal(f"--set cell: expected one that was saved in {folder} ({kept})")
-    part = Part.of(question, cells, listed.settings)
-    part.expect(1)
-    with Crew() as crew:
-        found = _load(part, listed, folder.resolve(), crew, tell, tolerance)
-    return _findings(part, listed, found, saved_on=listed.machine)
+    participants = Participants.of(request, cells, listed.settings)
+    participants.expect(1)
+    with ParityTrainers() as trainers:
+        found = _load(participants, listed, folder.resolve(), trainers, tell, tolerance)
+    return _findings(participants, listed, found, saved_on=listed.machine)
 
 
-def _save(part: Part, folder: Path, crew: Crew, tell: Tell) -> SavedList:
-    """Each side trains from a start of its own, so that no two have the same weights."""
+def _save(
+    participants: Participants, folder: Path, trainers: ParityTrainers, tell: Report
+) -> SavedList:
+    """Each participant trains from a start of its own, so that no two have the same weights."""
     places = [
         Saved(
-            implementation=side.arm.implementation,
-            device=side.device,
-            cell=side.cell,
-            **weights_folder.file_names(side, number),
+            implementation=str(participant.implementation),
+            device=participant.device,
+            cell=participant.cell,
+            **weights_folder.file_names(participant, number),
         )
-        for number, side in enumerate(part.sides, 1)
+        for number, participant in enumerate(participants.members, 1)
     ]
     requests = [
-        _request("save", each.side, _saving(part, each, folder), seed=number)
+        _request("save", each.participant, _saving(participants, each, folder), seed=number)
         for number, each in enumerate(places)
     ]
-    answered = crew.ask(requests, _progress(tell, len(requests), "saved"))
-    part.keep(answered)
+    answered = trainers.ask(requests, _progress(tell, len(requests), "saved"))
+    participants.keep(answered)
     data = next((answer.dataset for answer in answered.values() if answer.dataset), None)
     return SavedList(
         machine=_machine(),
-        settings={**part.beneath, **part.question.settings},
+        settings={**participants.base_settings, **participants.request.settings},
         data=data.name if data else "",
         digest=data.digest if data else "",
-        saved=tuple(each for each in places if each.side in part.sides),
+        saved=tuple(each for each in places if each.participant in participants.members),
     )
 
 
 def _load(
-    part: Part, listed: SavedList, folder: Path, crew: Crew, tell: Tell, tolerance: float | None
-) -> tuple[Pair, ...]:
-    """Each side loads what every side has saved of its cell."""
+    participants: Participants,
+    listed: SavedList,
+    folder: Path,
+    trainers: ParityTrainers,
+    tell: Report,
+    tolerance: float | None,
+) -> tuple[ParityPair, ...]:
+    """Each participant loads what every participant has saved of its cell."""
     wanted = {
-        side: [each for each in listed.saved if comparable(each.side, side)] for side in part.sides
+        participant: [each for each in listed.saved if comparable(each.participant, participant)]
+        for participant in participants.members
     }
     requests = [
-        _request("compare", side, _loading(part, side, listed, those, folder))
-        for side, those in wanted.items()
+        _request("compare", participant, _loading(participants, participant, listed, those, folder))
+        for participant, those in wanted.items()
         if those
     ]
-    answered = crew.ask(requests, _progress(tell, len(requests), "loaded"))
-    part.keep(answered)
+    answered = trainers.ask(requests, _progress(tell, len(requests), "loaded"))
+    participants.keep(answered)
     return tuple(
-        Pair(
-            each.side,
-            side,
+        ParityPair(
+            each.participant,
+            participant,
             found.difference,
             found.exact,
-            tolerance or tolerance_of(each.side, side),
+            tolerance or tolerance_of(each.participant, participant),
         )
-        for side, answer in answered.items()
+        for participant, answer in answered.items()
         if answer.reason is None
         for each, found in zip(
-            wanted[side], OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER]), strict=True
+            wanted[participant], OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER]), strict=True
         )
     )
 
 
-def _saving(part: Part, each: Saved, folder: Path) -> SaveRequest:
-    return SaveRequest(settings=part.settings(each.cell), into=each.files(folder))
+def _saving(participants: Participants, each: Saved, folder: Path) -> SaveRequest:
+    return SaveRequest(settings=participants.settings(each.cell), into=each.files(folder))
 
 
 def _loading(
-    part: Part, side: Side, listed: SavedList, those: Sequence[Saved], folder: Path
+    participants: Participants,
+    participant: Participant,
+    listed: SavedList,
+    those: Sequence[Saved],
+    folder: Path,
 ) -> LoadRequest:
     return LoadRequest(
-        settings=part.settings(side.cell),
+        settings=participants.settings(participant.cell),
         digest=listed.digest,
         saved=[each.files(folder) for each in those],
     )
 
 
 def _request(
-    function: str, side: Side, asked: SaveRequest | LoadRequest, seed: int = 0
-) -> tuple[Side, TrialRequest]:
-    return side, TrialRequest(
+    function: str, participant: Participant, asked: SaveRequest | LoadRequest, seed: int = 0
+) -> tuple[Participant, TrialRequest]:
+    return participant, TrialRequest(
         f"workloads.tasks.parity:{function}",
-        side.arm.implementation,
+        str(participant.implementation),
         asked.model_dump(mode="json"),
-        side.device,
+        participant.device,
         seed,
     )
 
 
-def _progress(tell: Tell, total: int, done: str) -> Callable[[Side, Answer], None]:
+def _progress(tell: Report, total: int, done: str) -> Callable[[Participant, RequestOutcome], None]:
     """Tells of answers, counted."""
-    heard: list[Side] = []
+    heard: list[Participant] = []
 
-    def hear(side: Side, answer: Answer) -> None:
-        heard.append(side)
+    def hear(participant: Participant, answer: RequestOutcome) -> None:
+        heard.append(participant)
         how = done if answer.reason is None else f"FAILED: {answer.reason}"
-        tell(f"{len(heard)}/{total}  {side.arm}  {side.cell}  {how}  ({answer.seconds:.0f} s)")
+        name = f"{participant.label}  {participant.cell}"
+        tell(f"{len(heard)}/{total}  {name}  {how}  ({answer.seconds:.0f} s)")
 
     return hear
 
@@ -182,9 +200,9 @@ def _machine() -> str:
 
 
 def _findings(
-    part: Part,
+    participants: Participants,
     listed: SavedList,
-    pairs: tuple[Pair, ...],
+    pairs: tuple[ParityPair, ...],
     *,
     saved_on: str | None = None,
     kept_in: Path | None = None,
@@ -194,9 +212,9 @@ def _findings(
         saved_on=saved_on,
         kept_in=kept_in,
         data=listed.data,
-        settings={**listed.settings, **part.question.settings},
-        saved=tuple(each.side for each in listed.saved),
+        settings={**listed.settings, **participants.request.settings},
+        saved=tuple(each.participant for each in listed.saved),
         pairs=pairs,
-        failed=tuple(part.failed),
-        impossible=tuple(part.impossible),
+        failed=tuple(participants.failed),
+        impossible=tuple(participants.impossible),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.diagnostics.parity.question import Impossible, Side
+from orchestrator.diagnostics.parity.request import Impossible, Participant
 from workloads.eligibility import Cell
 from workloads.implementations import Precision
 
@@ -26,11 +26,11 @@ lost make more than 1e-3 of a difference in float32.
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Weights of one side, loaded by another; see `workloads.settings.parity.OutputComparison`."""
+class ParityPair:
+    """Weights of one participant, loaded by another; see `workloads.settings.parity`."""
 
-    saved: Side
-    loaded: Side
+    saved: Participant
+    loaded: Participant
     difference: float | None
     exact: bool
     tolerance: float
@@ -43,9 +43,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A side that could not save, or not load."""
+    """A participant that could not save, or not load."""
 
-    side: Side
+    participant: Participant
     reason: str
 
 
@@ -62,8 +62,8 @@ class Findings:
     kept_in: Path | None
     data: str
     settings: Mapping[str, Any]
-    saved: tuple[Side, ...]
-    pairs: tuple[Pair, ...]
+    saved: tuple[Participant, ...]
+    pairs: tuple[ParityPair, ...]
     failed: tuple[Failed, ...]
     impossible: tuple[Impossible, ...]
 
@@ -81,11 +81,11 @@ class Findings:
             and not self.failed
         )
 
-    def is_across(self, pair: Pair) -> bool:
+    def is_across(self, pair: ParityPair) -> bool:
         """Whether others loaded the weights than saved them."""
         return pair.saved != pair.loaded or self.saved_on is not None
 
-    def of(self, cell: Cell) -> tuple[Pair, ...]:
+    def of(self, cell: Cell) -> tuple[ParityPair, ...]:
         """The pairs of a cell."""
         return tuple(pair for pair in self.pairs if pair.saved.cell == cell)
 
@@ -94,13 +94,13 @@ class Findings:
         return tuple(dict.fromkeys(pair.saved.cell for pair in self.pairs))
 
 
-def tolerance_of(saved: Side, loaded: Side) -> float:
+def tolerance_of(saved: Participant, loaded: Participant) -> float:
     """That of the coarser of two precisions."""
-    sides = (saved, loaded)
-    return max(TOLERANCES[side.implementation.precision] for side in sides)
+    participants = (saved, loaded)
+    return max(TOLERANCES[participant.implementation.precision] for participant in participants)
 
 
-def comparable(saved: Side, loaded: Side) -> bool:
+def comparable(saved: Participant, loaded: Participant) -> bool:
     """Whether both compute the same function of the same weights."""
     return (
         saved.cell == loaded.cell
@@ -108,7 +108,7 @@ def comparable(saved: Side, loaded: Side) -> bool:
     )
 
 
-def worst(pairs: tuple[Pair, ...]) -> Iterator[Pair]:
+def worst(pairs: tuple[ParityPair, ...]) -> Iterator[ParityPair]:
     """Pairs by how far they are beyond their tolerance, those that are not finite first."""
     yield from sorted(
         pairs,

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.analysis.statistics.formatting import count, joined
-from orchestrator.diagnostics.parity.findings import Findings, Pair, worst
-from orchestrator.diagnostics.parity.question import Impossible, Side
+from orchestrator.diagnostics.parity.findings import Findings, ParityPair, worst
+from orchestrator.diagnostics.parity.request import Impossible, Participant
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_text
 from workloads.eligibility import Cell
@@ -45,9 +45,11 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "workload": "image_rows",
         "data": findings.data,
         "settings": dict(findings.settings),
-        "saved": [_side(side) for side in findings.saved],
+        "saved": [_participant(participant) for participant in findings.saved],
         "pairs": [_pair(pair) for pair in findings.pairs],
-        "failed": [{**_side(each.side), "reason": each.reason} for each in findings.failed],
+        "failed": [
+            {**_participant(each.participant), "reason": each.reason} for each in findings.failed
+        ],
         "impossible": [
             {"implementation": str(each.implementation), "cell": each.cell, "reason": each.reason}
             for each in findings.impossible
@@ -60,7 +62,7 @@ def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
     cells = {cell: [s for s in findings.saved if s.cell == cell] for cell in _cells(findings.saved)}
     bullets = [
         *(
-            ("", f"{cell}: {joined([str(side.arm) for side in those])}")
+            ("", f"{cell}: {joined([participant.label for participant in those])}")
             for cell, those in cells.items()
         ),
         *_outsiders(findings),
@@ -71,22 +73,19 @@ def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
     return f"{told}\nTo compare, here or on another machine that has the folder:\n  {command}\n"
 
 
-def _side(side: Side) -> dict[str, str]:
-    return {
-        "implementation": side.arm.implementation,
-        "device": side.device,
-        "cell": side.cell,
-    }
+def _participant(participant: Participant) -> dict[str, str]:
+    return {**_implementation_on_device(participant), "cell": participant.cell}
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _implementation_on_device(participant: Participant) -> dict[str, str]:
+    return {"implementation": str(participant.implementation), "device": participant.device}
+
+
+def _pair(pair: ParityPair) -> dict[str, Any]:
     return {
         "cell": pair.saved.cell,
-        "saved_by": {"implementation": pair.saved.arm.implementation, "device": pair.saved.device},
-        "loaded_by": {
-            "implementation": pair.loaded.arm.implementation,
-            "device": pair.loaded.device,
-        },
+        "saved_by": _implementation_on_device(pair.saved),
+        "loaded_by": _implementation_on_device(pair.loaded),
         "difference": pair.difference,
         "tolerance": pair.tolerance,
         "exact": pair.exact,
@@ -125,20 +124,20 @@ def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
     yield from _outsiders(findings)
 
 
-def _sentence(pair: Pair) -> str:
+def _sentence(pair: ParityPair) -> str:
     differ = "not finite" if pair.difference is None else f"differ by {_figure(pair.difference)}"
-    told = f"{pair.saved.cell}, saved by {pair.saved.arm}, loaded by {pair.loaded.arm}"
+    told = f"{pair.saved.cell}, saved by {pair.saved.label}, loaded by {pair.loaded.label}"
     text = f"{told}: outputs {differ} (tolerance {_figure(pair.tolerance)})"
     return text if pair.exact else f"{text}, and the weights do not read back as they were saved"
 
 
 def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
     for each in findings.failed:
-        yield "slower", f"failed ✗ {each.side.arm}, {each.side.cell}: {each.reason}"
+        yield "slower", f"failed ✗ {each.participant.label}, {each.participant.cell}: {each.reason}"
     by_reason: dict[str, list[Impossible]] = {}
     for one in findings.impossible:
         by_reason.setdefault(one.reason, []).append(one)
-    everywhere = _cells([*findings.saved, *(each.side for each in findings.failed)])
+    everywhere = _cells([*findings.saved, *(each.participant for each in findings.failed)])
     for reason, those in by_reason.items():
         names = joined(list(dict.fromkeys(str(one.implementation) for one in those)))
         cells = list(dict.fromkeys(one.cell for one in those))
@@ -147,23 +146,23 @@ def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
 
 
 def _table(findings: Findings, cell: Cell) -> Section:
-    """Rows saved, columns loaded; arms are numbered, so that many columns fit."""
-    pairs = {(pair.saved.arm, pair.loaded.arm): pair for pair in findings.of(cell)}
+    """Rows saved, columns loaded. Participants are numbered, so that many columns fit."""
+    pairs = {(pair.saved.label, pair.loaded.label): pair for pair in findings.of(cell)}
     rows = list(dict.fromkeys(saved for saved, _ in pairs))
     columns = list(dict.fromkeys(loaded for _, loaded in pairs))
-    numbers = {arm: number for number, arm in enumerate(dict.fromkeys((*columns, *rows)), 1)}
-    headers = ("saved by (row), loaded by (column)", *(f"[{numbers[arm]}]" for arm in columns))
+    numbers = {label: number for number, label in enumerate(dict.fromkeys((*columns, *rows)), 1)}
+    headers = ("saved by (row), loaded by (column)", *(f"[{numbers[label]}]" for label in columns))
     body = tuple(
-        (f"[{numbers[arm]}] {arm}", *(_cell(pairs.get((arm, by))) for by in columns))
-        for arm in rows
+        (f"[{numbers[label]}] {label}", *(_cell(pairs.get((label, by))) for by in columns))
+        for label in rows
     )
-    legend = [f"[{numbers[arm]}] {arm}" for arm in columns if arm not in rows]
+    legend = [f"[{numbers[label]}] {label}" for label in columns if label not in rows]
     numeric = frozenset(range(1, len(headers)))
     table = Table(headers, body, numeric, divisible=True)
     return Section(cell, tables=(table,), paragraphs=tuple(legend))
 
 
-def _cell(pair: Pair | None) -> str:
+def _cell(pair: ParityPair | None) -> str:
     if pair is None:
         return "–"
     return f"{_figure(pair.difference)}{'' if pair.exact else ' ≠'} {_MARKS[pair.within]}"
@@ -177,9 +176,9 @@ def _figure(value: float | None) -> str:
 
 def _notes(findings: Findings) -> Iterator[str]:
     yield (
-        "A figure is the largest difference between an output of the loading side and that of the "
-        "saving one on the same validation images, as a part of the largest output. Weights are "
-        "also read back after loading: ≠ marks those that are not bit by bit as they were saved."
+        "A figure is the largest difference between the outputs of the two implementations on the "
+        "same validation images, as a share of the largest output. Weights are also read back "
+        "after loading. ≠ marks those that differ from the saved ones in any bit."
     )
     where = f"Machine: {findings.machine}."
     if findings.saved_on is not None:
@@ -187,5 +186,5 @@ def _notes(findings: Findings) -> Iterator[str]:
     yield where
 
 
-def _cells(sides: Sequence[Side]) -> tuple[Cell, ...]:
-    return tuple(dict.fromkeys(side.cell for side in sides))
+def _cells(participants: Sequence[Participant]) -> tuple[Cell, ...]:
+    return tuple(dict.fromkeys(participant.cell for participant in participants))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TypeAlias
 
-from orchestrator.diagnostics.parity.question import Side
+from orchestrator.diagnostics.parity.request import Participant
 from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads import protocol
 from workloads.cpus import usable_cpus
@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, Device]
 
 
 @dataclass(slots=True)
-class Answer:
+class RequestOutcome:
     """How a request ended; `reason` is None where it succeeded."""
 
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Answer:
         return isinstance(event, protocol.Result | protocol.Failure)
 
 
-class Crew:
+class ParityTrainers:
     """Asks trainers; those of different backends or devices work at the same time.
 
     No time is measured here, so that they may disturb each other. Ctrl-C ends them with the
@@ -61,7 +61,7 @@ class Crew:
         self._pool = ThreadPoolExecutor(max(2, usable_cpus()), "parity")
         self._closing = False
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ParityTrainers:
         return self
 
     def __exit__(
@@ -78,35 +78,37 @@ class Crew:
 
     def ask(
         self,
-        requests: Sequence[tuple[Side, TrialRequest]],
-        heard: Callable[[Side, Answer], None],
-    ) -> dict[Side, Answer]:
+        requests: Sequence[tuple[Participant, TrialRequest]],
+        heard: Callable[[Participant, RequestOutcome], None],
+    ) -> dict[Participant, RequestOutcome]:
         """The answers to all requests; `heard` is told of each as it comes, in some thread."""
-        queues: dict[Key, list[tuple[Side, TrialRequest]]] = {}
-        for side, request in requests:
-            queues.setdefault((side.implementation.backend, side.device), []).append(
-                (side, request)
+        queues: dict[Key, list[tuple[Participant, TrialRequest]]] = {}
+        for participant, request in requests:
+            queues.setdefault((participant.implementation.backend, participant.device), []).append(
+                (participant, request)
             )
-        answers: dict[Side, Answer] = {}
+        answers: dict[Participant, RequestOutcome] = {}
 
-        def work(key: Key, queue: Sequence[tuple[Side, TrialRequest]]) -> None:
-            for side, request in queue:
-                answers[side] = self._answer(key, side, request)
+        def work(key: Key, queue: Sequence[tuple[Participant, TrialRequest]]) -> None:
+            for participant, request in queue:
+                answers[participant] = self._answer(key, participant, request)
                 if self._closing:
                     return
-                heard(side, answers[side])
+                heard(participant, answers[participant])
 
         working = [self._pool.submit(work, key, queue) for key, queue in queues.items()]
         for each in as_completed(working):
             each.result()
-        return {side: answers[side] for side, _ in requests}
+        return {participant: answers[participant] for participant, _ in requests}
 
-    def _answer(self, key: Key, side: Side, request: TrialRequest) -> Answer:
-        began_s, answer = time.monotonic(), Answer()
+    def _answer(self, key: Key, participant: Participant, request: TrialRequest) -> RequestOutcome:
+        began_s, answer = time.monotonic(), RequestOutcome()
         try:
             trainer = self._trainers.get(key)
             if trainer is None:
-                trainer = self._trainers[key] = Trainer(side.implementation, side.device)
+                trainer = self._trainers[key] = Trainer(
+                    participant.implementation, participant.device
+                )
             if self._closing:  # those that are there have been ended; this one is new
                 raise InterruptedError("stopped")
             trainer.request(request)
@@ -121,7 +123,7 @@ class Crew:
         return answer
 
 
-def _listen(trainer: Trainer, answer: Answer) -> None:
+def _listen(trainer: Trainer, answer: RequestOutcome) -> None:
     """Take the trainer's events up to the last one.
 
     Raises:

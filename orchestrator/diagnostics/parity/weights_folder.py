@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.trial import Arm
-from orchestrator.diagnostics.parity.question import Side
+from orchestrator.diagnostics.parity.request import Participant
 from workloads.eligibility import Cell
 from workloads.implementations import parse_implementation
 from workloads.protocol import Device
@@ -22,12 +21,12 @@ LIST = "parity.json"
 _FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 
 
-class _Part(BaseModel):
+class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Saved(_Part):
-    """What one side saved: the names of its files in the folder."""
+class Saved(_Record):
+    """What one participant saved: the names of its files in the folder."""
 
     implementation: str
     device: Device
@@ -36,16 +35,16 @@ class Saved(_Part):
     outputs: _FileName
 
     @property
-    def side(self) -> Side:
+    def participant(self) -> Participant:
         """Who saved it."""
-        return Side(Arm(self.implementation, self.device), self.cell)
+        return Participant(parse_implementation(self.implementation), self.device, self.cell)
 
     def files(self, folder: Path) -> SavedFiles:
         """Where they lie."""
         return SavedFiles(weights=str(folder / self.weights), outputs=str(folder / self.outputs))
 
 
-class SavedList(_Part):
+class SavedList(_Record):
     """All that one machine saved; the outputs are those on the data of `digest`."""
 
     format: Literal["rnnsweep-parity-weights"] = "rnnsweep-parity-weights"
@@ -61,9 +60,9 @@ class SavedList(_Part):
         return tuple(each for each in self.saved if each.cell == cell)
 
 
-def file_names(side: Side, number: int) -> dict[str, str]:
-    """Of a side's weights and outputs; the number keeps them apart."""
-    words = re.sub(r"[^a-z0-9]+", "-", f"{side.cell} {number} {side.arm}".lower())
+def file_names(participant: Participant, number: int) -> dict[str, str]:
+    """Of a participant's weights and outputs; the number keeps them apart."""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{participant.cell} {number} {participant.label}".lower())
     return {"weights": f"{words}.npz", "outputs": f"{words}.outputs.npy"}
 
 

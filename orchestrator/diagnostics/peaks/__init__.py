@@ -14,6 +14,6 @@ that it is set against.
 from __future__ import annotations
 
 from orchestrator.diagnostics.peaks.cache import kept
-from orchestrator.diagnostics.peaks.measurement import Measured, measure
+from orchestrator.diagnostics.peaks.measurement import PeakMeasurements, measure
 
-__all__ = ["Measured", "kept", "measure"]
+__all__ = ["PeakMeasurements", "kept", "measure"]

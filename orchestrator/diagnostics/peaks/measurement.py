@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.diagnostics.peaks.cache import keep, kept, versions
-from orchestrator.diagnostics.peaks.on_nodes import Call, on_nodes
-from orchestrator.diagnostics.peaks.worker import Answer, Question, ask
+from orchestrator.diagnostics.peaks.on_nodes import NodeTask, on_nodes
+from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, ask
 from orchestrator.hardware import HardwareClass, Node
 from orchestrator.hardware.peak import Peak
 from workloads.implementations import BACKENDS
 
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 
 _TF32_SINCE = 8
 """The major compute capability of the first GPUs with TF32; Ampere's."""
@@ -24,7 +24,7 @@ _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PeakMeasurements:
     """The peaks of all classes, and a sentence for each that could not be measured."""
 
     peaks: tuple[Peak, ...]
@@ -32,8 +32,8 @@ class Measured:
 
 
 def measure(
-    classes: Sequence[HardwareClass], home: Path, tell: Tell, *, fresh: bool = False
-) -> Measured:
+    classes: Sequence[HardwareClass], home: Path, tell: Report, *, fresh: bool = False
+) -> PeakMeasurements:
     """The peaks of all classes; those that are kept are not measured again, unless `fresh`.
 
     Nodes of a cluster that is connected measure side by side, each for its class; a node takes as
@@ -64,10 +64,10 @@ def measure(
             keep(home, found)
         except OSError as error:
             tell(f"the peaks are not kept in {home}: {error.strerror or error}")
-    return Measured(_in_order(classes, (*known, *found)), tuple(failures))
+    return PeakMeasurements(_in_order(classes, (*known, *found)), tuple(failures))
 
 
-_Plan = tuple[HardwareClass, Node, Question]
+_Plan = tuple[HardwareClass, Node, PeakRequest]
 
 
 def _plan(hardware: HardwareClass, known: Sequence[Peak]) -> _Plan | None:
@@ -89,35 +89,33 @@ def _plan(hardware: HardwareClass, known: Sequence[Peak]) -> _Plan | None:
     )
     if not backends:
         return None
-    return hardware, node, Question(hardware.device, backends, tuple(precisions), gpu)
+    return hardware, node, PeakRequest(hardware.device, backends, tuple(precisions), gpu)
 
 
 def _asked(
-    plans: Sequence[_Plan], tell: Tell
-) -> Iterator[tuple[HardwareClass, Node, Mapping[str, Answer] | str]]:
+    plans: Sequence[_Plan], tell: Report
+) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates] | str]]:
     """Each class and what its node answered, or why it did not."""
-    for hardware, node, question in plans:
+    for hardware, node, request in plans:
         if not node.id:
             name = hardware.name
 
             def begin(backend: str, name: str = name) -> None:
                 tell(f"measuring {name} with {backend} …")
 
-            yield hardware, node, ask(question, begin)
+            yield hardware, node, ask(request, begin)
     remote = [plan for plan in plans if plan[1].id]
-    for hardware, node, question in remote:
-        tell(
-            f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(question.backends)}"
-        )
-    calls = [
-        Call(node, node.cpus, int(question.device == "gpu"), (question,))
-        for _, node, question in remote
+    for hardware, node, request in remote:
+        tell(f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(request.backends)}")
+    tasks = [
+        NodeTask(node, node.cpus, int(request.device == "gpu"), (request,))
+        for _, node, request in remote
     ]
-    for (hardware, node, _), answer in zip(remote, on_nodes(ask, calls), strict=True):
+    for (hardware, node, _), answer in zip(remote, on_nodes(ask, tasks), strict=True):
         yield hardware, node, str(answer) if isinstance(answer, Exception) else answer
 
 
-def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: Answer) -> list[Peak]:
+def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: BackendRates) -> list[Peak]:
     of = versions(node.profile, backend, hardware.device)
     if hardware.device == "gpu":
         of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}

@@ -11,8 +11,8 @@ from orchestrator.hardware import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call on a node: what it takes of the node, and what the function is given."""
+class NodeTask:
+    """A task on a node: what it takes of the node, and what the function is given."""
 
     node: Node
     cpus: int
@@ -20,24 +20,24 @@ class Call:
     arguments: tuple[Any, ...]
 
 
-def on_nodes(function: Callable[..., Any], calls: Sequence[Call]) -> list[Any]:
-    """What each call returned, or the error of Ray's that it ended with; all at the same time.
+def on_nodes(function: Callable[..., Any], tasks: Sequence[NodeTask]) -> list[Any]:
+    """What each task returned, or the error of Ray's that it ended with; all at the same time.
 
-    A call waits for its node's CPUs and GPUs as a trial does.
+    A task waits for its node's CPUs and GPUs as a trial does.
     """
-    if not calls:
+    if not tasks:
         return []
     import ray  # noqa: PLC0415  (seconds that this machine alone does without)
 
     remote = ray.remote(function)
     waiting = [
         remote.options(
-            num_cpus=call.cpus,
-            num_gpus=call.gpus,
+            num_cpus=task.cpus,
+            num_gpus=task.gpus,
             max_retries=0,
-            label_selector={"ray.io/node-id": call.node.id},
-        ).remote(*call.arguments)
-        for call in calls
+            label_selector={"ray.io/node-id": task.node.id},
+        ).remote(*task.arguments)
+        for task in tasks
     ]
     return [_outcome(each) for each in waiting]
 

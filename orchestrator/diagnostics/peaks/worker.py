@@ -21,7 +21,7 @@ _PATIENCE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PeakRequest:
     """A device to measure: the backends to ask, and the precisions (`float32`, `tf32`, `bf16`).
 
     `gpu` is the UUID of the one to measure, where nobody else has shown this process just one.
@@ -43,7 +43,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Answer:
+class BackendRates:
     """What one backend's trainer told; `reason` is why it told no more."""
 
     readings: list[Reading] = field(default_factory=list)
@@ -51,27 +51,27 @@ class Answer:
     reason: str | None = None
 
 
-def ask(question: Question, begin: Callable[[str], object] = str) -> dict[str, Answer]:
+def ask(request: PeakRequest, begin: Callable[[str], object] = str) -> dict[str, BackendRates]:
     """The answer of each backend, one after another, so that none disturbs another.
 
     Args:
-        question: what to measure.
+        request: what to measure.
         begin: is told of each backend when its turn comes.
     """
-    answers: dict[str, Answer] = {}
+    answers: dict[str, BackendRates] = {}
     environ = dict(os.environ)
-    if question.gpu is not None:
-        environ["CUDA_VISIBLE_DEVICES"] = question.gpu
-    for backend in question.backends:
+    if request.gpu is not None:
+        environ["CUDA_VISIBLE_DEVICES"] = request.gpu
+    for backend in request.backends:
         begin(backend)
-        answers[backend] = _answer(backend, question.device, question.precisions, environ)
+        answers[backend] = _answer(backend, request.device, request.precisions, environ)
     return answers
 
 
 def _answer(
     backend: str, device: Device, precisions: Sequence[str], environ: Mapping[str, str]
-) -> Answer:
-    answer = Answer()
+) -> BackendRates:
+    answer = BackendRates()
     with Trainer(Implementation(backend, "portable"), device, environ=environ) as trainer:
         for precision in precisions:
             options = () if precision == "float32" else (precision,)
@@ -91,7 +91,7 @@ def _answer(
     return answer
 
 
-def _listen(trainer: Trainer, answer: Answer) -> Mapping[str, float] | str:
+def _listen(trainer: Trainer, answer: BackendRates) -> Mapping[str, float] | str:
     """The metrics of the request's result, or why it failed.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from orchestrator.execution.telemetry.curve_points import curves
 from orchestrator.execution.telemetry.outcome_fields import record
-from orchestrator.execution.telemetry.readings import GpuReading, NodeReading, Sample, Window
+from orchestrator.execution.telemetry.readings import GpuReading, NodeReading, Sample, TimeWindow
 from orchestrator.execution.telemetry.recording import Recording
 from orchestrator.execution.telemetry.sampler import Instruments, Sampler
 from orchestrator.execution.telemetry.summary import Summary, summarise
@@ -15,7 +15,7 @@ __all__ = [
     "Sample",
     "Sampler",
     "Summary",
-    "Window",
+    "TimeWindow",
     "curves",
     "record",
     "summarise",

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.execution.telemetry.readings import Sample, Window
+from orchestrator.execution.telemetry.readings import Sample, TimeWindow
 
 _BEYOND_S = 0.5
 """How far beyond the first and last sample a track is continued: an edge between two samples."""
@@ -23,13 +23,13 @@ class Track:
     total: Sequence[float]
     holes: frozenset[int] = frozenset()
 
-    def over(self, windows: Sequence[Window]) -> float | None:
+    def over(self, windows: Sequence[TimeWindow]) -> float | None:
         """How much it grew in the windows together; None where that is not known."""
         grown = [self._grown(window) for window in windows]
         known = [each for each in grown if each is not None]
         return sum(known) if known and len(known) == len(grown) else None
 
-    def _grown(self, window: Window) -> float | None:
+    def _grown(self, window: TimeWindow) -> float | None:
         if len(self.at_s) < 2:
             return None
         if window.began_s < self.at_s[0] - _BEYOND_S or window.ended_s > self.at_s[-1] + _BEYOND_S:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.execution.telemetry.counters import counted
-from orchestrator.execution.telemetry.readings import Sample, Window
+from orchestrator.execution.telemetry.readings import Sample, TimeWindow
 from orchestrator.execution.telemetry.recording import Recording
 
 LEAST_S = 10.0
@@ -71,7 +71,7 @@ def _no_meter(recording: Recording) -> str:
     return recording.why_no_package or _NOT_COVERED
 
 
-def _too_short(windows: Sequence[Window]) -> str:
+def _too_short(windows: Sequence[TimeWindow]) -> str:
     if not windows:
         return "the workload told no training phase that could be measured"
     seconds = sum(window.seconds for window in windows)
@@ -85,7 +85,7 @@ def _too_short(windows: Sequence[Window]) -> str:
     return ""
 
 
-def _span_s(windows: Sequence[Window]) -> float:
+def _span_s(windows: Sequence[TimeWindow]) -> float:
     return windows[-1].ended_s - windows[0].began_s
 
 
@@ -102,7 +102,7 @@ def _shared(recording: Recording) -> str:
     return "another trainer was at work on the node, and the energy of its CPUs is of both"
 
 
-def _package(samples: Sequence[Sample], windows: Sequence[Window]) -> float | None:
+def _package(samples: Sequence[Sample], windows: Sequence[TimeWindow]) -> float | None:
     joules = counted((each, each.package_j) for each in samples).over(windows)
     return joules or None  # a counter that stands still does not count
 

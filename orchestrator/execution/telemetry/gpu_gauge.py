@@ -22,7 +22,7 @@ _SHARE = 0.001
 
 
 @dataclass(slots=True)
-class _Watched:
+class _VisibleGpu:
     """One GPU, and what was read of it less often than the rest."""
 
     device: NvmlDevice
@@ -80,33 +80,33 @@ class GpuGauge:
             visible: the trainer's `CUDA_VISIBLE_DEVICES`.
         """
         self._nvml = nvml
-        self._watched: list[_Watched] = []
+        self._gpus: list[_VisibleGpu] = []
         self.why_not = ""
         try:
-            self._watched = [
-                _Watched(device, device.energy_j() is not None, nvml.highest_mhz)
+            self._gpus = [
+                _VisibleGpu(device, device.energy_j() is not None, nvml.highest_mhz)
                 for device in _visible(nvml.get(), visible)
             ]
-            if not self._watched:
+            if not self._gpus:
                 self.why_not = "NVML shows none of the GPUs that the trainer sees"
         except NvmlError as error:
             self.why_not = f"no GPU can be read: {error}"
 
     def close(self) -> None:
         """Let go of the GPUs; where one was lost, of NVML too, which knows it no more."""
-        if self.why_not or any(each.device.lost for each in self._watched):
+        if self.why_not or any(each.device.lost for each in self._gpus):
             self._nvml.close()
 
     @property
     def counts_energy(self) -> bool:
         """Whether each GPU has a counter of its energy; else its power is to be read often."""
-        return all(each.has_counter for each in self._watched)
+        return all(each.has_counter for each in self._gpus)
 
     def untold(self) -> tuple[str, ...]:
         """What the GPUs refuse to tell, and why: `GPU 0: nvmlDeviceGetPowerUsage: …`."""
         return tuple(
             f"GPU {index}: {error}"
-            for index, each in enumerate(self._watched)
+            for index, each in enumerate(self._gpus)
             for _, error in sorted(each.device.untold.items())
         )
 
@@ -117,12 +117,12 @@ class GpuGauge:
             family: the trainers' processes; None for energy and power alone, which cost little.
             trainers: how many of them are the trial's and its rivals'.
         """
-        readings = [_quick(each) for each in self._watched]  # at once, for all of them
+        readings = [_quick(each) for each in self._gpus]  # at once, for all of them
         if family is None:
             return tuple(readings)
         return tuple(
-            _whole(watched, quick, family, trainers)
-            for watched, quick in zip(self._watched, readings, strict=True)
+            _whole(gpu, quick, family, trainers)
+            for gpu, quick in zip(self._gpus, readings, strict=True)
         )
 
 
@@ -142,23 +142,23 @@ def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
     return [devices[gpu.uuid] for gpu in visible_gpus(tuple(gpus), visible)]
 
 
-def _quick(watched: _Watched) -> GpuReading:
-    if watched.has_counter:
-        return GpuReading(energy_j=watched.device.energy_j())
-    return GpuReading(power_w=watched.device.power_w())
+def _quick(gpu: _VisibleGpu) -> GpuReading:
+    if gpu.has_counter:
+        return GpuReading(energy_j=gpu.device.energy_j())
+    return GpuReading(power_w=gpu.device.power_w())
 
 
 def _whole(
-    watched: _Watched, quick: GpuReading, family: Collection[int], trainers: int
+    gpu: _VisibleGpu, quick: GpuReading, family: Collection[int], trainers: int
 ) -> GpuReading:
-    device = watched.device
-    power_w = device.power_w() if watched.has_counter else quick.power_w
-    with watched.seldom("pcie", _PCIE_S) as due:
+    device = gpu.device
+    power_w = device.power_w() if gpu.has_counter else quick.power_w
+    with gpu.seldom("pcie", _PCIE_S) as due:
         if due:
-            watched.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
-    with watched.seldom("processes", _PROCESSES_S) as due:
+            gpu.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
+    with gpu.seldom("processes", _PROCESSES_S) as due:
         if due:
-            watched.others = _others(device.compute_pids(), family, trainers)
+            gpu.others = _others(device.compute_pids(), family, trainers)
     memory, reasons = device.memory(), device.clock_reasons()
     clock_mhz = device.sm_clock_mhz()
     return GpuReading(
@@ -171,18 +171,18 @@ def _whole(
         clock_mhz,
         device.memory_clock_mhz(),
         None if reasons is None else tuple(sorted(reasons)),
-        *watched.pcie,
-        watched.others,
-        highest_sm_clock_mhz=_highest(watched, clock_mhz),
+        *gpu.pcie,
+        gpu.others,
+        highest_sm_clock_mhz=_highest(gpu, clock_mhz),
     )
 
 
-def _highest(watched: _Watched, clock_mhz: float | None) -> float | None:
-    uuid = watched.device.uuid()
+def _highest(gpu: _VisibleGpu, clock_mhz: float | None) -> float | None:
+    uuid = gpu.device.uuid()
     if uuid is None or clock_mhz is None:
         return clock_mhz
-    highest_mhz = max(clock_mhz, watched.highest_mhz.get(uuid, 0.0))
-    watched.highest_mhz[uuid] = highest_mhz
+    highest_mhz = max(clock_mhz, gpu.highest_mhz.get(uuid, 0.0))
+    gpu.highest_mhz[uuid] = highest_mhz
     return highest_mhz
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.hardware.nvml import THROTTLING
 
 LATE_S = 2.5
-"""Samples further apart than this leave a gap: nobody knows what was drawn in it."""
+"""SampleBuffer further apart than this leave a gap: nobody knows what was drawn in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """A stretch of timed epochs' training, in seconds of the monotonic clock."""
 
     began_s: float
@@ -109,14 +109,14 @@ def clock_drop_pct(reading: GpuReading) -> float | None:
     return max(0.0, 100 * (1 - clock_mhz / highest_mhz))
 
 
-def merged(windows: Iterable[Window]) -> list[Window]:
+def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
     """Windows in their order, those that touch or overlap as one: nothing is counted twice."""
-    found: list[Window] = []
+    found: list[TimeWindow] = []
     for window in sorted(windows, key=lambda each: each.began_s):
         if window.seconds <= 0:
             continue
         if found and window.began_s <= found[-1].ended_s:
-            found[-1] = Window(found[-1].began_s, max(found[-1].ended_s, window.ended_s))
+            found[-1] = TimeWindow(found[-1].began_s, max(found[-1].ended_s, window.ended_s))
         else:
             found.append(window)
     return found

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.execution.telemetry.readings import Sample, Window
+from orchestrator.execution.telemetry.readings import Sample, TimeWindow
 from workloads.protocol import Device
 
 
@@ -20,12 +20,12 @@ class Recording:
 
     device: Device
     samples: Sequence[Sample]
-    windows: Sequence[Window]
+    windows: Sequence[TimeWindow]
     gpu_problems: Sequence[str] = ()
     why_no_package: str = ""
     cost_pct: float | None = None
 
-    def of(self, device: Device, windows: Sequence[Window]) -> Recording:
+    def of(self, device: Device, windows: Sequence[TimeWindow]) -> Recording:
         """What is one trial's of several that took turns: a CPU's has no GPU, as by itself."""
         if device == "gpu":
             return replace(self, windows=windows)

@@ -20,8 +20,8 @@ class _Power:
     total_j: float = 0.0
 
 
-class Samples:
-    """Samples in the order of time. Every other one goes when there are too many.
+class SampleBuffer:
+    """SampleBuffer in the order of time. Every other one goes when there are too many.
 
     Those beside an edge of a window stay, as do those at a gap: energy is read off them.
     """

@@ -18,9 +18,9 @@ import psutil
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.rapl import POWERCAP, Rapl
-from orchestrator.execution.telemetry.readings import GpuReading, Sample, Window, merged
+from orchestrator.execution.telemetry.readings import GpuReading, Sample, TimeWindow, merged
 from orchestrator.execution.telemetry.recording import Recording
-from orchestrator.execution.telemetry.sample_buffer import Samples
+from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
 from workloads import protocol
 
 _TRAINING = "train"
@@ -70,7 +70,7 @@ class Instruments:
 class _State:
     """What the thread and its owner share; each field is written by one of them."""
 
-    samples: Samples = field(default_factory=Samples)
+    samples: SampleBuffer = field(default_factory=SampleBuffer)
     gpu_problems: tuple[str, ...] = ()
     why_no_package: str = ""
     broken: str = ""
@@ -79,7 +79,7 @@ class _State:
 
 
 class Sampler:
-    """Samples from `start` to `stop`; is told the trainer's events meanwhile. For one trial."""
+    """A sampler of one trial, from `start` to `stop`; `take` receives the trainer's events."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class Sampler:
         self._rivals = tuple(rivals)
         self._instruments = instruments or Instruments()
         self._state = _State()
-        self._guard = threading.Lock()
-        self._windows: list[Window] = []
+        self._lock = threading.Lock()
+        self._windows: list[TimeWindow] = []
         self._slept_s = _slept_s()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
@@ -123,11 +123,11 @@ class Sampler:
         """Note where the training of a timed epoch begins and ends."""
         match event:
             case protocol.PhaseBegan(phase, at_s) if phase == _TRAINING:
-                with self._guard:
+                with self._lock:
                     self._state.samples.edge(at_s)
             case protocol.PhaseEnded(phase, at_s, seconds) if phase == _TRAINING:
-                self._windows.append(Window(at_s - seconds, at_s))
-                with self._guard:
+                self._windows.append(TimeWindow(at_s - seconds, at_s))
+                with self._lock:
                     self._state.samples.edge(at_s)
 
     def stop(self) -> Recording:
@@ -136,7 +136,7 @@ class Sampler:
         if self._thread.ident is not None:
             self._thread.join(timeout=_FAREWELL_S)
         state = self._state
-        with self._guard:
+        with self._lock:
             samples = state.samples.all()
         problems = (*state.gpu_problems, *filter(None, [state.broken]))
         if self._thread.is_alive() and self._device == "gpu":
@@ -204,7 +204,7 @@ class Sampler:
             family = node.family if whole else None
             readings = gpus.read(family=family, trainers=1 + len(self._rivals))
         sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
-        with self._guard:
+        with self._lock:
             self._state.samples.add(sample)
         if gpus is not None:
             why = (gpus.why_not,) if gpus.why_not else ()

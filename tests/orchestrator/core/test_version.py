@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cluster import code_bundle
 from orchestrator.core.version import COMMIT, _git_commit
-from orchestrator.execution.environment import surroundings
+from orchestrator.execution.environment import recorded_environment
 from tests.lacking import skip_here
 
 
@@ -35,4 +35,4 @@ def test_a_changed_checkout_is_marked(tmp_path: Path) -> None:
 def test_code_that_has_travelled_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(COMMIT, "0123456789ab-dirty")
     assert code_bundle.environ() == {COMMIT: "0123456789ab-dirty"}
-    assert surroundings.__wrapped__()["git_commit"] == "0123456789ab-dirty"
+    assert recorded_environment.__wrapped__()["git_commit"] == "0123456789ab-dirty"

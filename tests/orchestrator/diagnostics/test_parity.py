@@ -10,20 +10,19 @@ from typing import Any
 import pytest
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.trial import Arm
 from orchestrator.diagnostics.parity import ask, load, weights_folder
-from orchestrator.diagnostics.parity import trainers as crew
+from orchestrator.diagnostics.parity import trainers as parity_trainers
 from orchestrator.diagnostics.parity.findings import (
     Failed,
     Findings,
-    Pair,
+    ParityPair,
     comparable,
     tolerance_of,
 )
-from orchestrator.diagnostics.parity.participants import Part
-from orchestrator.diagnostics.parity.question import USUAL, Impossible, Question, Side
+from orchestrator.diagnostics.parity.participants import Participants
+from orchestrator.diagnostics.parity.request import USUAL, Impossible, ParityRequest, Participant
 from orchestrator.diagnostics.parity.text import as_json, as_text
-from orchestrator.diagnostics.parity.trainers import Answer, Crew
+from orchestrator.diagnostics.parity.trainers import ParityTrainers, RequestOutcome
 from orchestrator.diagnostics.parity.weights_folder import LIST, Saved, SavedList
 from orchestrator.spec import SpecError
 from workloads.eligibility import Cell
@@ -39,22 +38,22 @@ def everything_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
 
 
-def side(implementation: str, device: Device = "cpu", cell: Cell = "lstm") -> Side:
-    return Side(Arm(implementation, device), cell)
+def participant(implementation: str, device: Device = "cpu", cell: Cell = "lstm") -> Participant:
+    return Participant(parse_implementation(implementation), device, cell)
 
 
-def taking_part(question: Question, cell: Cell) -> list[str]:
-    return [str(each.arm) for each in question.sides(cell) if isinstance(each, Side)]
+def taking_part(request: ParityRequest, cell: Cell) -> list[str]:
+    return [each.label for each in request.participants(cell) if isinstance(each, Participant)]
 
 
 # Who takes part.
 
 
 def test_by_default_all_that_can_run_here_takes_part() -> None:
-    question = ask((), (), ("cpu",))
-    assert question.cells() == ("lstm", "gru", "rnn_tanh", "rnn_relu")
-    for cell in question.cells():
-        assert taking_part(question, cell) == [
+    request = ask((), (), ("cpu",))
+    assert request.cells() == ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    for cell in request.cells():
+        assert taking_part(request, cell) == [
             "tensorflow/portable on cpu",
             "jax/portable on cpu",
             "torch/portable on cpu",
@@ -63,7 +62,7 @@ def test_by_default_all_that_can_run_here_takes_part() -> None:
         ]
     reasons = {
         str(each.implementation): each.reason
-        for each in question.sides("lstm")
+        for each in request.participants("lstm")
         if isinstance(each, Impossible)
     }
     assert reasons["torch/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
@@ -77,20 +76,20 @@ def test_by_default_all_that_can_run_here_takes_part() -> None:
 
 
 def test_each_runs_on_every_device_that_it_can() -> None:
-    question = ask((), (), ("cpu", "gpu"))
-    lstm, gru = taking_part(question, "lstm"), taking_part(question, "gru")
+    request = ask((), (), ("cpu", "gpu"))
+    lstm, gru = taking_part(request, "lstm"), taking_part(request, "gru")
     assert {"torch/fused on cpu", "torch/fused on gpu", "jax/fused on gpu"} < set(lstm)
     assert len(lstm) == 5 + 10
     assert set(lstm) - set(gru) == {"jax/cudnn on gpu", "jax/fused on gpu"}
-    (refused, *_) = [each for each in question.sides("gru") if isinstance(each, Impossible)]
+    (refused, *_) = [each for each in request.participants("gru") if isinstance(each, Impossible)]
     assert refused.reason.startswith("JAX has no cuDNN GRU")  # the GPU's reason, not the CPU's
 
 
 def test_names_and_settings_choose() -> None:
-    question = ask(["torch/fused", "torch/fused"], ["cell=gru", "units=7"], ("cpu",))
-    assert question.cells() == ("gru",)
-    assert taking_part(question, "gru") == ["torch/fused on cpu"]
-    resolved = question.resolved("gru")
+    request = ask(["torch/fused", "torch/fused"], ["cell=gru", "units=7"], ("cpu",))
+    assert request.cells() == ("gru",)
+    assert taking_part(request, "gru") == ["torch/fused on cpu"]
+    resolved = request.resolved("gru")
     assert (resolved.cell, resolved.units, resolved.layers) == ("gru", 7, USUAL["layers"])
 
 
@@ -109,8 +108,8 @@ def test_what_cannot_be_asked_is_refused(
     names: list[str], overrides: list[str], words: str
 ) -> None:
     with pytest.raises(Refusal) as refused:
-        question = ask(names, overrides, ("cpu",))
-        Part.of(question, question.cells(), USUAL)
+        request = ask(names, overrides, ("cpu",))
+        Participants.of(request, request.cells(), USUAL)
     assert words in str(refused.value)
 
 
@@ -120,11 +119,11 @@ def test_an_override_that_is_none_is_refused() -> None:
 
 
 def test_a_check_of_one_side_with_itself_is_refused() -> None:
-    question = ask(["torch/fused", "torch/cudnn"], ["cell=gru"], ("cpu",))
-    part = Part.of(question, question.cells(), USUAL)
-    part.expect(1)
+    request = ask(["torch/fused", "torch/cudnn"], ["cell=gru"], ("cpu",))
+    participants = Participants.of(request, request.cells(), USUAL)
+    participants.expect(1)
     with pytest.raises(Refusal) as refused:
-        part.expect(2)
+        participants.expect(2)
     assert "expected at least 2" in str(refused.value)
     assert "received torch/fused on cpu" in str(refused.value)
     assert "torch/cudnn: cuDNN kernels need an NVIDIA GPU" in str(refused.value)
@@ -143,17 +142,17 @@ def test_a_check_of_one_side_with_itself_is_refused() -> None:
     ],
 )
 def test_the_coarser_precision_decides(one: str, other: str, expected: float) -> None:
-    assert tolerance_of(side(one), side(other)) == expected
-    assert tolerance_of(side(other), side(one)) == expected
+    assert tolerance_of(participant(one), participant(other)) == expected
+    assert tolerance_of(participant(other), participant(one)) == expected
 
 
 def test_different_mathematics_are_not_compared() -> None:
-    assert not comparable(side("torch/portable+relu"), side("torch/portable"))
-    assert comparable(side("torch/portable+relu"), side("jax/portable+relu"))
-    assert not comparable(side("torch/fused"), side("torch/fused", cell="gru"))
+    assert not comparable(participant("torch/portable+relu"), participant("torch/portable"))
+    assert comparable(participant("torch/portable+relu"), participant("jax/portable+relu"))
+    assert not comparable(participant("torch/fused"), participant("torch/fused", cell="gru"))
 
 
-def findings(*pairs: Pair, **changes: Any) -> Findings:
+def findings(*pairs: ParityPair, **changes: Any) -> Findings:
     known: dict[str, Any] = {
         "machine": "here (CPU A)",
         "saved_on": None,
@@ -168,12 +167,12 @@ def findings(*pairs: Pair, **changes: Any) -> Findings:
     return Findings(**{**known, **changes})
 
 
-FUSED, PORTABLE = side("torch/fused"), side("tensorflow/portable")
-GOOD = Pair(FUSED, PORTABLE, 2.34e-7, True, 1e-5)
-ITSELF = Pair(FUSED, FUSED, 0.0, True, 1e-5)
-FAR = Pair(PORTABLE, FUSED, 0.25, True, 1e-5)
-INEXACT = Pair(PORTABLE, FUSED, 1e-9, False, 1e-5)
-NAN = Pair(PORTABLE, FUSED, None, True, 1e-5)
+FUSED, PORTABLE = participant("torch/fused"), participant("tensorflow/portable")
+GOOD = ParityPair(FUSED, PORTABLE, 2.34e-7, True, 1e-5)
+ITSELF = ParityPair(FUSED, FUSED, 0.0, True, 1e-5)
+FAR = ParityPair(PORTABLE, FUSED, 0.25, True, 1e-5)
+INEXACT = ParityPair(PORTABLE, FUSED, 1e-9, False, 1e-5)
+NAN = ParityPair(PORTABLE, FUSED, None, True, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -233,13 +232,15 @@ def test_who_could_not_take_part_is_told_once_for_each_reason() -> None:
 
 @pytest.mark.parametrize("width", [60, 100])
 def test_the_tables_of_a_large_machine_fit(width: int) -> None:
-    sides = [
-        side(f"tensorflow/{kernel}+{option}", device)
+    participants = [
+        participant(f"tensorflow/{kernel}+{option}", device)
         for kernel in ("portable", "cudnn", "fused")
         for option in ("bf16", "fp16")
         for device in ("cpu", "gpu")
     ]
-    pairs = [Pair(one, other, 1.2e-3, True, 3e-2) for one in sides for other in sides]
+    pairs = [
+        ParityPair(one, other, 1.2e-3, True, 3e-2) for one in participants for other in participants
+    ]
     text = as_text(findings(*pairs), width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("1.2e-03 ✓") == len(pairs)
@@ -275,7 +276,7 @@ def test_the_list_is_read_as_it_was_written(tmp_path: Path) -> None:
     weights_folder.write(tmp_path, listed())
     assert weights_folder.read(tmp_path) == listed()
     (one,) = listed().saved
-    assert one.side == FUSED
+    assert one.participant == FUSED
     assert one.weights == "lstm-1-torch-fused-on-cpu.npz"
 
 
@@ -321,18 +322,18 @@ def test_a_folder_without_a_list_is_refused(tmp_path: Path) -> None:
 
 def test_only_cells_that_were_saved_can_be_loaded(tmp_path: Path) -> None:
     weights_folder.write(tmp_path, listed())
-    question = ask(["torch/fused"], ["cell=gru"], ("cpu",))
+    request = ask(["torch/fused"], ["cell=gru"], ("cpu",))
     with pytest.raises(Refusal, match=r"--set cell: expected one that was saved in .* \(lstm\)"):
-        load(question, tmp_path, print)
+        load(request, tmp_path, print)
 
 
 def fall_back(
-    crew: Crew,
-    requests: Sequence[tuple[Side, TrialRequest]],
-    heard: Callable[[Side, Answer], None],
-) -> dict[Side, Answer]:
+    trainers: ParityTrainers,
+    requests: Sequence[tuple[Participant, TrialRequest]],
+    heard: Callable[[Participant, RequestOutcome], None],
+) -> dict[Participant, RequestOutcome]:
     """Answers of trainers that load by another kernel: the outputs agree, the proof does not."""
-    answers = {each: Answer() for each, _ in requests}
+    answers = {each: RequestOutcome() for each, _ in requests}
     for each, answer in answers.items():
         answer.take(KernelProof("fused", "portable", "While × 2"))
         answer.take(Artifact(ANSWER, '[{"difference": 0.0, "exact": true}]'))
@@ -344,7 +345,7 @@ def fall_back(
 def test_a_side_that_loads_with_another_kernel_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Crew, "ask", fall_back)
+    monkeypatch.setattr(ParityTrainers, "ask", fall_back)
     weights_folder.write(tmp_path, listed())
     lines: list[str] = []
     found = load(ask(["torch/fused"], [], ("cpu",)), tmp_path, lines.append)
@@ -357,30 +358,32 @@ def test_a_side_that_loads_with_another_kernel_fails(
 
 
 @pytest.fixture
-def asked() -> Iterator[Callable[..., dict[str, Answer]]]:
+def asked() -> Iterator[Callable[..., dict[str, RequestOutcome]]]:
     """Asks trainers for workloads that misbehave: their answers by the workload's name."""
-    with Crew() as hands:
+    with ParityTrainers() as hands:
 
-        def asking(*names: str, implementation: str = "tensorflow/portable") -> dict[str, Answer]:
+        def asking(
+            *names: str, implementation: str = "tensorflow/portable"
+        ) -> dict[str, RequestOutcome]:
             cells: tuple[Cell, ...] = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-            sides = {
-                side(implementation, cell=cell): name
+            participants = {
+                participant(implementation, cell=cell): name
                 for name, cell in zip(names, cells, strict=False)
             }
             requests = [
                 (each, TrialRequest(f"{HOSTILE}:{name}", implementation))
-                for each, name in sides.items()
+                for each, name in participants.items()
             ]
-            heard: list[Side] = []
+            heard: list[Participant] = []
             answers = hands.ask(requests, lambda each, answer: heard.append(each))
-            assert heard == list(answers) == list(sides)
-            return {sides[each]: answer for each, answer in answers.items()}
+            assert heard == list(answers) == list(participants)
+            return {participants[each]: answer for each, answer in answers.items()}
 
         yield asking
 
 
 def test_a_trainer_that_fails_does_not_end_the_check(
-    asked: Callable[..., dict[str, Answer]],
+    asked: Callable[..., dict[str, RequestOutcome]],
 ) -> None:
     answers = asked("raises", "segfaults", "other_kernel", "noop")
     assert answers["noop"].reason is None
@@ -393,10 +396,10 @@ def test_a_trainer_that_fails_does_not_end_the_check(
 
 
 def test_a_trainer_that_hangs_is_ended(
-    asked: Callable[..., dict[str, Answer]], monkeypatch: pytest.MonkeyPatch
+    asked: Callable[..., dict[str, RequestOutcome]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked("noop")
-    monkeypatch.setattr(crew, "_IDLE_S", 2.0)
+    monkeypatch.setattr(parity_trainers, "_IDLE_S", 2.0)
     answers = asked("sleeps", "noop")
     assert answers["sleeps"].reason == "neither an event nor CPU time for 2 s"
     assert answers["noop"].reason is None

@@ -18,9 +18,9 @@ from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution import telemetry
 from orchestrator.execution.actor import TrialActor
 from orchestrator.execution.cpu_claims import CpuClaims
-from orchestrator.execution.interleaved_round import Race
-from orchestrator.execution.job import Job, Limits, Rival, job_adapter
-from orchestrator.execution.trainer_pool import Trainers
+from orchestrator.execution.interleaved_round import InterleavedRound
+from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
+from orchestrator.execution.trainer_pool import TrainerPool
 from workloads.protocol import TrialRequest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +33,7 @@ def job_of(
     implementations: Sequence[str],
     *,
     timing: Timing = QUICK,
-    limits: Limits | None = None,
+    limits: TrialLimits | None = None,
     fresh: bool = False,
     **settings: Any,
 ) -> Job:
@@ -44,7 +44,7 @@ def job_of(
         first,
         1,
         time.time(),
-        limits or Limits(60, 30),
+        limits or TrialLimits(60, 30),
         (str(ROOT),),
         fresh,
         rivals=tuple(map(Rival, others)),
@@ -52,16 +52,16 @@ def job_of(
     )
 
 
-def race(trainers: Trainers, name: str, *implementations: str, **options: Any) -> list[Outcome]:
+def race(trainers: TrainerPool, name: str, *implementations: str, **options: Any) -> list[Outcome]:
     job = job_of(name, implementations, **options)
     assert job.timing is not None
-    running = Race(job, job.timing, trainers, CpuClaims(), telemetry.Instruments())
+    running = InterleavedRound(job, job.timing, trainers, CpuClaims(), telemetry.Instruments())
     list(running.run())
     assert running.ended
     return running.outcomes()
 
 
-def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: Trainers) -> None:
+def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
     names = ("none/one", "none/slow", "none/one+again")
     slower = {"none/slow": 1.2}
@@ -84,13 +84,13 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: Trainers) -> N
     assert not {"train_s", "loss", "accuracy", "trainer_cpu_pct"} & set(first.metrics)
 
 
-def test_a_trial_alone_is_timed_by_itself(trainers: Trainers) -> None:
+def test_a_trial_alone_is_timed_by_itself(trainers: TrainerPool) -> None:
     (alone,) = race(trainers, "steady", "none/one")
     assert alone.metrics["slices"] == 6
     assert "ratio_interval" not in alone.metrics
 
 
-def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: Trainers) -> None:
+def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: TrainerPool) -> None:
     names = ("none/one", "none/other", "none/one")
     before = race(trainers, "steady", *names)
     pids = {trainer.pid for trainer in trainers.values()}
@@ -114,11 +114,11 @@ def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: T
 )
 @pytest.mark.parametrize("of", ["none/one", "none/two"])
 def test_a_failing_trial_fails_alone(
-    trainers: Trainers, name: str, reason: str, words: str, of: str
+    trainers: TrainerPool, name: str, reason: str, words: str, of: str
 ) -> None:
     names = ("none/one", "none/two", "none/three")
     outcomes = dict(
-        zip(names, race(trainers, name, *names, of=of, limits=Limits(60, 1.5)), strict=True)
+        zip(names, race(trainers, name, *names, of=of, limits=TrialLimits(60, 1.5)), strict=True)
     )
     failure = outcomes.pop(of).failure
     assert failure is not None
@@ -129,23 +129,23 @@ def test_a_failing_trial_fails_alone(
     assert [each.status for each in race(trainers, "steady", *names)] == ["complete"] * 3
 
 
-def test_all_may_fail(trainers: Trainers) -> None:
+def test_all_may_fail(trainers: TrainerPool) -> None:
     outcomes = race(trainers, "forgets", "none/one", "none/two")
     for each in outcomes:
         assert each.failure is not None
         assert "expected a loop over trial.slices(steps)" in each.failure.message
 
 
-def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: Trainers) -> None:
+def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.01, least=4, most=4, slice_s=0.5)
-    limits = Limits(trial_s=6.0, idle_s=1.3)
+    limits = TrialLimits(trial_s=6.0, idle_s=1.3)
     names = ("none/a", "none/b", "none/c", "none/d")
     outcomes = race(trainers, "steady", *names, timing=timing, limits=limits, step_s=0.1)
     assert [each.status for each in outcomes] == ["complete"] * 4
     assert outcomes[0].ended_s - outcomes[0].started_s > limits.trial_s
 
 
-def test_a_trial_meets_its_own_time_limit(trainers: Trainers) -> None:
+def test_a_trial_meets_its_own_time_limit(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.01, least=10, most=10, slice_s=0.1)
     slower = {"none/slow": 10.0}
     one, slow = race(
@@ -155,14 +155,14 @@ def test_a_trial_meets_its_own_time_limit(trainers: Trainers) -> None:
         timing=timing,
         slower=slower,
         step_s=0.1,
-        limits=Limits(trial_s=5.0, idle_s=30.0),
+        limits=TrialLimits(trial_s=5.0, idle_s=30.0),
     )
     assert one.status == "complete"
     assert slow.failure is not None
     assert slow.failure.reason == "time_limit"
 
 
-def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: Trainers) -> None:
+def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) -> None:
     timing = Timing(interval=9.0, least=10, most=40, slice_s=0.02)
     outcomes = race(trainers, "steady", "none/one", "none/two", timing=timing)
     assert [each.metrics["slices"] for each in outcomes] == [10, 10]
@@ -206,10 +206,10 @@ def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: Trainers) -> None:
+def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.001, least=12, most=12, slice_s=0.3)
     job = job_of("steady", ("none/one", "none/two"), timing=timing)
-    running = Race(job, timing, trainers, CpuClaims(), telemetry.Instruments())
+    running = InterleavedRound(job, timing, trainers, CpuClaims(), telemetry.Instruments())
     signs = running.run()
     for _ in range(3):
         next(signs)  # between two turns all of them wait

@@ -19,8 +19,8 @@ from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_
 from orchestrator.execution import trainer_pool
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.cpu_claims import CpuClaims
-from orchestrator.execution.job import Job, Limits, Watched
-from orchestrator.execution.trainer_pool import Trainers
+from orchestrator.execution.job import Job, TrialLimits, TrialRun
+from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
 from workloads.implementations import parse_implementation
@@ -45,24 +45,24 @@ def free_claims() -> Iterator[Callable[[], CpuClaims]]:
 
 
 def run(
-    trainers: Trainers,
+    trainers: TrainerPool,
     name: str,
     settings: dict[str, Any] | None = None,
     *,
     implementation: str = "python/noop",
-    limits: Limits | None = None,
+    limits: TrialLimits | None = None,
     fresh: bool = False,
     cpus: int | None = None,
     claims: CpuClaims | None = None,
 ) -> Outcome:
     request = TrialRequest(f"{HOSTILE}:{name}", implementation, settings or {})
-    job = Job(request, 1, time.time(), limits or Limits(60, 30), (str(ROOT),), fresh, cpus)
-    watched = Watched(job)
-    list(run_trial(job, watched, trainers, claims))
-    return watched.outcome()
+    job = Job(request, 1, time.time(), limits or TrialLimits(60, 30), (str(ROOT),), fresh, cpus)
+    trial_run = TrialRun(job)
+    list(run_trial(job, trial_run, trainers, claims))
+    return trial_run.outcome()
 
 
-def test_trials_share_a_warm_trainer(trainers: Trainers) -> None:
+def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     outcomes = [run(trainers, "noop") for _ in range(3)]
     assert [outcome.status for outcome in outcomes] == ["complete"] * 3
     assert [outcome.trainer_trials for outcome in outcomes] == [0, 1, 2]
@@ -73,7 +73,7 @@ def test_trials_share_a_warm_trainer(trainers: Trainers) -> None:
     assert len(trainers) == 1
 
 
-def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+def test_each_backend_has_a_trainer_of_its_own(trainers: TrainerPool) -> None:
     run(trainers, "noop", implementation="one/noop")
     run(trainers, "noop", implementation="two/noop")
     run(trainers, "noop", implementation="one/other+option")
@@ -82,7 +82,7 @@ def test_each_backend_has_a_trainer_of_its_own(trainers: Trainers) -> None:
 
 
 def test_trainers_that_idle_make_room_where_memory_is_short(
-    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for share, stay in ((0.75, {"one", "two"}), (0.85, {"one"})):
         run(trainers, "noop", implementation="two/noop")
@@ -92,7 +92,7 @@ def test_trainers_that_idle_make_room_where_memory_is_short(
     assert trainers["one", "cpu", None].trials == 2
 
 
-def test_a_fresh_trainer_is_the_only_one(trainers: Trainers) -> None:
+def test_a_fresh_trainer_is_the_only_one(trainers: TrainerPool) -> None:
     run(trainers, "noop", implementation="one/noop")
     held = trainers["one", "cpu", None].pid
     outcomes = [run(trainers, "noop", implementation="two/noop", fresh=True) for _ in range(2)]
@@ -111,7 +111,7 @@ def two_cpus() -> Iterator[list[int]]:
 
 
 def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
-    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+    trainers: TrainerPool, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
 ) -> None:
     mine, other = free_claims(), free_claims()
     taken = other.take(1)
@@ -126,7 +126,7 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
 
 
 def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
-    trainers: Trainers, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
+    trainers: TrainerPool, two_cpus: list[int], free_claims: Callable[[], CpuClaims]
 ) -> None:
     other = free_claims()
     other.take(len(os.sched_getaffinity(0)))
@@ -135,15 +135,15 @@ def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
     assert "needs 1 CPU of its own" in outcome.failure.message
 
 
-def test_epochs_come_as_they_happen(trainers: Trainers) -> None:
+def test_epochs_come_as_they_happen(trainers: TrainerPool) -> None:
     request = TrialRequest(f"{HOSTILE}:nan_epoch", "python/noop")
-    job = Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),))
-    watched = Watched(job)
-    epochs = run_trial(job, watched, trainers)
+    job = Job(request, 1, time.time(), TrialLimits(60, 30), (str(ROOT),))
+    trial_run = TrialRun(job)
+    epochs = run_trial(job, trial_run, trainers)
     assert next(epochs).index == 0
-    assert watched.failure is None
+    assert trial_run.failure is None
     assert list(epochs) == []
-    assert watched.outcome().status == "failed"
+    assert trial_run.outcome().status == "failed"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_epochs_come_as_they_happen(trainers: Trainers) -> None:
     ],
 )
 def test_a_failure_that_the_trainer_reports_leaves_it_warm(
-    trainers: Trainers, name: str, reason: FailureReason, words: str
+    trainers: TrainerPool, name: str, reason: FailureReason, words: str
 ) -> None:
     outcome = run(trainers, name)
     assert outcome.status == "failed"
@@ -184,7 +184,7 @@ def test_a_failure_that_the_trainer_reports_leaves_it_warm(
     ],
 )
 def test_a_trainer_that_dies_is_a_failed_trial_and_the_next_one_gets_a_new_trainer(
-    trainers: Trainers, name: str, settings: dict[str, Any], words: str
+    trainers: TrainerPool, name: str, settings: dict[str, Any], words: str
 ) -> None:
     run(trainers, "noop")
     outcome = run(trainers, name, settings)
@@ -195,7 +195,7 @@ def test_a_trainer_that_dies_is_a_failed_trial_and_the_next_one_gets_a_new_train
     assert (after.status, after.trainer_trials) == ("complete", 0)
 
 
-def test_the_last_output_comes_with_the_failure(trainers: Trainers) -> None:
+def test_the_last_output_comes_with_the_failure(trainers: TrainerPool) -> None:
     run(trainers, "chatters", {"mib": 1})
     crashed = run(trainers, "segfaults")
     assert crashed.failure is not None
@@ -206,8 +206,8 @@ def test_the_last_output_comes_with_the_failure(trainers: Trainers) -> None:
     assert "ZeroDivisionError" in raised.failure.output_tail
 
 
-def test_a_trainer_that_spins_meets_its_time_limit(trainers: Trainers) -> None:
-    outcome = run(trainers, "spins", limits=Limits(trial_s=1.0, idle_s=0.6))
+def test_a_trainer_that_spins_meets_its_time_limit(trainers: TrainerPool) -> None:
+    outcome = run(trainers, "spins", limits=TrialLimits(trial_s=1.0, idle_s=0.6))
     assert outcome.failure is not None
     assert outcome.failure.reason == "time_limit"
     assert "limits.trial_s" in outcome.failure.message
@@ -215,30 +215,30 @@ def test_a_trainer_that_spins_meets_its_time_limit(trainers: Trainers) -> None:
 
 @pytest.mark.parametrize("name", ["sleeps", "sleeps_deaf"])
 def test_a_trainer_that_hangs_is_noticed_long_before_its_time_limit(
-    trainers: Trainers, name: str
+    trainers: TrainerPool, name: str
 ) -> None:
     run(trainers, "noop")
     pid = next(iter(trainers.values())).pid
-    outcome = run(trainers, name, limits=Limits(trial_s=600.0, idle_s=1.0))
+    outcome = run(trainers, name, limits=TrialLimits(trial_s=600.0, idle_s=1.0))
     assert outcome.failure is not None
     assert outcome.failure.reason == "hung"
     assert not psutil.pid_exists(pid)
 
 
-def test_a_trainer_whose_child_works_does_not_hang(trainers: Trainers) -> None:
+def test_a_trainer_whose_child_works_does_not_hang(trainers: TrainerPool) -> None:
     run(trainers, "noop")
-    outcome = run(trainers, "child_works", {"seconds": 3}, limits=Limits(600.0, idle_s=1.0))
+    outcome = run(trainers, "child_works", {"seconds": 3}, limits=TrialLimits(600.0, idle_s=1.0))
     assert outcome.status == "complete"
 
 
-def test_a_crash_is_one_though_a_child_holds_the_pipe(trainers: Trainers) -> None:
-    outcome = run(trainers, "crashes_with_child", limits=Limits(60.0, idle_s=30.0))
+def test_a_crash_is_one_though_a_child_holds_the_pipe(trainers: TrainerPool) -> None:
+    outcome = run(trainers, "crashes_with_child", limits=TrialLimits(60.0, idle_s=30.0))
     assert outcome.failure is not None
     assert outcome.failure.reason == "crash"
     assert "SIGSEGV" in outcome.failure.message
 
 
-def test_odd_text_travels(trainers: Trainers) -> None:
+def test_odd_text_travels(trainers: TrainerPool) -> None:
     outcome = run(trainers, "raises_odd_text")
     assert outcome.failure is not None
     assert "is odd" in outcome.failure.message
@@ -255,8 +255,8 @@ def test_a_cgroups_limit_counts_as_memory(tmp_path: Path) -> None:
     assert memory_share(tmp_path) == pytest.approx(everything, abs=0.05)
 
 
-def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:
-    limits = Limits(60, 30, memory_mib=600)
+def test_a_trainer_over_its_memory_limit_is_ended(trainers: TrainerPool) -> None:
+    limits = TrialLimits(60, 30, memory_mib=600)
     outcome = run(trainers, "eats_memory", {"mib": 3000}, limits=limits)
     assert outcome.failure is not None
     assert outcome.failure.reason == "out_of_memory"
@@ -265,7 +265,7 @@ def test_a_trainer_over_its_memory_limit_is_ended(trainers: Trainers) -> None:
 
 
 def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
-    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.execution.watchdog._NODE_MEMORY_LIMIT", 0.0)
     outcome = run(trainers, "sleeps")
@@ -274,20 +274,20 @@ def test_the_node_is_kept_below_the_share_at_which_ray_kills_actors(
     assert "node" in outcome.failure.message
 
 
-def test_prints_do_not_disturb_the_protocol(trainers: Trainers) -> None:
+def test_prints_do_not_disturb_the_protocol(trainers: TrainerPool) -> None:
     outcome = run(trainers, "prints")
     assert outcome.status == "complete"
     assert "loss" not in outcome.metrics
 
 
-def test_another_kernel_than_asked_is_marked(trainers: Trainers) -> None:
+def test_another_kernel_than_asked_is_marked(trainers: TrainerPool) -> None:
     outcome = run(trainers, "other_kernel", implementation="tensorflow_like/cudnn")
     assert outcome.status == "wrong_kernel"
     assert outcome.kernel is not None
     assert (outcome.kernel.asked, outcome.kernel.ran) == ("cudnn", "portable")
 
 
-def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: Trainers) -> None:
+def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: TrainerPool) -> None:
     outcome = run(
         trainers, "keeps_texts", {"texts": [["a.txt", "1"], ["b.md", "2"], ["a.txt", "3"]]}
     )
@@ -295,7 +295,7 @@ def test_texts_are_carried_and_the_last_of_a_name_counts(trainers: Trainers) -> 
     assert run(trainers, "noop").artifacts == {}
 
 
-def test_a_failure_that_may_be_one_nodes_alone_names_the_node(trainers: Trainers) -> None:
+def test_a_failure_that_may_be_one_nodes_alone_names_the_node(trainers: TrainerPool) -> None:
     for name in ("not_possible", "no_data"):
         failure = run(trainers, name).failure
         assert failure is not None
@@ -303,7 +303,7 @@ def test_a_failure_that_may_be_one_nodes_alone_names_the_node(trainers: Trainers
 
 
 def test_a_node_that_lacks_a_package_is_named_with_the_way_to_get_it(
-    trainers: Trainers, tmp_path: Path
+    trainers: TrainerPool, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.util as found\n"
@@ -311,9 +311,9 @@ def test_a_node_that_lacks_a_package_is_named_with_the_way_to_get_it(
         "found.find_spec = lambda name, *more: None if name == 'jax' else real(name, *more)\n"
     )
     request = TrialRequest("image_rows", "jax/portable")
-    watched = Watched(Job(request, 1, time.time(), Limits(60, 30), (str(tmp_path),)))
-    list(run_trial(watched.job, watched, trainers))
-    failure = watched.outcome().failure
+    trial_run = TrialRun(Job(request, 1, time.time(), TrialLimits(60, 30), (str(tmp_path),)))
+    list(run_trial(trial_run.job, trial_run, trainers))
+    failure = trial_run.outcome().failure
     assert failure is not None
     assert failure.reason == "not_possible"
     assert failure.message == (
@@ -330,7 +330,7 @@ def test_a_node_that_lacks_a_package_is_named_with_the_way_to_get_it(
     ],
 )
 def test_a_line_that_is_no_event_is_a_failure(
-    trainers: Trainers, monkeypatch: pytest.MonkeyPatch, line: str, words: str
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch, line: str, words: str
 ) -> None:
     program = f"import sys; sys.stdin.readline(); print({line!r}, flush=True); sys.stdin.read()"
     popen = subprocess.Popen
@@ -348,7 +348,7 @@ def test_a_line_that_is_no_event_is_a_failure(
 
 
 def test_a_trainer_that_cannot_start_is_a_failure(
-    trainers: Trainers, monkeypatch: pytest.MonkeyPatch
+    trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/nowhere/python")
@@ -358,7 +358,7 @@ def test_a_trainer_that_cannot_start_is_a_failure(
     assert run(trainers, "noop").status == "complete"
 
 
-def test_a_trainer_that_died_between_two_trials_is_replaced(trainers: Trainers) -> None:
+def test_a_trainer_that_died_between_two_trials_is_replaced(trainers: TrainerPool) -> None:
     run(trainers, "noop")
     (trainer,) = trainers.values()
     os.kill(trainer.pid, signal.SIGKILL)
@@ -393,14 +393,14 @@ def test_gpus_are_hidden_from_a_cpu_arm() -> None:
         assert seen["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
-def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: Trainers) -> None:
-    limits = Limits(60, 30, memory_mib=4000)
+def test_a_warm_trainer_that_grew_too_large_is_replaced(trainers: TrainerPool) -> None:
+    limits = TrialLimits(60, 30, memory_mib=4000)
     assert run(trainers, "keeps_memory", {"mib": 100}, limits=limits).trainer_trials == 0
     assert run(trainers, "keeps_memory", {"mib": 2100}, limits=limits).trainer_trials == 1
     assert run(trainers, "noop", limits=limits).trainer_trials == 0
 
 
-def test_the_same_once_more_has_a_trainer_of_its_own(trainers: Trainers) -> None:
+def test_the_same_once_more_has_a_trainer_of_its_own(trainers: TrainerPool) -> None:
     run(trainers, "noop", implementation="one/noop")
     run(trainers, "noop", implementation="one/noop+again")
     run(trainers, "noop", implementation="one/other")

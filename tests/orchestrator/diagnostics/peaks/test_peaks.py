@@ -15,7 +15,7 @@ import pytest
 from orchestrator.diagnostics import peaks
 from orchestrator.diagnostics.peaks import measurement, on_nodes
 from orchestrator.diagnostics.peaks.cache import FILE_NAME, keep
-from orchestrator.diagnostics.peaks.worker import Answer, Question, Reading
+from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, Reading
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from orchestrator.hardware.peak import Peak, Rate
 
@@ -37,17 +37,19 @@ def gpu(capability: str | None = "9.0") -> Gpu:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
     """The questions that trainers are asked; each answers, and says what it is."""
-    questions: list[Question] = []
+    questions: list[PeakRequest] = []
 
-    def ask(question: Question, begin: Callable[[str], object] = str) -> Mapping[str, Answer]:
-        questions.append(question)
-        for backend in question.backends:
+    def ask(
+        request: PeakRequest, begin: Callable[[str], object] = str
+    ) -> Mapping[str, BackendRates]:
+        questions.append(request)
+        for backend in request.backends:
             begin(backend)
-        readings = [Reading(each, RATE, None) for each in question.precisions]
+        readings = [Reading(each, RATE, None) for each in request.precisions]
         facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
-        return {backend: Answer(list(readings), dict(facts)) for backend in question.backends}
+        return {backend: BackendRates(list(readings), dict(facts)) for backend in request.backends}
 
     monkeypatch.setattr(measurement, "ask", ask)
     return questions
@@ -55,17 +57,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Question]:
 
 def measure(
     home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
-) -> tuple[peaks.Measured, list[str]]:
+) -> tuple[peaks.PeakMeasurements, list[str]]:
     told: list[str] = []
     return peaks.measure(classes, home, told.append, fresh=fresh), told
 
 
 def test_each_backend_and_precision_of_a_class_is_measured_once(
-    tmp_path: Path, asked: list[Question]
+    tmp_path: Path, asked: list[PeakRequest]
 ) -> None:
     classes = classify([node()])
     found, told = measure(tmp_path, classes)
-    assert asked == [Question("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
+    assert asked == [PeakRequest("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
     assert [(peak.backend, peak.precision) for peak in found.peaks] == [
         ("tensorflow", "float32"),
         ("tensorflow", "bf16"),
@@ -82,7 +84,7 @@ def test_each_backend_and_precision_of_a_class_is_measured_once(
     assert len(asked) == 2
 
 
-def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[Question]) -> None:
+def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[PeakRequest]) -> None:
     measure(tmp_path, classify([node()]))
     newer = classify([node(torch="2.14.0")])
     assert {peak.backend for peak in peaks.kept(tmp_path, newer)} == {"tensorflow"}
@@ -102,17 +104,17 @@ def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[Question])
     ],
 )
 def test_a_gpu_is_measured_in_tf32_where_it_has_it(
-    tmp_path: Path, asked: list[Question], capability: str | None, precisions: tuple[str, ...]
+    tmp_path: Path, asked: list[PeakRequest], capability: str | None, precisions: tuple[str, ...]
 ) -> None:
     found, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
     assert [each.device for each in asked] == ["cpu", "gpu"]
-    assert asked[1] == Question("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
+    assert asked[1] == PeakRequest("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
     versions = found.peaks[-1].versions
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
 
 
 class Ray:
-    """As much of Ray as a pinned call speaks to."""
+    """As much of Ray as a pinned task speaks to."""
 
     class exceptions:  # noqa: N801  (as Ray has it)
         class RayError(Exception):
@@ -137,7 +139,7 @@ class Ray:
 
 
 def test_a_cluster_measures_on_a_node_of_each_class(
-    tmp_path: Path, asked: list[Question], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, asked: list[PeakRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = Ray()
     monkeypatch.setitem(sys.modules, "ray", ray)
@@ -161,7 +163,7 @@ def test_a_cluster_measures_on_a_node_of_each_class(
 )
 def test_a_node_that_fails_costs_its_class_only(
     tmp_path: Path,
-    asked: list[Question],
+    asked: list[PeakRequest],
     monkeypatch: pytest.MonkeyPatch,
     says: str,
     why: str,
@@ -180,10 +182,12 @@ def test_a_backend_that_fails_leaves_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = {
-        "tensorflow": Answer([Reading("float32", RATE, SLOW)], {}, "bf16: it was ended by SIGKILL"),
-        "torch": Answer([Reading("float32", RATE, SLOW), Reading("bf16", RATE, SLOW)]),
+        "tensorflow": BackendRates(
+            [Reading("float32", RATE, SLOW)], {}, "bf16: it was ended by SIGKILL"
+        ),
+        "torch": BackendRates([Reading("float32", RATE, SLOW), Reading("bf16", RATE, SLOW)]),
     }
-    monkeypatch.setattr(measurement, "ask", lambda question, begin: answers)
+    monkeypatch.setattr(measurement, "ask", lambda request, begin: answers)
     found, told = measure(tmp_path, classify([node()]))
     assert len(found.peaks) == 3
     (failure,) = found.failures
@@ -191,7 +195,9 @@ def test_a_backend_that_fails_leaves_the_others(
     assert failure in told
 
 
-def test_a_home_that_cannot_be_written_keeps_nothing(tmp_path: Path, asked: list[Question]) -> None:
+def test_a_home_that_cannot_be_written_keeps_nothing(
+    tmp_path: Path, asked: list[PeakRequest]
+) -> None:
     file = tmp_path / "file"
     file.touch()
     found, told = measure(file / "home", classify([node()]))

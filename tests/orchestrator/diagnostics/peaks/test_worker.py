@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.diagnostics.peaks import worker
-from orchestrator.diagnostics.peaks.worker import Question, Reading, ask
+from orchestrator.diagnostics.peaks.worker import PeakRequest, Reading, ask
 from orchestrator.hardware.peak import Rate
 
 PRETENDED = "tests.orchestrator.diagnostics.peaks.stand_in_workloads"
@@ -18,8 +18,8 @@ def rate(value: float) -> Rate:
 def test_a_trainer_answers_for_each_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WORKLOAD", f"{PRETENDED}:rates")
     begun: list[str] = []
-    question = Question("gpu", ("torch", "jax"), ("float32", "tf32", "bf16"), gpu="GPU-aaaa")
-    answers = ask(question, begun.append)
+    request = PeakRequest("gpu", ("torch", "jax"), ("float32", "tf32", "bf16"), gpu="GPU-aaaa")
+    answers = ask(request, begun.append)
     assert list(answers) == begun == ["torch", "jax"]
     for answer in answers.values():
         assert answer.reason is None
@@ -33,20 +33,20 @@ def test_a_trainer_answers_for_each_precision(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_cpu_is_measured_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WORKLOAD", f"{PRETENDED}:rates")
-    (answer,) = ask(Question("cpu", ("torch",), ("float32",))).values()
+    (answer,) = ask(PeakRequest("cpu", ("torch",), ("float32",))).values()
     assert answer.facts == {"devices": "-1"}
 
 
 def test_a_precision_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WORKLOAD", f"{PRETENDED}:rates")
-    (answer,) = ask(Question("cpu", ("torch",), ("fp16", "bf16"))).values()
+    (answer,) = ask(PeakRequest("cpu", ("torch",), ("fp16", "bf16"))).values()
     assert [each.precision for each in answer.readings] == ["bf16"]
     assert answer.reason == "fp16: ValueError: no such precision here"
 
 
 def test_a_trainer_that_ends_is_told_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WORKLOAD", f"{PRETENDED}:ended")
-    (answer,) = ask(Question("cpu", ("torch",), ("float32", "bf16"))).values()
+    (answer,) = ask(PeakRequest("cpu", ("torch",), ("float32", "bf16"))).values()
     assert [each.precision for each in answer.readings] == ["float32"]
     assert answer.reason == (
         "bf16: the trainer process was ended by SIGKILL; its last output: out of memory, for one"
@@ -56,7 +56,7 @@ def test_a_trainer_that_ends_is_told_with_its_last_words(monkeypatch: pytest.Mon
 def test_a_trainer_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "WORKLOAD", "tests.workloads.examples.hostile:sleeps")
     monkeypatch.setattr(worker, "_PATIENCE_S", 0.0)
-    (answer,) = ask(Question("cpu", ("torch",), ("float32",))).values()
+    (answer,) = ask(PeakRequest("cpu", ("torch",), ("float32",))).values()
     assert answer.readings == []
     assert answer.reason is not None
     assert answer.reason.startswith("float32: no answer in ")

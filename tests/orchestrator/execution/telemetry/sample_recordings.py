@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from orchestrator.execution.telemetry import GpuReading, NodeReading, Recording, Sample, Window
-from orchestrator.execution.telemetry.sample_buffer import Samples
+from orchestrator.execution.telemetry import GpuReading, NodeReading, Recording, Sample, TimeWindow
+from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
 
 GPU = GpuReading(
     utilization_pct=90.0,
@@ -22,11 +22,11 @@ GPU = GpuReading(
     other_processes=0,
 )
 
-WINDOWS = (Window(10.0, 14.0), Window(16.0, 20.0), Window(22.0, 26.0))
+WINDOWS = (TimeWindow(10.0, 14.0), TimeWindow(16.0, 20.0), TimeWindow(22.0, 26.0))
 """Timed epochs of 4 s, with validation of 2 s between them."""
 
 
-def watts(at_s: float, windows: Sequence[Window] = WINDOWS) -> float:
+def watts(at_s: float, windows: Sequence[TimeWindow] = WINDOWS) -> float:
     """100 W in timed epochs, 300 W anywhere else."""
     inside = any(window.began_s <= at_s < window.ended_s for window in windows)
     return 100.0 if inside else 300.0
@@ -46,7 +46,7 @@ def gpu_samples(
     until_s: float = 30.0,
     every_s: float = 0.2,
 ) -> list[Sample]:
-    """Samples of one GPU, whole ones each second, as a sampler takes them."""
+    """SampleBuffer of one GPU, whole ones each second, as a sampler takes them."""
     samples = []
     for index in range(round(until_s / every_s) + 1):
         at_s = index * every_s
@@ -74,10 +74,10 @@ def node(at_s: float, **changes: float | None) -> NodeReading:
 
 
 def recording(
-    samples: Sequence[Sample], windows: Sequence[Window] = WINDOWS, **changes: object
+    samples: Sequence[Sample], windows: Sequence[TimeWindow] = WINDOWS, **changes: object
 ) -> Recording:
     """Of a GPU's trial, its samples stored as a sampler stores them."""
-    store = Samples()
+    store = SampleBuffer()
     for sample in samples:
         store.add(sample)
     made = Recording("gpu", store.all(), windows)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.execution.telemetry import GpuReading, Sample, Window
+from orchestrator.execution.telemetry import GpuReading, Sample, TimeWindow
 from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import merged
-from orchestrator.execution.telemetry.sample_buffer import Samples
+from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
 from tests.orchestrator.execution.telemetry.sample_recordings import (
     WINDOWS,
     gpu_samples,
@@ -95,10 +95,10 @@ def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:
 
 def test_short_epochs_will_do_where_there_is_next_to_nothing_between_them() -> None:
     """As of a user's workload of many small epochs, without validation between them."""
-    dense = tuple(Window(5 + step / 10, 5 + step / 10 + 0.098) for step in range(200))
+    dense = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + 0.098) for step in range(200))
     found = energy_of(recording(gpu_samples(), dense))
     assert found.joules == pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
-    thin = tuple(Window(5 + step / 10, 5 + step / 10 + 0.08) for step in range(200))
+    thin = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + 0.08) for step in range(200))
     assert energy_of(recording(gpu_samples(), thin)).joules is None
 
 
@@ -120,14 +120,14 @@ def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float
     ("windows", "words"),
     [
         ((), "told no training phase"),
-        ((Window(10.0, 19.5),), "took 9.5 s, less than the 10 s"),
-        (tuple(Window(at_s, at_s + 0.5) for at_s in range(25)), "took 0.50 s each, less than"),
-        ((Window(10.0, 40.0),), "do not cover all of the timed epochs"),
-        ((Window(-10.0, 20.0),), "do not cover all of the timed epochs"),
+        ((TimeWindow(10.0, 19.5),), "took 9.5 s, less than the 10 s"),
+        (tuple(TimeWindow(at_s, at_s + 0.5) for at_s in range(25)), "took 0.50 s each, less than"),
+        ((TimeWindow(10.0, 40.0),), "do not cover all of the timed epochs"),
+        ((TimeWindow(-10.0, 20.0),), "do not cover all of the timed epochs"),
     ],
 )
 def test_windows_that_cannot_be_measured_have_no_energy(
-    windows: tuple[Window, ...], words: str
+    windows: tuple[TimeWindow, ...], words: str
 ) -> None:
     found = energy_of(recording(gpu_samples(), windows))
     assert found.joules is None
@@ -192,7 +192,7 @@ def test_several_gpus_are_counted_together() -> None:
 def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
     change = without_counter if not counter else lambda at_s, reading: reading
     samples = gpu_samples(change, until_s=60.0, every_s=0.1)
-    store = Samples(limit=200)
+    store = SampleBuffer(limit=200)
     for window in WINDOWS:
         store.edge(window.began_s)
         store.edge(window.ended_s)
@@ -207,5 +207,11 @@ def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
 
 
 def test_windows_that_overlap_are_counted_once() -> None:
-    windows = [Window(5.0, 6.0), Window(1.0, 3.0), Window(2.0, 4.0), Window(4.0, 5.0), Window(9, 9)]
-    assert merged(windows) == [Window(1.0, 6.0)]
+    windows = [
+        TimeWindow(5.0, 6.0),
+        TimeWindow(1.0, 3.0),
+        TimeWindow(2.0, 4.0),
+        TimeWindow(4.0, 5.0),
+        TimeWindow(9, 9),
+    ]
+    assert merged(windows) == [TimeWindow(1.0, 6.0)]

@@ -1,4 +1,4 @@
-"""Trials of a real trainer process, watched: what their outcomes then say."""
+"""Trials of a real trainer process, trial_run: what their outcomes then say."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from orchestrator.core.trial import Outcome, outcome_adapter, to_json
 from orchestrator.execution.actor import run_trial
-from orchestrator.execution.job import Job, Limits, Watched
+from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
-from orchestrator.execution.trainer_pool import Trainers
+from orchestrator.execution.trainer_pool import TrainerPool
 from tests.nvml.pretended import Course, Pretended, PretendedGpu
 from workloads.protocol import Device, TrialRequest
 
@@ -28,20 +28,20 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(
-    trainers: Trainers, device: Device, epochs: int, instruments: Instruments | None = None
+    trainers: TrainerPool, device: Device, epochs: int, instruments: Instruments | None = None
 ) -> Outcome:
     settings = {"units": 16, "epochs": epochs}
     request = TrialRequest(
         "tests.workloads.examples.echo_memory:run", "numpy/loop", settings, device
     )
-    job = Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),))
-    watched = Watched(job, instruments=instruments or Instruments())
-    list(run_trial(job, watched, trainers))
-    return watched.outcome()
+    job = Job(request, 1, time.time(), TrialLimits(60, 30), (str(ROOT),))
+    trial_run = TrialRun(job, instruments=instruments or Instruments())
+    list(run_trial(job, trial_run, trainers))
+    return trial_run.outcome()
 
 
 def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: Trainers
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: TrainerPool
 ) -> None:
     instruments = Instruments()
     mine = PretendedGpu(uuid="GPU-a", energy_j=Course(1000.0, per_s=70.0))
@@ -65,7 +65,7 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
         assert outcome_adapter.validate_json(to_json(outcome_adapter, outcome)) == outcome
 
 
-def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: Trainers) -> None:
+def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: TrainerPool) -> None:
     outcome = run(trainers, "cpu", 40)
     assert outcome.telemetry is not None
     notes = outcome.telemetry.notes
@@ -74,14 +74,14 @@ def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: Trainers) 
     assert "peak_gpu_used_mib" not in outcome.metrics
 
 
-def test_a_trial_that_is_taken_away_is_watched_no_longer(trainers: Trainers) -> None:
+def test_a_trial_that_is_taken_away_is_watched_no_longer(trainers: TrainerPool) -> None:
     request = TrialRequest(
         "tests.workloads.examples.echo_memory:run", "numpy/loop", {"epochs": 10_000}
     )
-    watched = Watched(Job(request, 1, time.time(), Limits(60, 30), (str(ROOT),)))
-    epochs = run_trial(watched.job, watched, trainers)
+    trial_run = TrialRun(Job(request, 1, time.time(), TrialLimits(60, 30), (str(ROOT),)))
+    epochs = run_trial(trial_run.job, trial_run, trainers)
     next(epochs)
     epochs.close()
-    assert not watched.sampler_hangs
-    assert watched._sampler is not None
-    assert not watched._sampler._thread.is_alive()
+    assert not trial_run.sampler_hangs
+    assert trial_run._sampler is not None
+    assert not trial_run._sampler._thread.is_alive()

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.trial import Arm
 from orchestrator.spec import SpecError, yaml_locations
 from workloads import registry
 from workloads.eligibility import Cell, ineligibility_reason
@@ -40,21 +39,17 @@ can get wrong, and steps enough that no weight is left where it began."""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """An arm with its cell: what saves weights, and what loads them."""
+class Participant:
+    """An implementation on a device with one cell: it saves weights and loads those of others."""
 
-    arm: Arm
+    implementation: Implementation
+    device: Device
     cell: Cell
 
     @property
-    def implementation(self) -> Implementation:
-        """The arm's, read."""
-        return parse_implementation(self.arm.implementation)
-
-    @property
-    def device(self) -> Device:
-        """The arm's hardware, which is no class here but a device of one machine."""
-        return typing.cast(Device, self.arm.hardware)
+    def label(self) -> str:
+        """Implementation and device, as shown to people."""
+        return f"{self.implementation} on {self.device}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class Impossible:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ParityRequest:
     """What is asked; `settings` are those that were given, over whatever they are laid."""
 
     implementations: tuple[Implementation, ...]
@@ -79,31 +74,35 @@ class Question:
         chosen = self.settings.get("cell")
         return (chosen,) if chosen is not None else typing.get_args(Cell)
 
-    def resolved(self, cell: Cell, beneath: Mapping[str, Any] = USUAL) -> ImageRowsSettings:
-        """The settings of a cell, complete, over those `beneath`.
+    def resolved(self, cell: Cell, base_settings: Mapping[str, Any] = USUAL) -> ImageRowsSettings:
+        """The settings of a cell, complete, over those `base_settings`.
 
         Raises:
             Refusal: `image_rows` does not take them.
         """
         try:
-            return ImageRowsSettings.model_validate({**beneath, **self.settings, "cell": cell})
+            return ImageRowsSettings.model_validate(
+                {**base_settings, **self.settings, "cell": cell}
+            )
         except ValidationError as error:
             raise Refusal(registry.explain_invalid_settings(error, ImageRowsSettings)) from None
 
-    def sides(self, cell: Cell, beneath: Mapping[str, Any] = USUAL) -> Iterator[Side | Impossible]:
+    def participants(
+        self, cell: Cell, base_settings: Mapping[str, Any] = USUAL
+    ) -> Iterator[Participant | Impossible]:
         """Every implementation on each device that it can run that cell on."""
-        traits = self.resolved(cell, beneath).traits()
+        traits = self.resolved(cell, base_settings).traits()
         for each in self.implementations:
             verdicts = {
                 device: ineligibility_reason(each, traits, device) for device in self.devices
             }
             able = [device for device, reason in verdicts.items() if reason is None]
-            yield from (Side(Arm(str(each), device), cell) for device in able)
+            yield from (Participant(each, device, cell) for device in able)
             if not able:
                 yield Impossible(each, cell, str(verdicts[self.devices[-1]]))
 
 
-def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device]) -> Question:
+def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device]) -> ParityRequest:
     """Read what a user typed.
 
     Args:
@@ -122,7 +121,7 @@ def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device
         named = tuple(dict.fromkeys(parse_implementation(name) for name in names))
     except ImplementationError as error:
         raise Refusal(f"IMPLEMENTATION: {error}") from None
-    return Question(named or _every(), tuple(devices), document.data)
+    return ParityRequest(named or _every(), tuple(devices), document.data)
 
 
 def _every() -> tuple[Implementation, ...]:
