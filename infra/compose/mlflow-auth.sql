@@ -1,2 +1,2 @@
--- Beside the database `mlflow`, which the image makes: MLflow's users.
+-- MLflow's users. The image itself creates the database `mlflow`, with the runs.
 CREATE DATABASE mlflow_auth;

@@ -1,4 +1,4 @@
-# The MLflow server, with PostgreSQL, S3 and authentication; it holds no secret. From the repository's root:
+# The MLflow server, with PostgreSQL, S3 and authentication. It holds no secret. Build from the root:
 #   docker build -f infra/images/mlflow.Dockerfile -t rnnsweep-mlflow .
 FROM python:3.11-slim
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -12,7 +12,7 @@ ENV MLFLOW_AUTH_CONFIG_PATH=/etc/mlflow/auth.ini \
 USER mlflow
 WORKDIR /home/mlflow
 EXPOSE 5000
-# PGHOST, PGUSER and PGPASSWORD say where `postgresql+psycopg2:///mlflow` is; MLFLOW_ARTIFACTS_DESTINATION
-# and MLFLOW_SERVER_ALLOWED_HOSTS are read from the environment, too.
+# PGHOST, PGUSER and PGPASSWORD locate `postgresql+psycopg2:///mlflow`. MLFLOW_ARTIFACTS_DESTINATION
+# and MLFLOW_SERVER_ALLOWED_HOSTS are read from the environment as well.
 CMD ["mlflow", "server", "--host=0.0.0.0", "--port=5000", "--workers=2", "--app-name=basic-auth", \
      "--backend-store-uri=postgresql+psycopg2:///mlflow"]

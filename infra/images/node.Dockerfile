@@ -1,14 +1,14 @@
 # A node of the Ray cluster: head or worker, with (gpu) or without (cpu) CUDA. Both come from one
-# lock, since Ray wants the same Python and the same Ray on all nodes. Build from the repository's root:
+# lock file, since Ray needs the same Python and Ray on all nodes. Build from the repository's root:
 #   docker build -f infra/images/node.Dockerfile --target cpu -t rnnsweep:cpu .
 #   docker build -f infra/images/node.Dockerfile --target gpu -t rnnsweep:gpu .
 FROM python:3.11-slim AS base
-# rsync and ssh: Ray's cluster launcher; wget: KubeRay's probes.
+# rsync and ssh are for Ray's cluster launcher, wget for KubeRay's probes.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openssh-client rsync wget \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 --shell /bin/bash ray
-# Nothing of a cluster starts, or answers, without the token: RAY_AUTH_TOKEN or ~/.ray/auth_token.
+# Without the token (RAY_AUTH_TOKEN or ~/.ray/auth_token) no part of a cluster starts or answers.
 ENV RAY_AUTH_MODE=token \
     RAY_worker_niceness=0 \
     RAY_USAGE_STATS_ENABLED=0 \
@@ -19,8 +19,8 @@ WORKDIR /build
 COPY requirements-cluster.lock requirements-backends.txt infra/images/node.txt ./
 
 FROM base AS gpu
-# CUDA comes with these packages; the machine brings the driver (for CUDA 12.9: 525 or newer).
-# PyTorch is built for CUDA 13, and its cuDNN takes the place of TensorFlow's: an image of its own,
+# These packages bring CUDA. The machine needs the driver (for CUDA 12.9: 525 or newer).
+# PyTorch is built for CUDA 13, and its cuDNN replaces TensorFlow's, so it needs an image of its own:
 #   --build-arg GPU_BACKENDS="torch jax[cuda13]"
 ARG GPU_BACKENDS="tensorflow[and-cuda] jax[cuda12]"
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
@@ -33,12 +33,12 @@ USER ray
 WORKDIR /home/ray
 
 FROM base AS cpu
-# "jax torch" adds PyTorch: with some GB of CUDA that it does not use here, unless pip is given an
+# "jax torch" adds PyTorch, with some GB of CUDA that it does not use here. To avoid them, give pip an
 # index of CPU builds: --build-arg PIP_EXTRA_INDEX_URL=…
 ARG CPU_BACKENDS="jax"
 ARG PIP_EXTRA_INDEX_URL=""
 RUN pip install -r requirements-cluster.lock -r node.txt ${CPU_BACKENDS} -c requirements-backends.txt
-# Also here for `rnnsweep run` on a node; the code that travels with `rnnsweep submit` goes first.
+# For `rnnsweep run` on a node. The code that `rnnsweep submit` sends takes precedence over it.
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
