@@ -1,4 +1,4 @@
-"""What `infra/` consists of, read for the tests."""
+"""Readers of the files of `infra/`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ INFRA = ROOT / "infra"
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Every document of a YAML file."""
-    found = list(yaml.safe_load_all(path.read_text()))
-    assert found, f"{path} is empty"
-    assert all(isinstance(each, dict) for each in found), path
-    return found
+    """Return every document of a YAML file."""
+    loaded = list(yaml.safe_load_all(path.read_text()))
+    assert loaded, f"{path} is empty"
+    assert all(isinstance(item, dict) for item in loaded), path
+    return loaded
 
 
 def document(path: Path) -> dict[str, Any]:
-    """The one document of a YAML file."""
+    """Return the one document of a YAML file."""
     (only,) = documents(path)
     return only
 
 
 def locked(package: str) -> str:
-    """The version of a package that is pinned, for one machine and for a cluster alike."""
+    """Return the pinned version of a package, which must be the same in both lock files."""
     versions = {
         version
         for lock in ("requirements.lock", "requirements-cluster.lock")

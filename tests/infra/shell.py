@@ -9,7 +9,7 @@ from tests.lacking import skip_here
 
 
 def check(script: str) -> None:
-    """Fail where shellcheck finds something; skip where it is missing and need not be there."""
+    """Fail if shellcheck reports an error; skip the test if shellcheck may be missing."""
     parsed = subprocess.run(
         ["bash", "-n"], input=script, capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""A real Slurm on one machine: four nodes, one with a device that passes for a GPU."""
+"""A real Slurm on one machine: four nodes, one with a device that is declared as a GPU."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NODES = ("head0", "cpu1", "cpu2", "gpu1")
 _PATIENCE_S = 120.0
 
 
-def missing() -> str | None:
-    """What is not installed here, and what installs it; None where all is."""
+def missing_programs() -> str | None:
+    """Return which programs are missing and how to install them, or None."""
     path = f"{os.environ['PATH']}:/usr/sbin"
-    absent = [each for each in PROGRAMS if shutil.which(each, path=path) is None]
+    absent = [program for program in PROGRAMS if shutil.which(program, path=path) is None]
     if absent:
         return f"{', '.join(absent)}: apt-get install slurmctld slurmd slurm-client munge"
     return None
@@ -30,12 +30,12 @@ def missing() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """A running one."""
+    """A running Slurm."""
 
     folder: Path
 
     def submit(self, script: Path, *arguments: str, cwd: Path, environ: Mapping[str, str]) -> str:
-        """Submit a script; the job's number."""
+        """Submit a script and return the job's number."""
         command = ["sbatch", "--parsable", str(script), *arguments]
         done = subprocess.run(
             command, cwd=cwd, env=self._environ(environ), capture_output=True, text=True, check=True
@@ -43,11 +43,11 @@ class Slurm:
         return done.stdout.strip()
 
     def signal(self, job: str) -> None:
-        """SIGTERM to the batch script, as before a job's time is up."""
+        """Send SIGTERM to the batch script, as Slurm does before a job's time limit."""
         self._ask("scancel", "--signal=TERM", "--batch", job)
 
     def exit_code(self, job: str) -> int:
-        """The script's own, once the job is over."""
+        """Wait for the end of the job and return the script's exit code."""
         wait_for(lambda: not self._ask("squeue", "--noheader", f"--jobs={job}").strip())
         first = self._ask("scontrol", "show", "job", job).split("\n\n")[0]
         (code,) = re.findall(r" ExitCode=(\d+):0", first)
@@ -59,21 +59,21 @@ class Slurm:
         ).stdout
 
     def _environ(self, more: Mapping[str, str]) -> dict[str, str]:
-        kept = {"PATH": f"{os.environ['PATH']}:/usr/sbin"}
-        return {**kept, "SLURM_CONF": str(self.folder / "slurm.conf"), **more}
+        path = f"{os.environ['PATH']}:/usr/sbin"
+        return {"PATH": path, "SLURM_CONF": str(self.folder / "slurm.conf"), **more}
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     end = time.monotonic() + _PATIENCE_S
     while not condition():
-        assert time.monotonic() < end, "it has not come about"
+        assert time.monotonic() < end, "the condition did not become true in time"
         time.sleep(0.2)
 
 
 @contextlib.contextmanager
 def running(folder: Path) -> Iterator[Slurm]:
-    """Start one in an empty folder with a short path (sockets lie in it), and end it."""
+    """Start Slurm in an empty folder with a short path (for its sockets), and stop it."""
     _configure(folder)
     slurm = Slurm(folder)
     conf = str(folder / "slurm.conf")
@@ -109,33 +109,33 @@ def running(folder: Path) -> Iterator[Slurm]:
         wait_for(lambda: _idle(slurm) == len(NODES))
         try:
             yield slurm
-        finally:  # what a failed test has left behind would outlive the daemons
+        finally:  # the processes of a failed test would outlive the daemons
             slurm._ask("scancel", "--full", "--signal=KILL", "--user=root")
             wait_for(lambda: _idle(slurm) == len(NODES))
 
 
 def _idle(slurm: Slurm) -> int:
-    with contextlib.suppress(subprocess.CalledProcessError):  # the controller is not there yet
+    with contextlib.suppress(subprocess.CalledProcessError):  # the controller does not answer yet
         return slurm._ask("sinfo", "--noheader", "--Node", "--states=idle").count("\n")
     return 0
 
 
 def _show_logs(folder: Path) -> None:
-    """What the daemons said, where pytest shows the output of what failed."""
+    """Print the daemons' logs, which pytest shows if a test fails."""
     for log in sorted(folder.glob("*.log")):
         print(f"{log.name}:", log.read_text(errors="replace")[-2000:], sep="\n")
 
 
 def _configure(folder: Path) -> None:
-    for each in ("state", *(f"spool-{node}" for node in NODES)):
-        (folder / each).mkdir()
+    for name in ("state", *(f"spool-{node}" for node in NODES)):
+        (folder / name).mkdir()
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(1024))
     host = socket.gethostname().partition(".")[0]
     with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
-        controller, *ports = [each.getsockname()[1] for each in taken]
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(5)]
+        controller, *ports = [listener.getsockname()[1] for listener in sockets]
     nodes = [
         f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
         f" RealMemory=9000{' Gres=gpu:1 Weight=100' if node == 'gpu1' else ''}"

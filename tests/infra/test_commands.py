@@ -1,4 +1,4 @@
-"""Every command of Ray and rnnsweep that `infra/` gives exists, with the options that it uses."""
+"""Every command of Ray and rnnsweep in `infra/` exists, with its options."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Commands = dict[str, set[str]]
 
 
 @functools.cache
-def known() -> dict[str, Commands]:
-    """The commands of both programs, with the options of each."""
+def existing_commands() -> dict[str, Commands]:
+    """Return the commands of both programs with their options."""
     shown = subprocess.run(
         [sys.executable, "-c", LIST_OPTIONS], capture_output=True, text=True, check=True
     ).stdout
@@ -50,7 +50,7 @@ def known() -> dict[str, Commands]:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text of a YAML document."""
+    """Yield every string of a YAML document."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -59,11 +59,11 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def commands(path: Path) -> Iterator[str]:
-    """The texts of a file in which commands may stand, each on one line."""
+    """Yield the parts of a file that may contain commands, one line each."""
     text = path.read_text()
     if path.suffix == ".yaml":
-        for each in yaml.safe_load_all(text):
-            yield from strings(each)
+        for loaded in yaml.safe_load_all(text):
+            yield from strings(loaded)
         return
     text = re.sub(r"\\\n\s*", " ", text)
     if path.suffix == ".md":
@@ -74,19 +74,19 @@ def commands(path: Path) -> Iterator[str]:
 
 
 def uses() -> Iterator[tuple[Path, str, str, set[str]]]:
-    """File, program, command and options, of each use."""
+    """Yield file, program, command and options of each use."""
     for path in FILES:
         for text in commands(path):
             for use in re.split(r"[;&|]|(?= # )", text):
-                found = re.search(
+                match = re.search(
                     r"(?:^|[\s/])(?<!--namespace )(ray|rnnsweep) ([a-z][a-z-]*)(?=\s|$)(.*)", use
                 )
-                if found:
-                    yield path, found[1], found[2], set(re.findall(r"\s(--[\w-]+)", found[3]))
+                if match:
+                    yield path, match[1], match[2], set(re.findall(r"\s(--[\w-]+)", match[3]))
 
 
-def test_uses_are_found_in_every_kind_of_file() -> None:
-    found = {(path.name, command) for path, _, command, _ in uses()}
+def test_commands_are_detected_in_every_kind_of_file() -> None:
+    commands_by_file = {(path.name, command) for path, _, command, _ in uses()}
     assert {
         ("compose.yaml", "start"),
         ("aws.yaml", "start"),
@@ -94,19 +94,19 @@ def test_uses_are_found_in_every_kind_of_file() -> None:
         ("sweep.sbatch", "run"),
         ("rayjob.yaml", "run"),
         ("README.md", "submit"),
-    } <= found
+    } <= commands_by_file
 
 
 @pytest.mark.parametrize("program", ["ray", "rnnsweep"])
-def test_they_exist_with_their_options(program: str) -> None:
+def test_every_command_exists_with_its_options(program: str) -> None:
     for path, used, command, options in uses():
         if used == program:
-            assert command in known()[program], f"{path}: {program} {command}"
-            assert options <= known()[program][command], f"{path}: {program} {command}"
+            assert command in existing_commands()[program], f"{path}: {program} {command}"
+            assert options <= existing_commands()[program][command], f"{path}: {program} {command}"
 
 
-def test_the_parameters_that_kuberay_starts_ray_with_are_options_of_it() -> None:
+def test_kuberays_start_parameters_are_options_of_ray_start() -> None:
     spec = document(INFRA / "kubernetes/cluster/raycluster.yaml")["spec"]
     for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
         options = {f"--{name}" for name in group["rayStartParams"]}
-        assert options <= known()["ray"]["start"]
+        assert options <= existing_commands()["ray"]["start"]

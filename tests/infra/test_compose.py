@@ -1,4 +1,4 @@
-"""The compose file: valid, refused without its secrets, and everything in it hangs together."""
+"""The compose file: valid, consistent, and refused without its secrets."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ COMPOSE = INFRA / "compose"
 TEXT = (COMPOSE / "compose.yaml").read_text()
 EXAMPLE = (COMPOSE / ".env.example").read_text()
 
-DEMANDED = set(re.findall(r"\$\{(\w+):\?", TEXT))
+REQUIRED = set(re.findall(r"\$\{(\w+):\?", TEXT))
 OPTIONAL = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", TEXT))
 
 
 def interpolated(text: str, environ: dict[str, str]) -> str:
-    """The file with its variables replaced, as Compose does it."""
+    """Replace variables as Compose does."""
     text = re.sub(r"(?<!\$)\$\{(\w+):-([^}]*)\}", lambda m: environ.get(m[1]) or m[2], text)
     text = re.sub(r"(?<!\$)\$\{(\w+)(?::\?[^}]*)?\}", lambda m: environ[m[1]], text)
     return text.replace("$$", "$")
@@ -34,7 +34,7 @@ def interpolated(text: str, environ: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    loaded = yaml.safe_load(interpolated(TEXT, dict.fromkeys(DEMANDED, "secret")))
+    loaded = yaml.safe_load(interpolated(TEXT, dict.fromkeys(REQUIRED, "secret")))
     assert isinstance(loaded, dict)
     return loaded
 
@@ -43,22 +43,22 @@ def services(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return dict(compose["services"])
 
 
-def test_it_is_what_the_specification_of_compose_allows(compose: dict[str, Any]) -> None:
+def test_the_file_matches_composes_schema(compose: dict[str, Any]) -> None:
     vendored = files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
     schema = json.loads(vendored.read_text())
     jsonschema.validators.validator_for(schema)(schema).validate(compose)
 
 
-def test_the_example_has_what_is_demanded_empty_and_what_is_optional_as_it_is() -> None:
+def test_the_example_lists_required_variables_empty_and_optional_ones_with_defaults() -> None:
     filled_in = dict(re.findall(r"^(\w+)=(.*)$", EXAMPLE, re.MULTILINE))
-    assert filled_in == dict.fromkeys(DEMANDED, "")
+    assert filled_in == dict.fromkeys(REQUIRED, "")
     commented = dict(re.findall(r"^#(\w+)=(.*)$", EXAMPLE, re.MULTILINE))
     assert commented == OPTIONAL
 
 
-def test_every_variable_is_demanded_or_has_a_default() -> None:
+def test_every_variable_is_required_or_has_a_default() -> None:
     used = set(re.findall(r"(?<!\$)\$\{?(\w+)", TEXT))
-    assert used == DEMANDED | set(OPTIONAL)
+    assert used == REQUIRED | set(OPTIONAL)
 
 
 def test_no_secret_can_be_committed() -> None:
@@ -72,7 +72,7 @@ def test_secrets_come_from_the_environment_only(compose: dict[str, Any]) -> None
                 assert value == "secret", f"{name}: {variable} is not from .env"
 
 
-def test_every_node_of_ray_has_the_token(compose: dict[str, Any]) -> None:
+def test_every_ray_node_has_the_token(compose: dict[str, Any]) -> None:
     nodes = {
         name: service
         for name, service in services(compose).items()
@@ -84,11 +84,11 @@ def test_every_node_of_ray_has_the_token(compose: dict[str, Any]) -> None:
         assert "RAY_AUTH_TOKEN" in node["environment"], name
 
 
-def test_what_is_named_exists(compose: dict[str, Any]) -> None:
-    known = services(compose)
-    for name, service in known.items():
+def test_every_reference_exists(compose: dict[str, Any]) -> None:
+    all_services = services(compose)
+    for name, service in all_services.items():
         for other in service.get("depends_on", {}):
-            assert other in known, f"{name} depends on {other}"
+            assert other in all_services, f"{name} depends on {other}"
         for volume in service.get("volumes", []):
             source = volume.partition(":")[0]
             if source.startswith("."):
@@ -102,33 +102,36 @@ def test_what_is_named_exists(compose: dict[str, Any]) -> None:
                 assert re.search(rf"^FROM \S+ AS {target}$", dockerfile, re.MULTILINE)
 
 
-def test_services_find_each_other_by_name(compose: dict[str, Any]) -> None:
-    known = services(compose)
+def test_services_address_each_other_by_name(compose: dict[str, Any]) -> None:
+    all_services = services(compose)
     hosts = set()
-    for service in known.values():
-        said = [*service.get("environment", {}).values(), service.get("command", "")]
-        hosts |= set(re.findall(r"http://([\w.-]+):\d+", " ".join(map(str, said))))
-        hosts |= set(re.findall(r"--address=([\w.-]+):\d+", str(said)))
+    for service in all_services.values():
+        texts = [*service.get("environment", {}).values(), service.get("command", "")]
+        hosts |= set(re.findall(r"http://([\w.-]+):\d+", " ".join(map(str, texts))))
+        hosts |= set(re.findall(r"--address=([\w.-]+):\d+", str(texts)))
         hosts |= {service["environment"]["PGHOST"]} if "PGHOST" in str(service) else set()
     assert hosts == {"head", "mlflow", "objects", "postgres"}
-    assert hosts <= set(known)
+    assert hosts <= set(all_services)
 
 
-def test_mlflow_lets_itself_be_called_as_it_is_called(compose: dict[str, Any]) -> None:
-    known = services(compose)
-    allowed = known["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
-    assert known["head"]["environment"]["MLFLOW_TRACKING_URI"].removeprefix("http://") in allowed
+def test_mlflow_allows_the_host_names_in_use(compose: dict[str, Any]) -> None:
+    all_services = services(compose)
+    allowed = all_services["mlflow"]["environment"]["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
+    assert (
+        all_services["head"]["environment"]["MLFLOW_TRACKING_URI"].removeprefix("http://")
+        in allowed
+    )
     assert "localhost:5000" in allowed
     assert "*" not in allowed
 
 
-def test_nothing_is_published_to_a_network_unasked(compose: dict[str, Any]) -> None:
+def test_ports_are_published_to_this_machine_only(compose: dict[str, Any]) -> None:
     for name, service in services(compose).items():
         for port in service.get("ports", []):
             assert port.startswith("127.0.0.1:"), f"{name} publishes {port}"
 
 
-def test_compose_itself_reads_it_and_refuses_it_without_secrets(tmp_path: Path) -> None:
+def test_compose_accepts_the_file_and_refuses_it_without_secrets(tmp_path: Path) -> None:
     docker = shutil.which("docker")
     if (
         docker is None
@@ -140,9 +143,14 @@ def test_compose_itself_reads_it_and_refuses_it_without_secrets(tmp_path: Path) 
     filled_in = tmp_path / "filled-in"
     filled_in.write_text(re.sub(r"^(\w+)=$", r"\1=secret", EXAMPLE, flags=re.MULTILINE))
     for env, code in ((filled_in, 0), (COMPOSE / ".env.example", 1)):
-        asked = ["compose", "--env-file", str(env), "--profile", "gpu", "config", "--quiet"]
+        arguments = ["compose", "--env-file", str(env), "--profile", "gpu", "config", "--quiet"]
         environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         done = subprocess.run(
-            [docker, *asked], cwd=COMPOSE, env=environ, capture_output=True, text=True, check=False
+            [docker, *arguments],
+            cwd=COMPOSE,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert bool(done.returncode) == bool(code), done.stderr

@@ -1,4 +1,4 @@
-"""The Dockerfiles: what they copy exists, versions come from the lock, and no secret gets in."""
+"""The Dockerfiles: copied files exist, versions come from the lock, no secret is included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTRUCTIONS = {"FROM", "RUN", "ENV", "ARG", "WORKDIR", "COPY", "USER", "EXPOSE"
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
-    """Each instruction and its arguments, with continued lines joined and comments left out."""
+    """Return each instruction with its arguments, without comments and with joined lines."""
     lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [
@@ -29,8 +29,8 @@ def instructions(path: Path) -> list[tuple[str, str]]:
     ]
 
 
-def copied(path: Path) -> list[str]:
-    """What a Dockerfile takes from the repository."""
+def copied_paths(path: Path) -> list[str]:
+    """Return the paths that a Dockerfile copies from the repository."""
     return [
         source
         for name, arguments in instructions(path)
@@ -39,30 +39,30 @@ def copied(path: Path) -> list[str]:
     ]
 
 
-def taken(dockerfile: Path) -> list[str]:
-    """The patterns of a `.dockerignore` that let something in."""
+def included_patterns(dockerfile: Path) -> list[str]:
+    """Return the patterns of a `.dockerignore` that include files."""
     lines = dockerfile.with_name(f"{dockerfile.name}.dockerignore").read_text().splitlines()
-    kept = [line for line in lines if line and not line.startswith("#")]
-    assert kept[0] == "*", "everything else stays out"
-    return [line[1:] for line in kept if line.startswith("!")]
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    assert patterns[0] == "*", "everything else is excluded"
+    return [line[1:] for line in patterns if line.startswith("!")]
 
 
-def test_there_are_two() -> None:
+def test_there_are_two_dockerfiles() -> None:
     assert [path.name for path in DOCKERFILES] == ["mlflow.Dockerfile", "node.Dockerfile"]
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.stem)
 class TestDockerfile:
-    def test_is_made_of_instructions(self, path: Path) -> None:
+    def test_has_only_known_instructions(self, path: Path) -> None:
         assert {name for name, _ in instructions(path)} <= INSTRUCTIONS
         assert instructions(path)[0][0] == "FROM"
 
-    def test_copies_what_exists_and_is_let_into_the_build(self, path: Path) -> None:
-        assert copied(path)
-        for source in copied(path):
+    def test_copies_existing_files_that_dockerignore_includes(self, path: Path) -> None:
+        assert copied_paths(path)
+        for source in copied_paths(path):
             assert (ROOT / source).exists(), source
-            assert any(fnmatch(source, pattern) for pattern in taken(path)), source
-        assert set(taken(path)) == set(copied(path))
+            assert any(fnmatch(source, pattern) for pattern in included_patterns(path)), source
+        assert set(included_patterns(path)) == set(copied_paths(path))
 
     def test_starts_from_python_3_11_under_a_short_name(self, path: Path) -> None:
         stages = re.findall(r"^FROM \S+ AS (\w+)$", path.read_text(), re.MULTILINE)
@@ -77,7 +77,7 @@ class TestDockerfile:
     def test_holds_no_secret(self, path: Path) -> None:
         assert not re.search(r"(TOKEN|PASSWORD|SECRET)\w*=", path.read_text())
 
-    def test_installs_what_is_locked(self, path: Path) -> None:
+    def test_installs_locked_versions(self, path: Path) -> None:
         installed = [
             rest for name, rest in instructions(path) if name == "RUN" and "pip install" in rest
         ]
@@ -87,7 +87,7 @@ class TestDockerfile:
 
 
 @pytest.mark.parametrize("package", ["ray", "mlflow"])
-def test_the_lock_alone_says_which_version_of_ray_and_mlflow(package: str) -> None:
+def test_only_the_lock_gives_the_versions_of_ray_and_mlflow(package: str) -> None:
     assert locked(package)
     for path in (*DOCKERFILES, *IMAGES.glob("*.txt")):
         text = path.read_text()
@@ -95,13 +95,13 @@ def test_the_lock_alone_says_which_version_of_ray_and_mlflow(package: str) -> No
         assert f"rayproject/{package}" not in text
 
 
-def test_a_node_starts_with_a_token_only() -> None:
+def test_a_node_requires_a_token() -> None:
     environment = [rest for name, rest in instructions(IMAGES / "node.Dockerfile") if name == "ENV"]
     assert "RAY_AUTH_MODE=token" in " ".join(environment).split()
 
 
-def test_rnnsweep_can_be_built_from_what_is_copied(tmp_path: Path) -> None:
-    for source in copied(IMAGES / "node.Dockerfile"):
+def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
+    for source in copied_paths(IMAGES / "node.Dockerfile"):
         here, there = ROOT / source, tmp_path / source
         if here.is_dir():
             shutil.copytree(here, there, dirs_exist_ok=True)
@@ -113,15 +113,15 @@ def test_rnnsweep_can_be_built_from_what_is_copied(tmp_path: Path) -> None:
         [sys.executable, *wheel], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    (made,) = tmp_path.glob("rnnsweep-*.whl")
-    inside = zipfile.ZipFile(made).namelist()
-    assert {"orchestrator/cli/main.py", "workloads/__main__.py"} <= set(inside)
+    (wheel_path,) = tmp_path.glob("rnnsweep-*.whl")
+    names = zipfile.ZipFile(wheel_path).namelist()
+    assert {"orchestrator/cli/main.py", "workloads/__main__.py"} <= set(names)
 
 
-def test_what_the_lock_does_not_pin_is_pinned_here() -> None:
+def test_requirements_outside_the_lock_are_pinned() -> None:
     from_the_lock = {"mlflow[auth]", "psycopg2-binary"}
     for path in IMAGES.glob("*.txt"):
-        wanted = re.findall(r"^[a-z].*$", path.read_text(), re.MULTILINE)
-        assert wanted, path
-        for requirement in set(wanted) - from_the_lock:
+        requirements = re.findall(r"^[a-z].*$", path.read_text(), re.MULTILINE)
+        assert requirements, path
+        for requirement in set(requirements) - from_the_lock:
             assert re.fullmatch(r"[\w-]+==[\w.]+", requirement), requirement

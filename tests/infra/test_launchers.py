@@ -1,4 +1,4 @@
-"""The files of Ray's cluster launcher, as Ray itself reads them."""
+"""The files of Ray's cluster launcher, checked as Ray reads them."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ MACHINES = INFRA / "machines/cluster.yaml"
 LAUNCHERS = [AWS, MACHINES]
 
 
-def prepared(path: Path) -> dict[str, Any]:
-    """The file with Ray's defaults, as `ray up` goes on with it."""
+def with_defaults(path: Path) -> dict[str, Any]:
+    """Return the file with Ray's defaults, as `ray up` uses it."""
     logging.getLogger("ray").setLevel(logging.WARNING)
     return dict(prepare_config(copy.deepcopy(document(path))))
 
 
-def starts(config: dict[str, Any]) -> dict[str, str]:
-    """The command that starts Ray on the head, and that on a worker."""
+def start_commands(config: dict[str, Any]) -> dict[str, str]:
+    """Return the commands that start Ray on the head and on a worker."""
     return {kind: " ".join(config[f"{kind}_start_ray_commands"]) for kind in ("head", "worker")}
 
 
 @pytest.mark.parametrize("path", LAUNCHERS, ids=lambda path: path.parent.name)
 class TestLauncher:
-    def test_ray_takes_it(self, path: Path) -> None:
-        validate_config(prepared(path))
+    def test_ray_accepts_the_file(self, path: Path) -> None:
+        validate_config(with_defaults(path))
 
-    def test_the_head_takes_no_trials(self, path: Path) -> None:
-        assert "--num-cpus=0" in starts(prepared(path))["head"]
+    def test_the_head_runs_no_trials(self, path: Path) -> None:
+        assert "--num-cpus=0" in start_commands(with_defaults(path))["head"]
 
-    def test_the_object_store_leaves_the_memory_to_trainers(self, path: Path) -> None:
-        for command in starts(prepared(path)).values():
+    def test_the_object_store_is_small(self, path: Path) -> None:
+        for command in start_commands(with_defaults(path)).values():
             assert "--object-store-memory=134217728" in command
 
-    def test_the_dashboard_is_not_opened_to_the_network(self, path: Path) -> None:
-        assert "--dashboard-host" not in starts(prepared(path))["head"]
+    def test_the_dashboard_is_local(self, path: Path) -> None:
+        assert "--dashboard-host" not in start_commands(with_defaults(path))["head"]
 
-    def test_no_secret_stands_in_it(self, path: Path) -> None:
+    def test_holds_no_secret(self, path: Path) -> None:
         assert not re.search(r"(?i)(auth_token|password|secret)\w* *[:=] *\w", path.read_text())
 
-    def test_commands_are_good_shell(self, path: Path) -> None:
-        config = prepared(path)
+    def test_commands_pass_shellcheck(self, path: Path) -> None:
+        config = with_defaults(path)
         commands = [
             command for key in config if key.endswith("_commands") for command in config[key]
         ]
@@ -61,17 +61,17 @@ class TestLauncher:
 
 class TestMachines:
     def test_every_machine_joins(self) -> None:
-        config = prepared(MACHINES)
+        config = with_defaults(MACHINES)
         (kind,) = config["available_node_types"].values()
         assert kind["min_workers"] == len(config["provider"]["worker_ips"])
 
-    def test_the_token_is_asked_for_wherever_ray_starts(self) -> None:
-        config = prepared(MACHINES)
+    def test_the_token_is_required_wherever_ray_starts(self) -> None:
+        config = with_defaults(MACHINES)
         assert "~/.ray/auth_token" in config["file_mounts"]
-        for command in starts(config).values():
+        for command in start_commands(config).values():
             assert "export RAY_AUTH_MODE=token" in command
 
-    def test_what_is_copied_exists_and_is_what_is_installed(self) -> None:
+    def test_copied_files_exist_and_are_installed(self) -> None:
         config = document(MACHINES)
         mounted = {
             Path(there).name
@@ -83,8 +83,8 @@ class TestMachines:
 
 
 class TestAws:
-    def test_everything_but_the_head_starts_from_zero(self) -> None:
-        config = prepared(AWS)
+    def test_all_nodes_but_the_head_start_from_zero(self) -> None:
+        config = with_defaults(AWS)
         kinds = config["available_node_types"]
         assert kinds.pop(config["head_node_type"])["max_workers"] == 0
         assert len(kinds) == 3
@@ -92,35 +92,35 @@ class TestAws:
             assert kind["min_workers"] == 0, name
             assert 0 < kind["max_workers"] <= config["max_workers"], name
 
-    def test_two_kinds_of_gpus_are_named_as_ray_names_them(self) -> None:
-        kinds = prepared(AWS)["available_node_types"].values()
-        named = [
+    def test_two_kinds_of_gpus_have_rays_names(self) -> None:
+        kinds = with_defaults(AWS)["available_node_types"].values()
+        labels = [
             kind["labels"]["ray.io/accelerator-type"]
             for kind in kinds
             if kind["resources"].get("GPU")
         ]
-        assert len(set(named)) == len(named) == 2
-        known = {value for name, value in vars(accelerators).items() if name.isupper()}
-        assert set(named) <= known
+        assert len(set(labels)) == len(labels) == 2
+        accelerator_names = {value for name, value in vars(accelerators).items() if name.isupper()}
+        assert set(labels) <= accelerator_names
 
     def test_the_autoscaler_starts_each_kind_with_its_image_and_labels(self) -> None:
-        seen = AutoscalingConfig(configs=prepared(AWS), skip_content_hash=True)
-        image = {
-            kind: seen.get_docker_config(kind)["image"].rpartition(":")[2]
-            for kind in prepared(AWS)["available_node_types"]
+        config = AutoscalingConfig(configs=with_defaults(AWS), skip_content_hash=True)
+        images = {
+            kind: config.get_docker_config(kind)["images"].rpartition(":")[2]
+            for kind in with_defaults(AWS)["available_node_types"]
         }
-        assert image == {"head": "cpu", "cpu": "cpu", "gpu-t4": "gpu", "gpu-l4": "gpu"}
-        kinds = seen.get_node_type_configs()
+        assert images == {"head": "cpu", "cpu": "cpu", "gpu-t4": "gpu", "gpu-l4": "gpu"}
+        kinds = config.get_node_type_configs()
         assert kinds["cpu"].labels == {"ray.io/node-group": "cpu"}
         assert kinds["gpu-l4"].labels == {"ray.io/accelerator-type": "L4"}
         assert kinds["gpu-l4"].resources["GPU"] == 1
         assert kinds["head"].resources["CPU"] == 0
 
-    def test_labels_are_read_by_the_second_autoscaler_only(self) -> None:
-        assert "export RAY_enable_autoscaler_v2=1;" in starts(prepared(AWS))["head"]
+    def test_the_second_autoscaler_is_used_because_it_reads_labels(self) -> None:
+        assert "export RAY_enable_autoscaler_v2=1;" in start_commands(with_defaults(AWS))["head"]
 
-    def test_the_token_comes_with_the_image_and_a_folder(self) -> None:
-        config = prepared(AWS)
+    def test_the_token_is_in_a_mounted_folder(self) -> None:
+        config = with_defaults(AWS)
         assert config["file_mounts"]["~/.ray"] == "~/.rnnsweep-cluster/ray"
         readme = (AWS.parent / "README.md").read_text()
         for folder in config["file_mounts"].values():

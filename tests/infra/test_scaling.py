@@ -1,4 +1,4 @@
-"""What a sweep waits for, and what Ray's autoscaler starts for it, on AWS and on Kubernetes."""
+"""Nodes that Ray's autoscaler starts for a waiting sweep, on AWS and on Kubernetes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def on_kubernetes() -> dict[str, Any]:
     return dict(autoscaling_config._derive_autoscaling_config_from_ray_cr(cluster))
 
 
-def started(config: dict[str, Any]) -> tuple[dict[str, int], int]:
-    """How many nodes of each kind start for the sweep on an empty cluster; how many wishes fail."""
+def launches(config: dict[str, Any]) -> tuple[dict[str, int], int]:
+    """Return the nodes that start for the sweep, by kind, and the number of failed requests."""
     awaited = make_plan(load(SWEEP), classify(()), "to come").awaited
-    asked = [
+    resource_requests = [
         ResourceRequestUtil.make(
             dict(resources),
             label_selectors=[
@@ -46,32 +46,32 @@ def started(config: dict[str, Any]) -> tuple[dict[str, int], int]:
         )
         for resources, labels in requests(awaited)
     ]
-    assert len(asked) == 3
-    seen = AutoscalingConfig(configs=copy.deepcopy(config), skip_content_hash=True)
+    assert len(resource_requests) == 3
+    autoscaling = AutoscalingConfig(configs=copy.deepcopy(config), skip_content_hash=True)
     reply = ResourceDemandScheduler().schedule(
         SchedulingRequest(
             disable_launch_config_check=True,
-            node_type_configs=seen.get_node_type_configs(),
-            max_num_nodes=seen.get_max_num_nodes(),
+            node_type_configs=autoscaling.get_node_type_configs(),
+            max_num_nodes=autoscaling.get_max_num_nodes(),
             cluster_resource_constraints=[
                 ClusterResourceConstraint(
-                    resource_requests=ResourceRequestUtil.group_by_count(asked)
+                    resource_requests=ResourceRequestUtil.group_by_count(resource_requests)
                 )
             ],
         )
     )
-    launched = {each.instance_type: each.count for each in reply.to_launch}
-    return launched, len(reply.infeasible_cluster_resource_constraints)
+    started = {launch.instance_type: launch.count for launch in reply.to_launch}
+    return started, len(reply.infeasible_cluster_resource_constraints)
 
 
 @pytest.mark.parametrize("config", [on_aws(), on_kubernetes()], ids=["aws", "kubernetes"])
 class TestScaling:
     def test_one_node_of_each_kind_starts(self, config: dict[str, Any]) -> None:
-        assert started(config) == ({"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}, 0)
+        assert launches(config) == ({"cpu": 1, "gpu-t4": 1, "gpu-l4": 1}, 0)
 
-    def test_it_is_the_labels_that_tell_the_kinds_apart(self, config: dict[str, Any]) -> None:
-        without = copy.deepcopy(config)
-        del without["available_node_types"]["gpu-t4"]["labels"]["ray.io/accelerator-type"]
-        launched, failed = started(without)
-        assert "gpu-t4" not in launched
+    def test_kinds_are_selected_by_their_labels(self, config: dict[str, Any]) -> None:
+        without_label = copy.deepcopy(config)
+        del without_label["available_node_types"]["gpu-t4"]["labels"]["ray.io/accelerator-type"]
+        started, failed = launches(without_label)
+        assert "gpu-t4" not in started
         assert failed == 1

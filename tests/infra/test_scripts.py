@@ -1,4 +1,4 @@
-"""The Slurm script: good shell, and a job of the parts that it says."""
+"""The Slurm script: valid shell, and a job of the documented parts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PARTS = [
 ]
 
 
-def test_it_is_good_shell() -> None:
+def test_it_passes_shellcheck() -> None:
     check(SCRIPT)
 
 
-def test_it_is_a_head_and_whole_nodes_of_two_kinds() -> None:
+def test_its_parts_are_a_head_and_whole_nodes_of_two_kinds() -> None:
     head, *nodes = PARTS
     assert "--exclusive" not in head
     assert len(nodes) == 2
@@ -29,9 +29,11 @@ def test_it_is_a_head_and_whole_nodes_of_two_kinds() -> None:
 
 def test_slurm_reads_all_of_its_options() -> None:
     body = SCRIPT.index("set -euo pipefail")
-    assert not re.search(r"^#SBATCH", SCRIPT[body:], re.MULTILINE), "after a command: ignored"
+    assert not re.search(r"^#SBATCH", SCRIPT[body:], re.MULTILINE), (
+        "Slurm ignores options after the first command"
+    )
 
 
-def test_ray_wants_a_token_there() -> None:
+def test_ray_requires_a_token() -> None:
     assert re.search(r"^export .*RAY_AUTH_MODE=token", SCRIPT, re.MULTILINE)
     assert "chmod 600 ~/.ray/auth_token" in SCRIPT

@@ -1,4 +1,4 @@
-"""The Slurm script on a real Slurm, with stand-ins for Ray and the sweep that say what they are."""
+"""The Slurm script on a real Slurm, with substitutes for Ray and the sweep that log their calls."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ exit 1
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Slurm]:
     if os.geteuid() != 0:
-        pytest.skip("Slurm's daemons want root")
-    if reason := slurm.missing():
+        pytest.skip("Slurm's daemons need root")
+    if reason := slurm.missing_programs():
         skip_here(reason)
     with (
         tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder,
@@ -51,7 +51,7 @@ def cluster() -> Iterator[Slurm]:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A user's home, with a virtual environment of stand-ins."""
+    """A user's home, with a virtual environment of substitutes."""
 
     path: Path
 
@@ -66,11 +66,11 @@ class Home:
         }
 
     def calls(self) -> list[str]:
-        """What the stand-ins wrote, `NODE: what`."""
+        """Return the log of the substitutes, with lines `NODE: call`."""
         file = self.path / "calls"
         return file.read_text().splitlines() if file.exists() else []
 
-    def seen(self, text: str) -> bool:
+    def has_call(self, text: str) -> bool:
         return any(text in call for call in self.calls())
 
 
@@ -85,9 +85,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_sweep_has_a_head_and_every_node_and_leaves_nothing(cluster: Slurm, home: Home) -> None:
+def test_a_sweep_has_a_head_and_every_node_and_cleans_up(cluster: Slurm, home: Home) -> None:
     job = cluster.submit(SCRIPT, "sweep.yaml", cwd=home.path, environ=home.environ())
-    assert cluster.exit_code(job) == 1, "the sweep's own"
+    assert cluster.exit_code(job) == 1, "the exit code of the sweep"
     calls = home.calls()
     (head,) = (call for call in calls if "--head" in call)
     (port,) = re.findall(r"--port=(\d+)", head)
@@ -111,29 +111,29 @@ def test_a_sweep_has_a_head_and_every_node_and_leaves_nothing(cluster: Slurm, ho
     assert (home.path / ".ray/auth_token").stat().st_mode & 0o777 == 0o600
 
 
-def test_before_its_time_is_up_the_sweep_records_and_ends_with_3(
+def test_before_the_time_limit_the_sweep_records_and_ends_with_3(
     cluster: Slurm, home: Home
 ) -> None:
     job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(SWEEP_S="300"))
-    slurm.wait_for(lambda: home.seen("rnnsweep run"))
+    slurm.wait_for(lambda: home.has_call("rnnsweep run"))
     cluster.signal(job)
     assert cluster.exit_code(job) == 3
-    assert home.seen("the sweep stops")
-    assert home.seen("gpu1: ray stop")
+    assert home.has_call("the sweep stops")
+    assert home.has_call("gpu1: ray stop")
     assert home.calls()[-1] == "head0: the head ends"
 
 
 def test_it_does_not_wait_for_a_head_that_has_ended(cluster: Slurm, home: Home) -> None:
-    # `health-check` of the stand-in succeeds: only one that fails asks whether the head still runs
+    # the substitute's `health-check` succeeds; the script checks the head only after a failed one
     ray = home.path / "venv/bin/ray"
     ray.write_text(RAY.replace('case "$*" in', 'case "$*" in\n    health-check*) exit 1 ;;'))
     job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=home.environ(NO_HEAD="yes"))
     assert cluster.exit_code(job) == 1
-    assert not home.seen("ray start --address")
-    assert not home.seen("rnnsweep run")
+    assert not home.has_call("ray start --address")
+    assert not home.has_call("rnnsweep run")
 
 
-def test_it_wants_an_mlflow_server(cluster: Slurm, home: Home) -> None:
+def test_it_requires_an_mlflow_server(cluster: Slurm, home: Home) -> None:
     environ = {key: value for key, value in home.environ().items() if "MLFLOW" not in key}
     job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=environ)
     assert cluster.exit_code(job) == 1
