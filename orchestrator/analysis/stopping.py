@@ -23,7 +23,7 @@ from orchestrator.core.trial import Arm, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
-class Enough:
+class StopDecision:
     """After how many complete blocks a sweep asked for no more, and why.
 
     `half_width` is that of the widest interval, as a share; None where there was none to judge by.
@@ -35,7 +35,7 @@ class Enough:
 
 
 @dataclass(slots=True)
-class Gathering:
+class StoppingRule:
     """A sweep's complete blocks, in the order in which they were completed.
 
     What was looked at, and when, depends on the outcomes and on their order alone, so that a start
@@ -52,7 +52,7 @@ class Gathering:
     arms: tuple[Arm, ...]
     repeats: int
     baseline: str | None = None
-    enough: Enough | None = None
+    stop_decision: StopDecision | None = None
     _outcomes: dict[str, FinishedTrial] = field(default_factory=dict)
     _ended: Counter[int] = field(default_factory=Counter)
     _complete: list[int] = field(default_factory=list)
@@ -75,20 +75,21 @@ class Gathering:
 
     def _look(self) -> None:
         blocks = len(self._complete)
-        if self.enough is not None or blocks not in looks(self.auto):
+        if self.stop_decision is not None or blocks not in looks(self.auto):
             return
         trials = [each for each in self._outcomes.values() if each.trial.block in self._complete]
         widths = half_widths(trials, self.arms, self.auto, self.baseline).values()
         known = [width for width in widths if width is not None]
         widest = max(known) if len(known) == len(widths) and known else None
         if not widths:
-            self.enough = Enough(blocks, None, "there is nothing to compare")
+            self.stop_decision = StopDecision(blocks, None, "there is nothing to compare")
         elif widest is not None and widest <= self.auto.interval:
-            asked = f"{100 * self.auto.interval:.3g} %"
-            self.enough = Enough(blocks, widest, f"every speed-up is known to ± {asked}")
+            reason = f"every speed-up is known to ± {100 * self.auto.interval:.3g} %"
+            self.stop_decision = StopDecision(blocks, widest, reason)
         elif blocks >= self.auto.most:
-            most = f"{self.auto.most} are the most (blocks.at_most)"
-            self.enough = Enough(blocks, widest, most + self._what_never_completes(trials))
+            reason = f"{self.auto.most} are the most (blocks.at_most)"
+            reason += self._what_never_completes(trials)
+            self.stop_decision = StopDecision(blocks, widest, reason)
 
     def _what_never_completes(self, trials: Iterable[FinishedTrial]) -> str:
         """For a person: the arms of fair pairs of which nothing is known; empty where all are."""

@@ -17,7 +17,7 @@ from rich.text import Text
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Arm, Config, Outcome, Trial
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 
@@ -33,8 +33,8 @@ class Tally:
     durations_s: list[float] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     begun: set[int] = field(default_factory=set)
-    enough: int | None = None
-    out: dict[str, tuple[Issue, int]] = field(default_factory=dict)
+    final_blocks: int | None = None
+    out: dict[str, tuple[Assignment, int]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -51,7 +51,7 @@ class Tally:
     @property
     def blocks_expected(self) -> int:
         """How many blocks there will be, as far as is known."""
-        return self.plan.blocks if self.enough is None else self.enough
+        return self.plan.blocks if self.final_blocks is None else self.final_blocks
 
     @property
     def trials_expected(self) -> int:
@@ -66,7 +66,7 @@ class Tally:
     @property
     def is_open(self) -> bool:
         """Whether blocks may come or not."""
-        return self.plan.auto is not None and self.enough is None
+        return self.plan.auto is not None and self.final_blocks is None
 
     @property
     def bound(self) -> str:
@@ -85,7 +85,7 @@ class Tally:
         One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
         """
         self.out.pop(trial.key, None)
-        if not self.plan.wants(trial) or trial.key in self.seen:
+        if not self.plan.includes(trial) or trial.key in self.seen:
             return
         self.seen.add(trial.key)
         self.begun.add(trial.block)
@@ -122,18 +122,18 @@ class PlainLines:
     ) -> None:
         pass
 
-    def restored(self, trial: Trial, outcome: Outcome) -> None:
+    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
         """A trial of an earlier start."""
         self.tally.take(trial, outcome, now=False)
 
-    def issued(self, issue: Issue) -> None:
+    def trial_assigned(self, assignment: Assignment) -> None:
         """A trial was handed out."""
-        self.tally.begun.add(issue.trial.block)
+        self.tally.begun.add(assignment.trial.block)
 
-    def epoch(self, issue: Issue, index: int) -> None:
+    def epoch_finished(self, assignment: Assignment, index: int) -> None:
         """A running trial finished an epoch."""
 
-    def finished(self, trial: Trial, outcome: Outcome) -> None:
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Print the trial's line."""
         self.tally.take(trial, outcome)
         left = self.tally.remaining_s()
@@ -155,7 +155,7 @@ class PlainLines:
         """Print a warning."""
         self._console.print(f"Warning: {text}", highlight=False, markup=False, soft_wrap=True)
 
-    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
         """Print that a disturbed round is done again."""
         first = trials[0]
         self._say(
@@ -163,7 +163,7 @@ class PlainLines:
             f"{counted(len(trials), 'trial')} done again (rerun {rerun})"
         )
 
-    def standing(self, trials: Sequence[Trial]) -> None:
+    def round_reinstated(self, trials: Sequence[Trial]) -> None:
         """Print that a round could not be done again."""
         first = trials[0]
         self._say(
@@ -171,19 +171,19 @@ class PlainLines:
             f"{counted(len(trials), 'outcome')} from before stand"
         )
 
-    def enough(self, blocks: int, why: str) -> None:
+    def blocks_decided(self, blocks: int, why: str) -> None:
         """Print that no more blocks are asked for; those that have begun are finished."""
-        self.tally.enough = len(self.tally.begun)
+        self.tally.final_blocks = len(self.tally.begun)
         self._say(f"enough after {counted(blocks, 'block')}: {why}")
 
     def _say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def lost(self, issue: Issue) -> None:
+    def attempt_lost(self, assignment: Assignment) -> None:
         """Print that an attempt was lost."""
         self._console.print(
-            f"block {issue.trial.block}  {issue.trial.arm}: attempt {issue.attempt} was lost "
-            "with its worker; trying again",
+            f"block {assignment.trial.block}  {assignment.trial.arm}: "
+            f"attempt {assignment.attempt} was lost with its worker; trying again",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -216,19 +216,19 @@ class LiveView(PlainLines):
     ) -> None:
         self._live.stop()
 
-    def issued(self, issue: Issue) -> None:
+    def trial_assigned(self, assignment: Assignment) -> None:
         """Show the trial among those that are out."""
-        super().issued(issue)
-        self.tally.out[issue.trial.key] = (issue, 0)
+        super().trial_assigned(assignment)
+        self.tally.out[assignment.trial.key] = (assignment, 0)
 
-    def epoch(self, issue: Issue, index: int) -> None:
+    def epoch_finished(self, assignment: Assignment, index: int) -> None:
         """Show how far the trial is."""
-        self.tally.out[issue.trial.key] = (issue, index + 1)
+        self.tally.out[assignment.trial.key] = (assignment, index + 1)
 
-    def finished(self, trial: Trial, outcome: Outcome) -> None:
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial; failures also get a line of their own."""
         if outcome.failure is not None:
-            super().finished(trial, outcome)
+            super().trial_finished(trial, outcome)
         else:
             self.tally.take(trial, outcome)
 
@@ -253,13 +253,17 @@ class LiveView(PlainLines):
             table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
         rows: list[RenderableType] = [head, table]
         busy: Counter[str] = Counter()
-        for issue, epochs in list(tally.out.values()):
-            node = issue.lane.node.id
+        for assignment, epochs in list(tally.out.values()):
+            node = assignment.lane.node.id
             busy[node] += 1
-            runs = busy[node] <= issue.lane.room(issue.device)
+            runs = busy[node] <= assignment.lane.room(assignment.device)
             epoch = f"  epoch {epochs} done" if epochs else ""
-            arms = f"{len(issue.trials)} arms in turns" if issue.others else str(issue.trial.arm)
-            text = f"block {issue.trial.block}  {arms}  {describe(issue.trial.config)}"
+            arms = (
+                f"{len(assignment.trials)} arms in turns"
+                if assignment.others
+                else str(assignment.trial.arm)
+            )
+            text = f"block {assignment.trial.block}  {arms}  {describe(assignment.trial.config)}"
             mark = "▸ now   " if runs else "  next  "
             rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orchestrator.cli.progress import PlainLines
     from orchestrator.core.records import SweepRecord
     from orchestrator.planning.plan import Plan
-    from orchestrator.scheduling.finish import Ended
+    from orchestrator.scheduling.finish import RunResult
     from orchestrator.spec import SweepSpec
 
 _LARGE = 500
@@ -137,7 +137,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     return "\n".join(lines)
 
 
-def _conclude(ended: Ended, baseline: str | None, again: str, *, begun: bool) -> int:
+def _conclude(ended: RunResult, baseline: str | None, again: str, *, begun: bool) -> int:
     """Print how a start of a sweep ended; the exit code."""
     from orchestrator.core.text import counted
     from orchestrator.report.render import render, summarise

@@ -57,20 +57,22 @@ def _describe(folder: SweepFolder) -> str:
     if not state.sessions:
         return f"{state.identity.label}: {_opening(folder)}\n"
     session = state.sessions[-1]
-    finished = [each for each in state.finished.values() if session.wants(each.trial)]
-    blocks = sum(session.holds(index) for index in state.blocks)
-    total = blocks if state.enough else session.blocks - len(session.passed_over)
+    finished = [each for each in state.finished.values() if session.includes(each.trial)]
+    blocks = sum(session.has_block(index) for index in state.blocks)
+    total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
     trials = total * session.repeats * len(session.arms)
     outcomes = Counter(each.outcome.status for each in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
-    at_most = "at most " if session.least and not state.enough else ""
+    at_most = "at most " if session.least and not state.stop_decision else ""
     lines = [
         f"{state.identity.label}: {_activity(folder, state)}",
         f"  {len(finished)} of {at_most}{trials} trials ended ({counted or 'none yet'}), "
         f"{blocks} of {at_most}{total} blocks suggested",
     ]
-    if state.enough:
-        lines.append(f"  enough after {state.enough.blocks} blocks: {state.enough.why}")
+    if state.stop_decision:
+        lines.append(
+            f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
+        )
     for each in finished:
         if each.outcome.failure is not None:
             failure = each.outcome.failure

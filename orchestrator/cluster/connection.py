@@ -29,7 +29,7 @@ _QUIET = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_worker_niceness": "0",  # trials give way to nobody: by default to everybody
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `upkeep`
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `recovery`
 }
 _ANSWER_S = 5.0
 _GOODBYE_S = 10.0

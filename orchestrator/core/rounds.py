@@ -45,7 +45,7 @@ def edition(outcome: Outcome) -> tuple[float, bool]:
     return (since_s, True) if isinstance(since_s, float) else (outcome.ended_s, False)
 
 
-def stand_again(
+def reinstate(
     before: Sequence[FinishedTrial], now: Mapping[str, Outcome]
 ) -> tuple[FinishedTrial, ...]:
     """The outcomes of a round that stand, where doing it again failed; none where it did not.
@@ -86,7 +86,7 @@ def noted(outcome: Outcome, notes: Mapping[str, str]) -> Outcome:
     return replace(outcome, telemetry=replace(told, notes={**told.notes, **notes}))
 
 
-def due_again(finished: Iterable[FinishedTrial], limits: DisturbanceLimits) -> dict[str, int]:
+def trials_to_rerun(finished: Iterable[FinishedTrial], limits: DisturbanceLimits) -> dict[str, int]:
     """The trials that are to be done again, by key, and the how-manieth rerun that is.
 
     A round of which some trial was disturbed is due, as long as it was not done again
@@ -115,7 +115,7 @@ def due_again(finished: Iterable[FinishedTrial], limits: DisturbanceLimits) -> d
     return due
 
 
-def torn(
+def trials_to_retime(
     planned: Iterable[Trial], finished: Mapping[str, FinishedTrial], *, retry_failed: bool
 ) -> dict[str, int]:
     """The trials that are to take their slices again, by key, and their round's rerun so far.

@@ -6,7 +6,7 @@ a GPU or its driver is missing.
 
 from __future__ import annotations
 
-from orchestrator.hardware.classes import HardwareClass, classify, why_no_gpu_class
+from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
 from orchestrator.hardware.gpus import visible_gpus
 from orchestrator.hardware.json_format import hardware_json
 from orchestrator.hardware.probing import probe
@@ -21,7 +21,7 @@ __all__ = [
     "classify",
     "describe_hardware",
     "hardware_json",
+    "no_gpu_class_reason",
     "probe",
     "visible_gpus",
-    "why_no_gpu_class",
 ]

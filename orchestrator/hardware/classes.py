@@ -53,7 +53,7 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     with a GPU that stands alone offers both, and a cluster keeps its GPU nodes for GPU arms.
 
     GPUs of which a trial might be given another one than its class says, or a part of one, form
-    no class (`why_no_gpu_class` says why).
+    no class (`no_gpu_class_reason` says why).
     """
     cpus: dict[str, list[Node]] = {}
     gpus: dict[str, list[Node]] = {}
@@ -71,7 +71,7 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     return tuple(classes)
 
 
-def why_no_gpu_class(node: Node) -> str | None:
+def no_gpu_class_reason(node: Node) -> str | None:
     """Why GPUs that the node has are not among its hardware classes; None where they are."""
     host, profile = node.profile.hostname, node.profile
     if profile.gpus and not node.gpus:
@@ -98,7 +98,7 @@ def why_no_gpu_class(node: Node) -> str | None:
 
 
 def _has_gpu_class(node: Node) -> bool:
-    return node.gpus > 0 and why_no_gpu_class(node) is None
+    return node.gpus > 0 and no_gpu_class_reason(node) is None
 
 
 def _unlike(hardware: HardwareClass) -> Iterator[str]:

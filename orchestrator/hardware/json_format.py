@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
+from orchestrator.hardware.classes import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.peak import Peak
 from orchestrator.hardware.profile import Node
 
@@ -40,7 +40,7 @@ def _node(node: Node) -> dict[str, Any]:
         "cpus_given": node.cpus,
         "gpus_given": node.gpus,
         "labels": dict(node.labels),
-        "why_no_gpu_class": why_no_gpu_class(node),
+        "no_gpu_class_reason": no_gpu_class_reason(node),
         **dataclasses.asdict(node.profile),
         "packages": dict(node.profile.packages),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 
 from orchestrator.core.text import counted, folded
-from orchestrator.hardware.classes import HardwareClass, why_no_gpu_class
+from orchestrator.hardware.classes import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.peak import Peak, Rate
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 
@@ -80,7 +80,7 @@ def _details(node: Node, hardware: HardwareClass) -> Iterator[tuple[str, str]]:
     yield "memory", _memory(profile)
     yield "limits", _limits(profile)
     yield "machine", _machine(profile)
-    reason = why_no_gpu_class(node)
+    reason = no_gpu_class_reason(node)
     if hardware.device == "gpu" or reason:
         yield from _gpus(profile)
     for fault in profile.gpu_faults:

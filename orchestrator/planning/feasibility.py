@@ -10,7 +10,7 @@ from orchestrator.core.labels import carries, shown
 from orchestrator.core.names import gpu_class, selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
-from orchestrator.hardware import HardwareClass, Node, why_no_gpu_class
+from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
 from orchestrator.spec import HardwareEntry, SweepSpec
 from orchestrator.spec.space import activation, example
 from workloads import implementations, registry
@@ -41,7 +41,7 @@ def meant(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> list[Hardw
     return found
 
 
-def why_absent(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
+def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
     """Why nothing of `hardware` is what a spec's entry asks for."""
     nodes = {node.id: node for each in hardware for node in each.nodes}
     labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
@@ -75,7 +75,7 @@ def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[str], bool]) -> str | N
     """Why GPUs of these nodes that an entry wants form no class."""
     for node in nodes:
         unusable = {gpu_class(gpu.name, node.host) for gpu in node.profile.gpus}
-        if any(wanted(name) for name in unusable) and (why := why_no_gpu_class(node)):
+        if any(wanted(name) for name in unusable) and (why := no_gpu_class_reason(node)):
             return why
     return None
 
@@ -86,7 +86,7 @@ def _labels_present(nodes: Iterable[Node]) -> str:
     return f"present: {', '.join(found)}" if found else "none has any"
 
 
-def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
+def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
     """Why a class cannot be used as an entry says, on each of its nodes; None if it can."""
     smallest = min(min(node.cpus, node.profile.cpus) for node in hardware.nodes)
     has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
@@ -99,7 +99,9 @@ def why_unusable(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
     return None
 
 
-def why_ineligible(spec: SweepSpec, implementation: str, hardware: HardwareClass) -> str | None:
+def arm_ineligibility_reason(
+    spec: SweepSpec, implementation: str, hardware: HardwareClass
+) -> str | None:
     """Why the implementation cannot run some config of the spec there; None if it can run all."""
     workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:

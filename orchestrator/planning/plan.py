@@ -21,7 +21,12 @@ from orchestrator.core.trial import (
     canonical,
 )
 from orchestrator.hardware import HardwareClass
-from orchestrator.planning.feasibility import meant, why_absent, why_ineligible, why_unusable
+from orchestrator.planning.feasibility import (
+    absence_reason,
+    arm_ineligibility_reason,
+    meant,
+    unusable_reason,
+)
 from orchestrator.spec import HardwareEntry, SweepSpec
 
 
@@ -53,11 +58,11 @@ class AwaitedArm:
 class Plan:
     """Arms that can run, in the spec's order, arms that cannot, and the sweep's size.
 
-    `listed` are the configs of a spec that lists them; `passed_over` the blocks of earlier starts
-    whose configs it lists no longer (see `over`). `why_fresh` says why each trial has a trainer
-    process of its own, and is empty where they stay warm. `awaited` arms become possible or
-    impossible once the waiting is over. With `auto`, `blocks` is the most that there may be;
-    `timing` is how arms are timed in slices, where some are.
+    `listed` are the configs of a spec that lists them. `skipped_blocks` are blocks of earlier
+    starts whose configs the spec no longer lists (see `resumed_from`). `fresh_trainer_reason` is
+    why each trial has a trainer process of its own; None if trainers stay warm. `awaited` arms
+    become possible or impossible at the end of the wait. With `auto`, `blocks` is the maximum.
+    `timing` is how arms are timed in slices, if some are.
     """
 
     possible: tuple[PlannedArm, ...]
@@ -65,8 +70,8 @@ class Plan:
     blocks: int
     repeats: int
     listed: tuple[Config, ...] = ()
-    passed_over: frozenset[int] = frozenset()
-    why_fresh: str = ""
+    skipped_blocks: frozenset[int] = frozenset()
+    fresh_trainer_reason: str | None = None
     awaited: tuple[AwaitedArm, ...] = ()
     auto: AutoBlocks | None = None
     timing: Timing = field(default_factory=Timing)
@@ -82,27 +87,27 @@ class Plan:
         return self.blocks * len(self.possible) * self.repeats
 
     @property
-    def extent(self) -> int:
+    def index_count(self) -> int:
         """One more than the index of the last block: the blocks, and those passed over."""
-        return self.blocks + len(self.passed_over)
+        return self.blocks + len(self.skipped_blocks)
 
-    def holds(self, index: int) -> bool:
+    def has_block(self, index: int) -> bool:
         """Whether the block of this index is one of the plan's."""
-        return index < self.extent and index not in self.passed_over
+        return index < self.index_count and index not in self.skipped_blocks
 
-    def has_place(self, trial: Trial) -> bool:
+    def has_slot(self, trial: Trial) -> bool:
         """Whether a trial's block and repeat are the plan's, whatever its arm."""
-        return self.holds(trial.block) and trial.repeat < self.repeats
+        return self.has_block(trial.block) and trial.repeat < self.repeats
 
-    def wants(self, trial: Trial) -> bool:
+    def includes(self, trial: Trial) -> bool:
         """Whether a trial is one of the plan's: arms, blocks and repeats can be fewer now."""
-        return trial.arm in self.arms and self.has_place(trial)
+        return trial.arm in self.arms and self.has_slot(trial)
 
-    def closed_at(self, blocks: int) -> Plan:
+    def with_block_count(self, blocks: int) -> Plan:
         """This plan with so many blocks, and no more to come."""
         return replace(self, blocks=blocks, auto=None)
 
-    def over(self, past: Iterable[Block | FinishedTrial]) -> Plan:
+    def resumed_from(self, past: Iterable[Block | FinishedTrial]) -> Plan:
         """This plan, going on from what earlier starts left.
 
         A list of configs says which blocks it wants: those that have one of its configs keep
@@ -124,7 +129,7 @@ class Plan:
                 kept.setdefault(canonical(blocks[index]), index)
         free = (index for index in itertools.count() if index not in blocks)
         indices = {*kept.values(), *itertools.islice(free, self.blocks - len(kept))}
-        return replace(self, passed_over=frozenset(range(max(indices))) - indices)
+        return replace(self, skipped_blocks=frozenset(range(max(indices))) - indices)
 
     def as_json(self) -> dict[str, Any]:
         """The plan as plain JSON data."""
@@ -157,7 +162,7 @@ class Plan:
             "repeats": self.repeats,
             "trials": self.trials,
             "blocks_at_least": self.auto.least if self.auto else self.blocks,
-            "trainer": "fresh" if self.why_fresh else "warm",
+            "trainer": "fresh" if self.fresh_trainer_reason else "warm",
         }
 
 
@@ -186,7 +191,9 @@ def make_plan(
                 continue
             reasons = {} if classes else {"": _why_absent(entry, hardware, waiting)}
             for each in classes:
-                reason = why_unusable(entry, each) or why_ineligible(spec, implementation, each)
+                reason = unusable_reason(entry, each) or arm_ineligibility_reason(
+                    spec, implementation, each
+                )
                 if reason is not None:
                     reasons[each.name] = reason
                     continue
@@ -206,7 +213,7 @@ def make_plan(
         spec.most_blocks,
         spec.repeats,
         spec.search.listed,
-        why_fresh=spec.why_fresh,
+        fresh_trainer_reason=spec.fresh_trainer_reason,
         awaited=tuple(awaited.values()),
         auto=spec.auto_blocks,
         timing=spec.timing,
@@ -216,7 +223,7 @@ def make_plan(
 def _why_absent(
     entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
 ) -> str:
-    why = why_absent(entry, hardware)
+    why = absence_reason(entry, hardware)
     if entry.wait_s is None:
         return why
     if waiting == "over":
@@ -259,8 +266,8 @@ def describe_plan(plan: Plan, name: str) -> str:
     lines += _cannot(plan.impossible)
     if any(measure_of(arm) == "timing" for arm in plan.arms):
         lines.append(f"  {_timed(plan.timing)}")
-    if plan.why_fresh:
-        lines.append(f"  each trial in a fresh trainer process: {plan.why_fresh}")
+    if plan.fresh_trainer_reason:
+        lines.append(f"  each trial in a fresh trainer process: {plan.fresh_trainer_reason}")
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from workloads.protocol import Device
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class Assignment:
     """A trial handed out: on which lane, and the how-manieth attempt it is.
 
     `others` are the rest of its round, where that is timed in slices, turn by turn. `rerun` is how
@@ -36,7 +36,7 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class FollowUp:
     """What the outcomes of an issue lead to.
 
     `again` are the trials of a disturbed round that is done again: the next ones on its lane.

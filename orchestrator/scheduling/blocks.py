@@ -28,26 +28,26 @@ from orchestrator.core.trial import (
 )
 from orchestrator.planning.lanes import LaneGroup, lanes_of, sharing
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Issue, Settled
+from orchestrator.scheduling.assignment import Assignment, FollowUp
 from orchestrator.scheduling.lane_queue import LaneQueue
 from orchestrator.scheduling.outcomes import Ledger
 from orchestrator.scheduling.suggestions import Source, Suggestions
 from orchestrator.spec import Objective
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import Enough, Gathering
+    from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class PrecisionPolicy:
     """How surely a sweep is to decide, as far as its blocks know of it.
 
-    `gathering` decides when there are blocks enough (None where the plan says how many), `quiet`
-    what becomes of disturbed rounds; `baseline` (the spec's choice) is the arm that the others of a
-    round of slices are timed against.
+    `stopping_rule` decides when no more blocks are needed (None for a fixed number of blocks).
+    `quiet` limits disturbances. `baseline` (the spec's choice) is the arm that the others of an
+    interleaved round are timed against.
     """
 
-    gathering: Gathering | None = None
+    stopping_rule: StoppingRule | None = None
     disturbance_limits: DisturbanceLimits = field(default_factory=DisturbanceLimits)
     baseline: str | None = None
 
@@ -74,16 +74,16 @@ class Blocks:
         objectives: Mapping[str, Objective],
         source: Source,
         open_limit: int | None,
-        trust: Trust = Trust(),
+        precision: PrecisionPolicy = PrecisionPolicy(),
     ) -> None:
         self._identity = identity
         self._plan = plan
-        self._baseline = trust.baseline
-        self._suggestions = Suggestions(plan, source, objectives, trust.gathering)
-        self._ledger = Ledger(plan, self._suggestions, trust.disturbance_limits)
+        self._baseline = precision.baseline
+        self._suggestions = Suggestions(plan, source, objectives, precision.stopping_rule)
+        self._ledger = Ledger(plan, self._suggestions, precision.disturbance_limits)
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
-        self._out: dict[str, Issue] = {}
+        self._out: dict[str, Assignment] = {}
         self._units: dict[int, dict[LaneGroup, deque[Trial]]] = {}
         self.move(groups, open_limit)
 
@@ -121,7 +121,7 @@ class Blocks:
             past: blocks and finished trials in the order in which they came about: the sampler
                 is brought back to where it was by the same asking and telling.
             again: trials that are to be done once more, and are not among the finished ones (see
-                `rounds.due_again`).
+                `rounds.trials_to_rerun`).
             before: complete trials whose rounds are done again, as they were: what stands should
                 that fail.
         """
@@ -129,13 +129,13 @@ class Blocks:
         for each in past:
             if isinstance(each, FinishedTrial):
                 self._ledger.recall(each)
-            elif self._plan.holds(each.index):
+            elif self._plan.has_block(each.index):
                 self._suggestions.replay(each)
                 self._admit(each)
         for index, trials in self._ledger.trials.items():
             self._put(index, trials)
 
-    def next(self) -> tuple[Issue, Block | None] | None:
+    def next(self) -> tuple[Assignment, Block | None] | None:
         """The next trial to start, with its block if that is new; None if no lane wants one now."""
         for queue in sorted(self._queues, key=lambda queue: queue.spare, reverse=True):
             if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
@@ -144,15 +144,15 @@ class Blocks:
             trial = queue.pick()
             if trial is not None:
                 queue.out += 1
-                return self._issue(queue, trial), new
+                return self._assign(queue, trial), new
         return None
 
-    def finish(self, issue: Issue, *outcomes: Outcome) -> Settled:
+    def finish(self, assignment: Assignment, *outcomes: Outcome) -> FollowUp:
         """Take the outcomes of what ran; the sampler is told as soon as it can be."""
-        queue = self._take_back(issue)
-        at_work = {key for key, each in self._out.items() if each.lane.node == issue.lane.node}
+        queue = self._take_back(assignment)
+        at_work = {key for key, each in self._out.items() if each.lane.node == assignment.lane.node}
         to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
-        settled = self._ledger.settle(issue, outcomes, to_come)
+        settled = self._ledger.settle(assignment, outcomes, to_come)
         self._put_first(settled.again, queue)
         return settled
 
@@ -160,15 +160,15 @@ class Blocks:
         """Whether a complete outcome of it is kept until its round, done again, has ended."""
         return self._ledger.is_kept(trial)
 
-    def give_back(self, issue: Issue, *, charged: bool = True) -> None:
+    def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
         It is the next one on its lane; where that is gone, or its node now stands for other
         hardware, the next one of its hardware.
         """
         if not charged:
-            self._ledger.uncharge(issue)
-        self._put_first(issue.trials, self._take_back(issue))
+            self._ledger.uncharge(assignment)
+        self._put_first(assignment.trials, self._take_back(assignment))
 
     @property
     def done(self) -> bool:
@@ -181,9 +181,9 @@ class Blocks:
         )
 
     @property
-    def enough(self) -> Enough | None:
+    def stop_decision(self) -> StopDecision | None:
         """After how many blocks no more are asked for, and why; None where that is not so yet."""
-        return self._suggestions.enough
+        return self._suggestions.stop_decision
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
         """The metrics of the objectives that read an arm's trials."""
@@ -214,27 +214,27 @@ class Blocks:
                 waiting[arm.hardware] += self._suggestions.to_come * self._plan.repeats
         return dict(waiting)
 
-    def _issue(self, queue: LaneQueue, trial: Trial) -> Issue:
+    def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
         keys = {each.key for each in (trial, *queue.take_round(trial))}
         members = [each for each in self._ledger.trials[trial.block] if each.key in keys]
         members.sort(key=lambda each: not self._is_baseline(each.arm))
         attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
-        issue = Issue(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
+        assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
         for each in members:
-            self._out[each.key] = issue
-        return issue
+            self._out[each.key] = assignment
+        return assignment
 
     def _is_baseline(self, arm: Arm) -> bool:
         if self._baseline is None:
             return arm == self._plan.arms[0]
         return names_arm(self._baseline, arm)
 
-    def _take_back(self, issue: Issue) -> LaneQueue | None:
+    def _take_back(self, assignment: Assignment) -> LaneQueue | None:
         """The queue of its lane, if that is still there, with room for another one."""
-        for trial in issue.trials:
+        for trial in assignment.trials:
             del self._out[trial.key]
-        node = issue.lane.node.id
+        node = assignment.lane.node.id
         queue = next((queue for queue in self._queues if queue.lane.node.id == node), None)
         if queue is not None:
             queue.out -= 1

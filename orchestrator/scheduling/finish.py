@@ -24,7 +24,7 @@ _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RunResult:
     """How a start of a sweep ended.
 
     `record` is what the tracking store now has; `refused` says, by trial key, why it will never
@@ -39,7 +39,7 @@ class Ended:
 
 def conclude(
     recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
-) -> Ended:
+) -> RunResult:
     """Wait until everything is recorded, read it back, and leave the report with it.
 
     Raises:
@@ -72,4 +72,4 @@ def conclude(
         ),
         timeout_s=_STOPPED_DRAIN_S if stopped else _CLOSE_S,
     )
-    return Ended(record, stopped, recorder.refused, curves)
+    return RunResult(record, stopped, recorder.refused, curves)

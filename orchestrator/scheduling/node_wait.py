@@ -100,7 +100,9 @@ def _resources(entry: HardwareEntry) -> Mapping[str, float]:
 _ACCELERATOR = "ray.io/accelerator-type"
 
 
-def worth_waiting_for(plan: Plan, past: Iterable[Block | FinishedTrial]) -> tuple[AwaitedArm, ...]:
+def arms_worth_waiting_for(
+    plan: Plan, past: Iterable[Block | FinishedTrial]
+) -> tuple[AwaitedArm, ...]:
     """The awaited arms of which some trial may be missing.
 
     What class a node will be is not known before it is there. An arm is taken as done where
@@ -108,7 +110,7 @@ def worth_waiting_for(plan: Plan, past: Iterable[Block | FinishedTrial]) -> tupl
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
     for trial in (each.trial for each in past if isinstance(each, FinishedTrial)):
-        if trial.arm not in plan.arms and plan.has_place(trial):
+        if trial.arm not in plan.arms and plan.has_slot(trial):
             done.setdefault(trial.arm, set()).add((trial.block, trial.repeat))
     whole = [arm for arm, trials in done.items() if len(trials) == plan.blocks * plan.repeats]
     return tuple(each for each in plan.awaited if not any(_could_be(each, arm) for arm in whole))

@@ -40,7 +40,7 @@ class Fleet:
     warn: Callable[[str], None]
     _left_out: set[str] = field(default_factory=set)
     _strikes: Counter[str] = field(default_factory=Counter)
-    _passed_over: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     _news: bool = False
 
     @property
@@ -69,10 +69,10 @@ class Fleet:
             self._take_in(node)
         self._news = self._news or before != now
 
-    def pass_over(self, unusable: Mapping[str, str]) -> None:
+    def report_unusable(self, unusable: Mapping[str, str]) -> None:
         """Say, once of each, which nodes have joined and could not be probed, and why."""
-        for id_ in unusable.keys() - self._passed_over:
-            self._passed_over.add(id_)
+        for id_ in unusable.keys() - self._reported:
+            self._reported.add(id_)
             self.warn(
                 f"a node has joined and is not used, as it cannot run rnnsweep: {unusable[id_]}."
                 " Every node needs its dependencies, in the Python that Ray runs in"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.rounds import due_again, rerun_of, stand_again
+from orchestrator.core.rounds import reinstate, rerun_of, trials_to_rerun
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Issue, Settled
+from orchestrator.scheduling.assignment import Assignment, FollowUp
 from orchestrator.scheduling.suggestions import Suggestions
 
 
@@ -48,7 +48,7 @@ class Ledger:
     def recall(self, finished: FinishedTrial) -> None:
         """Take over an outcome of an earlier start."""
         self._outcomes[finished.trial.key] = finished.outcome
-        if self._plan.holds(finished.trial.block):
+        if self._plan.has_block(finished.trial.block):
             self.count([finished.trial])
         else:
             self._suggestions.hear(finished)
@@ -68,13 +68,15 @@ class Ledger:
         self._attempts |= dict.fromkeys((each.key for each in members), attempt)
         return attempt, rerun
 
-    def uncharge(self, issue: Issue) -> None:
+    def uncharge(self, assignment: Assignment) -> None:
         """An attempt never began."""
-        self._attempts |= dict.fromkeys((each.key for each in issue.trials), issue.attempt - 1)
+        self._attempts |= dict.fromkeys(
+            (each.key for each in assignment.trials), assignment.attempt - 1
+        )
 
     def settle(
-        self, issue: Issue, outcomes: Sequence[Outcome], to_come: Collection[str]
-    ) -> Settled:
+        self, assignment: Assignment, outcomes: Sequence[Outcome], to_come: Collection[str]
+    ) -> FollowUp:
         """Take the outcomes of an issue's trials.
 
         Args:
@@ -84,20 +86,20 @@ class Ledger:
         """
         ended = [
             FinishedTrial(trial, outcome)
-            for trial, outcome in zip(issue.trials, outcomes, strict=True)
+            for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         self._outcomes |= {each.trial.key: each.outcome for each in ended}
-        standing = self._stand_again(issue)
-        node = ended[0].outcome.node or issue.lane.node.profile.hostname  # of a lost one: none
-        again = self._due_again(issue.trial, node, to_come)
+        standing = self._reinstate(assignment)
+        node = ended[0].outcome.node or assignment.lane.node.profile.hostname  # of a lost one: none
+        again = self._trials_to_rerun(assignment.trial, node, to_come)
         self._reruns |= again
-        members = tuple(t for t in self.trials[issue.trial.block] if t.key in again)
+        members = tuple(t for t in self.trials[assignment.trial.block] if t.key in again)
         for trial in members:
             self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
         replaced = [each.trial for each in standing]
         self._counted.difference_update(each.key for each in (*members, *replaced))
-        self.count([*issue.trials, *replaced])
-        return Settled(members, standing)
+        self.count([*assignment.trials, *replaced])
+        return FollowUp(members, standing)
 
     def count(self, trials: Iterable[Trial]) -> None:
         """Count the outcomes that are settled: the sampler is told, there may be blocks enough.
@@ -140,7 +142,7 @@ class Ledger:
         there = (rerun_of(outcome) for outcome in known if outcome and outcome.node == node)
         return max([*there, *(self._reruns.get(each.key, 0) for each in members)])
 
-    def _due_again(self, trial: Trial, node: str, to_come: Collection[str]) -> dict[str, int]:
+    def _trials_to_rerun(self, trial: Trial, node: str, to_come: Collection[str]) -> dict[str, int]:
         """The trials of a round that are due once more; none while some of it is to run.
 
         The round is what the lane has of it, which is what ran on its node.
@@ -149,7 +151,7 @@ class Ledger:
         if any(each.key in to_come for each in trials):
             return {}
         ended = [(each, self._outcomes.get(each.key)) for each in trials]
-        return due_again(
+        return trials_to_rerun(
             (FinishedTrial(each, found) for each, found in ended if found and found.node == node),
             self._limits,
         )
@@ -162,11 +164,11 @@ class Ledger:
         if finished.outcome.status == "complete":
             self._before[finished.trial.key] = finished
 
-    def _stand_again(self, issue: Issue) -> tuple[FinishedTrial, ...]:
+    def _reinstate(self, assignment: Assignment) -> tuple[FinishedTrial, ...]:
         """What stands of an issue's round from before it was done again, where that failed."""
-        held = [self._before[each.key] for each in issue.trials if each.key in self._before]
+        held = [self._before[each.key] for each in assignment.trials if each.key in self._before]
         nodes = {each.outcome.node for each in held}
-        trial = issue.trial
+        trial = assignment.trial
         before = [
             each
             for each in self._before.values()
@@ -177,6 +179,6 @@ class Ledger:
             return ()
         for each in before:
             del self._before[each.trial.key]
-        standing = stand_again(before, self._outcomes) if before else ()
+        standing = reinstate(before, self._outcomes) if before else ()
         self._outcomes |= {each.trial.key: each.outcome for each in standing}
         return standing

@@ -18,7 +18,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node
 from orchestrator.planning.open_blocks import open_limit
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.node_wait import replacements
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.session import Session
@@ -56,7 +56,7 @@ class Presence(Protocol):
 
 
 @dataclass(slots=True)
-class Upkeep:
+class Recovery:
     """Keeps a session's lanes on the nodes that are there.
 
     Args:
@@ -75,20 +75,20 @@ class Upkeep:
     wait_s: float
     ask_for: Callable[[Sequence[Request]], object] = len
     clock: Callable[[], float] = time.monotonic
-    _doubts: list[tuple[Issue, float]] = field(default_factory=list)
+    _doubts: list[tuple[Assignment, float]] = field(default_factory=list)
     _idle_since: float | None = None
     _wanted: list[Request] = field(default_factory=list)
     _looked: float | None = None
     _awake_since: float = 0.0
 
-    def doubt(self, issue: Issue) -> None:
+    def doubt(self, assignment: Assignment) -> None:
         """A trial's worker was lost."""
-        self.presence.ask(issue.lane.node.id)
-        self._doubts.append((issue, self.clock()))
+        self.presence.ask(assignment.lane.node.id)
+        self._doubts.append((assignment, self.clock()))
 
-    def ended(self, issue: Issue, outcome: Outcome) -> None:
+    def ended(self, assignment: Assignment, outcome: Outcome) -> None:
         """A trial ended on a node."""
-        self.fleet.ended(issue.lane.node, outcome)
+        self.fleet.ended(assignment.lane.node, outcome)
 
     def is_in_use(self, node_id: str) -> bool:
         """Whether trials may be sent to a node."""
@@ -101,7 +101,7 @@ class Upkeep:
             Stopped: what is left waits in vain for its hardware.
         """
         self.fleet.take(self.presence.nodes)
-        self.fleet.pass_over(self.presence.unusable)
+        self.fleet.report_unusable(self.presence.unusable)
         self._settle_doubts()
         lanes = self.fleet.news()
         if lanes is not None:
@@ -134,15 +134,15 @@ class Upkeep:
     def _settle_doubts(self) -> None:
         there = {node.id for node in self.presence.nodes}
         left = []
-        for issue, since in self._doubts:
-            node = issue.lane.node
+        for assignment, since in self._doubts:
+            node = assignment.lane.node
             if node.id not in there:
-                self.session.lose(issue, preempted=True)
+                self.session.lose(assignment, preempted=True)
             elif self.presence.has_answered(node.id) or self.clock() - since > _DOUBT_S:
-                self.session.lose(issue)
+                self.session.lose(assignment)
                 self.fleet.ended(node, None)
             else:
-                left.append((issue, since))
+                left.append((assignment, since))
         self._doubts = left
 
     def _ask_for_hardware(self, stranded: Mapping[str, int]) -> None:

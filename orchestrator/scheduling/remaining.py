@@ -19,7 +19,7 @@ import yaml
 from orchestrator import __version__
 from orchestrator.core.trial import Arm, Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.session import why_enough
+from orchestrator.scheduling.session import stop_record
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Record, SessionEnded, SessionStarted, SweepState
@@ -27,66 +27,68 @@ from orchestrator.storage.tracking.lease import Owner
 from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import Enough, Gathering
+    from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingWork:
     """What earlier starts leave to a plan.
 
-    `plan` goes on from them, without the blocks that they found they would not need: then `enough`
-    says why. `past` is what stands of theirs, `again` (by key) what is to be done once more, and
-    `missing` how many trials of the plan have no outcome.
+    `plan` resumes from them. If they found that no more blocks are needed, `stop_decision` is why,
+    and the plan has no more. `past` are the blocks and outcomes that count, `again` (by key) the
+    trials to run once more, and `missing` the number of trials of the plan without an outcome.
     """
 
     plan: Plan
     past: Sequence[Block | FinishedTrial]
     again: Mapping[str, int]
     missing: int
-    enough: Enough | None
+    stop_decision: StopDecision | None
 
 
-def left_to(spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool) -> Left:
+def remaining_work(
+    spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool
+) -> RemainingWork:
     """What earlier starts leave to a plan that was laid for the nodes that are there."""
     again = resume.again(state, laid, spec.disturbance_limits, retry_failed=retry_failed)
     past = list(resume.past(state, retry_failed=retry_failed, again=again))
-    plan = laid.over(past)
-    enough = _judged(spec, plan, past) or _told(spec, plan, state)
-    if enough is not None:
-        plan = plan.closed_at(extent(past))
+    plan = laid.resumed_from(past)
+    stop_decision = _judged(spec, plan, past) or _told(spec, plan, state)
+    if stop_decision is not None:
+        plan = plan.with_block_count(begun_index_count(past))
     missing = plan.trials - resume.count_done(state.identity, plan, past)
-    return Left(plan, past, again, missing, enough)
+    return RemainingWork(plan, past, again, missing, stop_decision)
 
 
-def first_records(left: Left, state: SweepState) -> list[Record]:
+def first_records(left: RemainingWork, state: SweepState) -> list[Record]:
     """What a start adds to the journal before it runs anything: that it began, and what it found.
 
     Where nothing is missing it has nothing to add, or else to end what was killed before it could:
     before it told why there are blocks enough, or that all was done. Nor has it where what is done
     is that of nodes that are awaited: a session is of the arms that it knows, and it knows not all.
     """
-    is_told = left.enough is None or state.enough is not None
+    is_told = left.stop_decision is None or state.stop_decision is not None
     is_over = state.ended is not None and state.ended.state == "complete"
     if not left.missing and (left.plan.awaited or (is_told and is_over)):
         return []
     records: list[Record] = [_session_started(left.plan)]
-    if left.enough is not None:
-        records.append(why_enough(left.enough))
+    if left.stop_decision is not None:
+        records.append(stop_record(left.stop_decision))
     if not left.missing:
         records.append(SessionEnded(time.time(), "complete"))
     return records
 
 
-def gathering(spec: SweepSpec, plan: Plan) -> Gathering | None:
+def stopping_rule(spec: SweepSpec, plan: Plan) -> StoppingRule | None:
     """What decides when there are blocks enough; None where the plan says how many there are."""
-    from orchestrator.analysis.stopping import Gathering  # noqa: PLC0415  (SciPy)
+    from orchestrator.analysis.stopping import StoppingRule  # noqa: PLC0415  (SciPy)
 
     if plan.auto is None:
         return None
-    return Gathering(plan.auto, plan.arms, plan.repeats, spec.baseline)
+    return StoppingRule(plan.auto, plan.arms, plan.repeats, spec.baseline)
 
 
-def extent(past: Iterable[Block | FinishedTrial]) -> int:
+def begun_index_count(past: Iterable[Block | FinishedTrial]) -> int:
     """One more than the index of the last block that was begun."""
     return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
 
@@ -109,7 +111,7 @@ def opening(
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats
     current: tuple[Arm, ...] = ()
-    blocks = min(plan.auto.least, plan.extent) if plan.auto else plan.extent
+    blocks = min(plan.auto.least, plan.index_count) if plan.auto else plan.index_count
     if found is not None and found.identity.generation == identity.generation:
         before = found.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
@@ -135,26 +137,28 @@ def opening(
     )
 
 
-def _judged(spec: SweepSpec, plan: Plan, past: Iterable[Block | FinishedTrial]) -> Enough | None:
+def _judged(
+    spec: SweepSpec, plan: Plan, past: Iterable[Block | FinishedTrial]
+) -> StopDecision | None:
     """Why there are blocks enough, by the outcomes: not by those of a part of the arms."""
-    held = gathering(spec, plan)
+    held = stopping_rule(spec, plan)
     if held is None or plan.awaited:
         return None
     for each in past:
         if isinstance(each, FinishedTrial):
             held.take(each)
-    return held.enough
+    return held.stop_decision
 
 
-def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> Enough | None:
+def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecision | None:
     """Why there are blocks enough, as the latest session told; None where this plan asks for more.
 
     It may have judged as an earlier version did, or over nodes that are not there now: a sweep that
     was done stays so.
     """
-    from orchestrator.analysis.stopping import Enough  # noqa: PLC0415  (SciPy)
+    from orchestrator.analysis.stopping import StopDecision  # noqa: PLC0415  (SciPy)
 
-    told, auto = state.enough, plan.auto
+    told, auto = state.stop_decision, plan.auto
     if told is None or auto is None or not state.sessions:
         return None
     is_of_these = set(plan.arms) <= set(state.sessions[-1].arms)
@@ -167,7 +171,7 @@ def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> Enough | None:
         is_known = told.half_width <= auto.interval
     if not is_known and told.blocks < auto.most:
         return None
-    return Enough(told.blocks, told.half_width, told.why)
+    return StopDecision(told.blocks, told.half_width, told.why)
 
 
 def _session_started(plan: Plan) -> SessionStarted:
@@ -176,9 +180,9 @@ def _session_started(plan: Plan) -> SessionStarted:
         pid=os.getpid(),
         host=platform.node(),
         version=__version__,
-        blocks=plan.extent,
+        blocks=plan.index_count,
         repeats=plan.repeats,
         arms=list(plan.arms),
         least=plan.auto.least if plan.auto else None,
-        passed_over=sorted(plan.passed_over),
+        skipped_blocks=sorted(plan.skipped_blocks),
     )

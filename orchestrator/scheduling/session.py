@@ -17,7 +17,7 @@ from orchestrator.core.rounds import RERUN, noted
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.pricing import priced
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
@@ -32,7 +32,7 @@ from orchestrator.storage.journal import (
 from workloads.protocol import Device, TrialRequest
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import Enough
+    from orchestrator.analysis.stopping import StopDecision
 
 
 class Watcher(Protocol):
@@ -47,31 +47,31 @@ class Watcher(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
 
-    def restored(self, trial: Trial, outcome: Outcome) -> None:
+    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial of an earlier start."""
 
-    def issued(self, issue: Issue) -> None:
+    def trial_assigned(self, assignment: Assignment) -> None:
         """A trial was handed out; it may still wait for its node."""
 
-    def epoch(self, issue: Issue, index: int) -> None:
+    def epoch_finished(self, assignment: Assignment, index: int) -> None:
         """A running trial finished an epoch."""
 
-    def finished(self, trial: Trial, outcome: Outcome) -> None:
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """A trial ended."""
 
     def warn(self, text: str) -> None:
         """Something that the user should know now."""
 
-    def lost(self, issue: Issue) -> None:
+    def attempt_lost(self, assignment: Assignment) -> None:
         """An attempt was lost with its worker; the trial is tried again."""
 
-    def again(self, trials: Sequence[Trial], rerun: int) -> None:
+    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
         """A round was disturbed, and is done again."""
 
-    def standing(self, trials: Sequence[Trial]) -> None:
+    def round_reinstated(self, trials: Sequence[Trial]) -> None:
         """A round that was done again failed: the outcomes from before stand."""
 
-    def enough(self, blocks: int, why: str) -> None:
+    def blocks_decided(self, blocks: int, why: str) -> None:
         """No more blocks are asked for."""
 
 
@@ -90,23 +90,25 @@ class Session:
     _lost: Counter[tuple[str, int]] = field(default_factory=Counter)
     _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
 
-    def issue(self) -> Issue | None:
+    def assign(self) -> Assignment | None:
         """The next trial to start; None if no lane wants one now."""
         found = self.blocks.next()
         if found is None:
             return None
-        issue, block = found
+        assignment, block = found
         now = time.time()
         if block is not None:
             self._write(BlockSuggested(block.index, block.config, now))
-        for trial in issue.trials:
+        for trial in assignment.trials:
             self._write(
-                AttemptStarted(trial.key, issue.attempt, now, trial.block, trial.arm, trial.repeat)
+                AttemptStarted(
+                    trial.key, assignment.attempt, now, trial.block, trial.arm, trial.repeat
+                )
             )
-        self.watcher.issued(issue)
-        return issue
+        self.watcher.trial_assigned(assignment)
+        return assignment
 
-    def finish(self, issue: Issue, *outcomes: Outcome) -> None:
+    def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
         """Take the outcomes of an issue's trials, in their order: journal, then the others.
 
         Each is priced, and told by what it was disturbed. A round is one record: a driver that is
@@ -114,43 +116,43 @@ class Session:
         did before its round was done again: what was before is to stand.
         """
         ended = [
-            self._told(issue, FinishedTrial(trial, outcome), outcomes)
-            for trial, outcome in zip(issue.trials, outcomes, strict=True)
+            self._told(assignment, FinishedTrial(trial, outcome), outcomes)
+            for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             self.canary_baseline.add(finished)
             if finished.outcome.status == "complete" or not self.blocks.is_kept(finished.trial):
                 self.record(finished)
-        self._settle(issue, ended)
+        self._settle(assignment, ended)
         for finished in ended:
-            self.watcher.finished(finished.trial, finished.outcome)
+            self.watcher.trial_finished(finished.trial, finished.outcome)
             self._expect_objectives(finished)
 
-    def _settle(self, issue: Issue, ended: Sequence[FinishedTrial]) -> None:
+    def _settle(self, assignment: Assignment, ended: Sequence[FinishedTrial]) -> None:
         """What the blocks make of it: a round that is done again, or blocks that are enough."""
-        had_enough = self.blocks.enough
-        settled = self.blocks.finish(issue, *(finished.outcome for finished in ended))
+        had_enough = self.blocks.stop_decision
+        settled = self.blocks.finish(assignment, *(finished.outcome for finished in ended))
         if settled.standing:
             self._write(RoundFinished(list(settled.standing)))
             for finished in settled.standing:
                 self.record(finished)
-            self.watcher.standing([finished.trial for finished in settled.standing])
+            self.watcher.round_reinstated([finished.trial for finished in settled.standing])
         if settled.again:
-            self.watcher.again(settled.again, issue.rerun + 1)
-        enough = self.blocks.enough
-        if enough is not None and had_enough is None:
-            self._write(why_enough(enough))
-            self.watcher.enough(enough.blocks, enough.why)
+            self.watcher.round_rerun(settled.again, assignment.rerun + 1)
+        stop_decision = self.blocks.stop_decision
+        if stop_decision is not None and had_enough is None:
+            self._write(stop_record(stop_decision))
+            self.watcher.blocks_decided(stop_decision.blocks, stop_decision.why)
 
     def _told(
-        self, issue: Issue, finished: FinishedTrial, together: Sequence[Outcome]
+        self, assignment: Assignment, finished: FinishedTrial, together: Sequence[Outcome]
     ) -> FinishedTrial:
         """A trial's outcome with all that is known of it here and not where it ran."""
         trial, outcome = finished.trial, finished.outcome
         outcome = priced(outcome, trial.arm, self.spec.prices, together)
-        if issue.rerun:
-            facts = {**outcome.environment, RERUN: issue.rerun}
+        if assignment.rerun:
+            facts = {**outcome.environment, RERUN: assignment.rerun}
             outcome = replace(outcome, environment=facts)
         notes = outcome.telemetry.notes if outcome.telemetry else {}
         usual_ms = self.canary_baseline.expected_ms(finished)
@@ -174,11 +176,11 @@ class Session:
                 "the sampler as failed: stop, and correct the spec or the workload"
             )
 
-    def give_back(self, issue: Issue) -> None:
+    def give_back(self, assignment: Assignment) -> None:
         """Take back a trial that had not started."""
-        self.blocks.give_back(issue, charged=False)
+        self.blocks.give_back(assignment, charged=False)
 
-    def lose(self, issue: Issue, *, preempted: bool = False) -> None:
+    def lose(self, assignment: Assignment, *, preempted: bool = False) -> None:
         """An attempt was lost with its worker: another one, within the spec's limits.
 
         A round that is done again has attempts of its own.
@@ -188,14 +190,14 @@ class Session:
             preempted: the worker went with its node, which is not the trial's doing.
         """
         limits = self.spec.limits
-        tries = [(trial.key, issue.rerun) for trial in issue.trials]
+        tries = [(trial.key, assignment.rerun) for trial in assignment.trials]
         self._lost.update(tries)
         self._preempted.update(tries if preempted else ())
         lost = max(self._lost[each] for each in tries)
         gone = max(self._preempted[each] for each in tries)
         if lost - gone < limits.attempts and gone <= limits.preemptions:
-            self.blocks.give_back(issue)
-            self.watcher.lost(issue)
+            self.blocks.give_back(assignment)
+            self.watcher.attempt_lost(assignment)
             return
         now = time.time()
         message = f"the worker was lost in each of {lost} attempts (limits.attempts)"
@@ -205,8 +207,8 @@ class Session:
                 " (limits.attempts, limits.preemptions)"
             )
         failure = FailureRecord("lost", message)
-        outcome = Outcome("failed", now, now, attempt=issue.attempt, failure=failure)
-        self.finish(issue, *(outcome for _ in issue.trials))
+        outcome = Outcome("failed", now, now, attempt=assignment.attempt, failure=failure)
+        self.finish(assignment, *(outcome for _ in assignment.trials))
 
     def request(self, trial: Trial, device: Device) -> TrialRequest:
         """What the trainer is asked for."""
@@ -234,6 +236,6 @@ class Session:
             raise Stopped(f"its journal cannot be written: {error}") from error
 
 
-def why_enough(found: Enough) -> BlocksEnough:
+def stop_record(found: StopDecision) -> BlocksEnough:
     """What the journal says of it, as of now."""
     return BlocksEnough(time.time(), found.blocks, found.half_width, found.why)

@@ -11,7 +11,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.spec import Objective
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import Enough, Gathering
+    from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
 
 class Source(Protocol):
@@ -44,28 +44,28 @@ class Suggestions:
         plan: Plan,
         source: Source,
         objectives: Mapping[str, Objective],
-        gathering: Gathering | None,
+        stopping_rule: StoppingRule | None,
     ) -> None:
         self.open_limit: int | None = None
         self._plan = plan
         self._source = source
         self._objectives = objectives
         self._speaking = arms_that_speak(objectives.values(), plan.arms)
-        self._gathering = gathering
+        self._stopping_rule = stopping_rule
         self._known: set[int] = set()
         self._untold: set[int] = set()
         self._used_up = False
         self._unseen = 0
 
     @property
-    def enough(self) -> Enough | None:
+    def stop_decision(self) -> StopDecision | None:
         """After how many blocks no more are asked for, and why; None where that is not so yet."""
-        return self._gathering.enough if self._gathering else None
+        return self._stopping_rule.stop_decision if self._stopping_rule else None
 
     @property
     def to_come(self) -> int:
         """How many blocks may still be asked for."""
-        has_all = self._used_up or self.enough is not None
+        has_all = self._used_up or self.stop_decision is not None
         return 0 if has_all else max(0, self._plan.blocks - len(self._known))
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
@@ -97,8 +97,8 @@ class Suggestions:
 
     def hear(self, finished: FinishedTrial) -> None:
         """Take an outcome that will not be done again: there may be blocks enough."""
-        if self._gathering is not None:
-            self._gathering.take(finished)
+        if self._stopping_rule is not None:
+            self._stopping_rule.take(finished)
 
     def is_untold(self, index: int) -> bool:
         """Whether a block is open: the source has not been told of it."""
@@ -121,6 +121,6 @@ class Suggestions:
         self._untold.add(index)
 
     def _next_index(self) -> int:
-        while self._unseen in self._known or not self._plan.holds(self._unseen):
+        while self._unseen in self._known or not self._plan.has_block(self._unseen):
             self._unseen += 1
         return self._unseen

@@ -20,19 +20,19 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
-from orchestrator.scheduling.blocks import Blocks, Trust
-from orchestrator.scheduling.finish import Ended, conclude
-from orchestrator.scheduling.node_wait import requests, wait_for_nodes, worth_waiting_for
+from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
+from orchestrator.scheduling.finish import RunResult, conclude
+from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.preflight import expect_runnable
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.remaining import (
-    Left,
-    extent,
+    RemainingWork,
+    begun_index_count,
     first_records,
-    gathering,
-    left_to,
     opening,
+    remaining_work,
+    stopping_rule,
 )
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.scheduling.session import Session, Watcher
@@ -62,7 +62,7 @@ def run_sweep(
     stop: StopSignal,
     view: Callable[[Plan], Watcher],
     confirm: Callable[[Plan, int], None],
-) -> Ended:
+) -> RunResult:
     """Run a sweep, or what is missing of it.
 
     Args:
@@ -95,19 +95,19 @@ def run_sweep(
         identity = resume.identify(spec, number)
         journal = stack.enter_context(Journal.open(folder.generation(number)))
         records = resume.take_over(journal, found, identity, spec)
-        going_on = plan.over(resume.suggested(records))
+        going_on = plan.resumed_from(resume.suggested(records))
         told = opening(spec, going_on, identity, found, options.home)
         stored = recorder.open(told)
         state = resume.agree(journal, records, stored)
         for each in resume.unrecorded(state, stored):
             recorder.put(each)
 
-        left = left_to(spec, plan, state, retry_failed=options.retry_failed)
+        left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
         stopped = None
-        if awaited := worth_waiting_for(left.plan, left.past):
+        if awaited := arms_worth_waiting_for(left.plan, left.past):
             confirm(left.plan, left.missing)
             nodes, plan = _wait(spec, nodes, awaited, stop)
-            left = left_to(spec, plan, state, retry_failed=options.retry_failed)
+            left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
             expect_runnable(spec, left.plan)
             recorder.open(told := opening(spec, left.plan, identity, found, options.home))
         if left.missing:
@@ -116,7 +116,7 @@ def run_sweep(
                 stop.check()
                 nodes = _connect(stack, None, spec, stop)
                 plan = make_plan(spec, classify(nodes))
-                left = left_to(spec, plan, state, retry_failed=options.retry_failed)
+                left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
         if added := first_records(left, state):
             begun = opening(spec, left.plan, identity, found, options.home, begun=True)
             if set(begun.running) != set(told.running):
@@ -132,7 +132,9 @@ def run_sweep(
             _end_session(journal, "stopped" if stopped else "complete")
             if stopped is None and left.plan.auto is not None:
                 now = replay(read(journal.path.parent))
-                plan = left.plan.closed_at(extent(now.blocks.values()) if now else 0)
+                plan = left.plan.with_block_count(
+                    begun_index_count(now.blocks.values()) if now else 0
+                )
                 recorder.open(opening(spec, plan, identity, found, options.home, begun=True))
         return conclude(recorder, spec, identity, stopped)
 
@@ -144,7 +146,7 @@ class _Start:
     spec: SweepSpec
     identity: SweepIdentity
     state: SweepState
-    left: Left
+    left: RemainingWork
     nodes: tuple[Node, ...]
     journal: Journal
     recorder: Recorder
@@ -184,14 +186,14 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
         objectives=start.spec.search.objectives,
         source=Suggester(start.spec.search, start.spec.seed),
         open_limit=open_limit(start.spec, plan, groups),
-        trust=Trust(
-            gathering(start.spec, plan), start.spec.disturbance_limits, start.spec.baseline
+        precision=PrecisionPolicy(
+            stopping_rule(start.spec, plan), start.spec.disturbance_limits, start.spec.baseline
         ),
     )
     blocks.restore(start.left.past, start.left.again, resume.kept(state, start.left.again))
     for each in start.left.past:
         if isinstance(each, FinishedTrial):
-            start.watcher.restored(each.trial, each.outcome)
+            start.watcher.trial_restored(each.trial, each.outcome)
     session = Session(
         start.spec,
         blocks,
@@ -208,7 +210,7 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
             raise Stopped(str(start.recorder.trouble))
 
     membership = Membership(start.nodes)
-    upkeep = Upkeep(
+    recovery = Recovery(
         session,
         Fleet(start.spec, plan, start.nodes, start.watcher.warn),
         membership,
@@ -221,11 +223,11 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
             membership.watching(),
         ):
             folder, path = Path(scratch), _python_path(on_cluster=start.on_cluster)
-            run_trials(session, upkeep, folder=folder, python_path=path, check=check)
+            run_trials(session, recovery, folder=folder, python_path=path, check=check)
     except Stopped as stopped:
         return stopped
     finally:
-        if upkeep.has_asked:
+        if recovery.has_asked:
             autoscaler.ask_for_no_more()
     return None
 

@@ -17,7 +17,7 @@ from ray.tune.schedulers import FIFOScheduler
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.execution.actor import TrialActor
 from orchestrator.planning.lanes import placement_group
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch, Broken
 
@@ -62,7 +62,7 @@ class _Recall(FIFOScheduler):
 
 def run_trials(
     session: Session,
-    upkeep: Upkeep,
+    recovery: Recovery,
     *,
     folder: Path,
     python_path: tuple[str, ...],
@@ -94,10 +94,10 @@ def run_trials(
 
     try:
         while not session.blocks.done:
-            search = BlockSearch(session, python_path, upkeep, check_unless_left)
-            tuner = _tuner(search, folder, upkeep, check_unless_left)
+            search = BlockSearch(session, python_path, recovery, check_unless_left)
+            tuner = _tuner(search, folder, recovery, check_unless_left)
             try:
-                _aside(tuner.fit, upkeep.expect_head)
+                _aside(tuner.fit, recovery.expect_head)
             except Broken as broken:
                 raise broken.error from broken
             except (ray.exceptions.RayError, tune.TuneError):
@@ -132,7 +132,7 @@ def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
 
 
 def _tuner(
-    search: BlockSearch, folder: Path, upkeep: Upkeep, check: Callable[[], None]
+    search: BlockSearch, folder: Path, recovery: Recovery, check: Callable[[], None]
 ) -> tune.Tuner:
     def resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
         return placement_group(config["node_id"], config["bundle"])
@@ -141,7 +141,7 @@ def _tuner(
         tune.with_resources(TrialActor, resources),
         tune_config=tune.TuneConfig(
             search_alg=search,
-            scheduler=_Recall(upkeep.is_in_use),
+            scheduler=_Recall(recovery.is_in_use),
             num_samples=-1,  # until the searcher says that it has finished
             reuse_actors=True,
             trial_name_creator=str,

@@ -13,8 +13,8 @@ from ray.tune.search import Searcher
 from orchestrator.core.names import device_of, measure_of
 from orchestrator.core.trial import Outcome, Trial, outcome_adapter
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.scheduling.assignment import Issue
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from workloads.protocol import TrialRequest
 
@@ -30,15 +30,15 @@ class BlockSearch(Searcher):
         self,
         session: Session,
         python_path: tuple[str, ...],
-        upkeep: Upkeep,
+        recovery: Recovery,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__()
         self._session = session
         self._python_path = python_path
-        self.upkeep = upkeep
+        self.recovery = recovery
         self._check = check
-        self._out: dict[str, Issue] = {}
+        self._out: dict[str, Assignment] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its searcher for a restart that never comes (see `save`)."""
@@ -52,38 +52,38 @@ class BlockSearch(Searcher):
         """
         self._check()
         with _past_tune():
-            self.upkeep.settle()
+            self.recovery.settle()
             return self._suggest(trial_id)
 
     def _suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        issue = self._session.issue()
-        if issue is None:
+        assignment = self._session.assign()
+        if assignment is None:
             return self.FINISHED if self._session.blocks.done else None
-        self._out[trial_id] = issue
+        self._out[trial_id] = assignment
         return {
-            "job": job_adapter.dump_json(self._job(issue)).decode(),
-            "node_id": issue.lane.node.id,
-            "bundle": issue.lane.bundle(issue.device),
+            "job": job_adapter.dump_json(self._job(assignment)).decode(),
+            "node_id": assignment.lane.node.id,
+            "bundle": assignment.lane.bundle(assignment.device),
         }
 
-    def _job(self, issue: Issue) -> Job:
+    def _job(self, assignment: Assignment) -> Job:
         """What the actor is asked for: one trial, or a round of them that takes turns."""
         spec = self._session.spec
         limits = spec.limits
         return Job(
-            request=self._request(issue.trial),
-            attempt=issue.attempt,
+            request=self._request(assignment.trial),
+            attempt=assignment.attempt,
             issued_s=time.time(),
             limits=TrialLimits(limits.trial_s, limits.idle_s, limits.memory_mib),
             python_path=self._python_path,
-            fresh=bool(spec.why_fresh),
-            cpus=issue.lane.cpus_used(issue.trial.arm),
-            neighbours=issue.lane.room(issue.device) - 1,
+            fresh=bool(spec.fresh_trainer_reason),
+            cpus=assignment.lane.cpus_used(assignment.trial.arm),
+            neighbours=assignment.lane.room(assignment.device) - 1,
             rivals=tuple(
-                Rival(self._request(trial), issue.lane.cpus_used(trial.arm))
-                for trial in issue.others
+                Rival(self._request(trial), assignment.lane.cpus_used(trial.arm))
+                for trial in assignment.others
             ),
-            timing=spec.timing if measure_of(issue.trial.arm) == "timing" else None,
+            timing=spec.timing if measure_of(assignment.trial.arm) == "timing" else None,
         )
 
     def _request(self, trial: Trial) -> TrialRequest:
@@ -93,24 +93,24 @@ class BlockSearch(Searcher):
         """A sign of life: the running trial finished an epoch."""
         if "epoch" in result and not result.get("done"):
             with _past_tune():
-                self._session.watcher.epoch(self._out[trial_id], result["epoch"])
+                self._session.watcher.epoch_finished(self._out[trial_id], result["epoch"])
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
         """A trial's outcome, the loss of its worker, or (without a result) its recall."""
-        issue = self._out.pop(trial_id, None)
-        if issue is None:
+        assignment = self._out.pop(trial_id, None)
+        if assignment is None:
             return
         with _past_tune():
             if not error and result is None:
-                self._session.give_back(issue)
+                self._session.give_back(assignment)
             elif error or result is None or "outcomes" not in result:
-                self.upkeep.doubt(issue)
+                self.recovery.doubt(assignment)
             else:
                 outcomes = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
-                self._session.finish(issue, *outcomes)
-                self.upkeep.ended(issue, _best(outcomes))
+                self._session.finish(assignment, *outcomes)
+                self.recovery.ended(assignment, _best(outcomes))
 
     @property
     def out(self) -> int:
@@ -123,14 +123,14 @@ class BlockSearch(Searcher):
         Only trials that can have been running are charged an attempt; the last one out is given
         back first, so that they go out again in the order in which they did.
         """
-        issues = list(self._out.values())
+        assignments = list(self._out.values())
         self._out.clear()
-        running = _running(issues)
-        for issue in reversed(issues):
-            if issue in running:
-                self.upkeep.doubt(issue)
+        running = _running(assignments)
+        for assignment in reversed(assignments):
+            if assignment in running:
+                self.recovery.doubt(assignment)
             else:
-                self._session.give_back(issue)
+                self._session.give_back(assignment)
 
     def save(self, checkpoint_path: str) -> None:
         """Save nothing: the journal is what resume reads, never Tune's pickles."""
@@ -167,12 +167,12 @@ def _best(outcomes: Sequence[Outcome]) -> Outcome:
     return next((each for each in outcomes if each.failure is None), outcomes[0])
 
 
-def _running(issues: Sequence[Issue]) -> list[Issue]:
+def _running(assignments: Sequence[Assignment]) -> list[Assignment]:
     """The issues that can have been running: on each lane, the oldest ones, up to its slots."""
     taken: Counter[str] = Counter()
     running = []
-    for issue in issues:
-        taken[issue.lane.node.id] += 1
-        if taken[issue.lane.node.id] <= issue.lane.room(issue.device):
-            running.append(issue)
+    for assignment in assignments:
+        taken[assignment.lane.node.id] += 1
+        if taken[assignment.lane.node.id] <= assignment.lane.room(assignment.device):
+            running.append(assignment)
     return running

@@ -113,12 +113,12 @@ class SweepSpec(Strict):
         return ReportCriteria(self.baseline, self.margins.margins, self.auto_blocks, published)
 
     @property
-    def why_fresh(self) -> str:
-        """Why each trial has a trainer process of its own; empty where trainers stay warm."""
+    def fresh_trainer_reason(self) -> str | None:
+        """Return why each trial has a trainer process of its own; None if trainers stay warm."""
         if self.trainer is not None:
-            return "the spec says trainer: fresh" if self.trainer == "fresh" else ""
+            return "the spec has trainer: fresh" if self.trainer == "fresh" else None
         memory = [name for name in self.search.objectives if name in MEMORY_METRICS]
-        return f"{memory[0]} is an objective" if memory else ""
+        return f"{memory[0]} is an objective" if memory else None
 
     def comparable_search(self) -> dict[str, Any]:
         """The part of the search that no restart may change, as plain JSON data.

@@ -28,7 +28,7 @@ class SweepOpened:
 class SessionStarted:
     """A driver began to work on the sweep; `version` is rnnsweep's, the sizes are the plan's.
 
-    `blocks` is the plan's extent: earlier blocks that it passes over, `passed_over`, are among
+    `blocks` is the plan's extent: earlier blocks that it passes over, `skipped_blocks`, are among
     them. `least` is given where blocks come until there are enough: so many at least, and `blocks`
     at most.
     """
@@ -43,15 +43,17 @@ class SessionStarted:
     arms: list[Arm]
     journal_version: int = VERSION
     least: int | None = None
-    passed_over: list[int] = field(default_factory=list)
+    skipped_blocks: list[int] = field(default_factory=list)
 
-    def holds(self, index: int) -> bool:
+    def has_block(self, index: int) -> bool:
         """Whether the block of this index was one of the plan's."""
-        return index < self.blocks and index not in self.passed_over
+        return index < self.blocks and index not in self.skipped_blocks
 
-    def wants(self, trial: Trial) -> bool:
+    def includes(self, trial: Trial) -> bool:
         """Whether a trial was one of the plan's: arms, blocks and repeats can be fewer now."""
-        return self.holds(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
+        return (
+            self.has_block(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
+        )
 
 
 @dataclass(frozen=True, slots=True)

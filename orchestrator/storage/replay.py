@@ -28,7 +28,7 @@ class SweepState:
     `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
     sequence, which is what a sampler is replayed from. `attempts` counts the attempts that were
     started, per trial key. `before` has the last complete outcome of trials that were done again
-    since. `ended` is None while a session runs, or where it was killed; `enough`
+    since. `ended` is None while a session runs, or where it was killed; `stop_decision`
     tells when and why the latest session asked for no more blocks.
     """
 
@@ -41,7 +41,7 @@ class SweepState:
     attempts: dict[str, AttemptStarted] = field(default_factory=dict)
     order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
     ended: SessionEnded | None = None
-    enough: BlocksEnough | None = None
+    stop_decision: BlocksEnough | None = None
 
 
 def replay(records: Iterable[Record]) -> SweepState | None:
@@ -56,7 +56,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
     """
     state: SweepState | None = None
     ended: SessionEnded | None = None
-    enough: BlocksEnough | None = None
+    stop_decision: BlocksEnough | None = None
     for record in records:
         if isinstance(record, SweepOpened):
             state = SweepState(record.identity, record.spec)
@@ -66,7 +66,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
         match record:
             case SessionStarted():
                 state.sessions.append(record)
-                ended, enough = None, None
+                ended, stop_decision = None, None
             case BlockSuggested(block=index, config=config):
                 state.blocks.pop(index, None)
                 state.blocks[index] = Block(index, config)
@@ -79,10 +79,10 @@ def replay(records: Iterable[Record]) -> SweepState | None:
                 for each in members:
                     _finish(state, each)
             case BlocksEnough():
-                enough = record
+                stop_decision = record
             case SessionEnded():
                 ended = record
-    return state if state is None else _settled(state, ended, enough)
+    return state if state is None else _settled(state, ended, stop_decision)
 
 
 def _finish(state: SweepState, finished: FinishedTrial) -> None:
@@ -117,7 +117,7 @@ def rebuild(
 
 
 def _settled(
-    state: SweepState, ended: SessionEnded | None, enough: BlocksEnough | None
+    state: SweepState, ended: SessionEnded | None, stop_decision: BlocksEnough | None
 ) -> SweepState:
     """With what is stale out of the order: the sampler is told of each block and trial once."""
     suggested = {each.block: each for each in state.order if isinstance(each, BlockSuggested)}
@@ -140,5 +140,5 @@ def _settled(
         state.attempts,
         order,
         ended,
-        enough,
+        stop_decision,
     )

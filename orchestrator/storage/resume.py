@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.errors import Refusal
-from orchestrator.core.rounds import due_again, edition, rerun_of, stand_again, torn
+from orchestrator.core.rounds import edition, reinstate, rerun_of, trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -138,7 +138,7 @@ def settle(journal: Journal, records: list[Record]) -> SweepState:
         of_round = [each for each in _placed(state) if _round(each) == place]
         if any(rerun_of(each.outcome) < latest for each in of_round):
             continue
-        if standing := stand_again(before, now):
+        if standing := reinstate(before, now):
             record = RoundFinished(list(standing))
             journal.append(record)
             records.append(record)
@@ -203,15 +203,15 @@ def again(
     Those of disturbed rounds, and those that were timed in slices without the rest of their round:
     before the plan had some arm, or where the store kept only a part of what a lost journal had.
     """
-    held = plan.over([*state.blocks.values(), *state.finished.values()])
+    held = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     planned = (
         trial
         for block in state.blocks.values()
-        if held.holds(block.index)
+        if held.has_block(block.index)
         for trial in _trials(state.identity, plan, block)
     )
-    apart = torn(planned, state.finished, retry_failed=retry_failed)
-    return {**apart, **due_again(_placed(state), limits)}
+    apart = trials_to_retime(planned, state.finished, retry_failed=retry_failed)
+    return {**apart, **trials_to_rerun(_placed(state), limits)}
 
 
 def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:
@@ -221,7 +221,7 @@ def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | Fin
     for each in events:
         if isinstance(each, FinishedTrial):
             finished.add(each.trial.key)
-        elif plan.holds(each.index):
+        elif plan.has_block(each.index):
             blocks.append(each)
     return sum(
         trial.key in finished for block in blocks for trial in _trials(identity, plan, block)

@@ -76,5 +76,5 @@ def test_its_sweeps_ask_for_what_is_judged() -> None:
         "time": "cost-model-time",
         "memory": "cost-model-memory",
     }
-    assert bool(specs["memory"].why_fresh)
-    assert not specs["time"].why_fresh
+    assert bool(specs["memory"].fresh_trainer_reason)
+    assert not specs["time"].fresh_trainer_reason

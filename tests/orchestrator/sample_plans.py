@@ -14,7 +14,7 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.spec import Objective
 
@@ -87,10 +87,10 @@ def failed() -> Outcome:
     return Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
 
 
-def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Issue]:
+def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Assignment]:
     """Run everything, one trial after another, in the order of issue."""
-    out: list[Issue] = []
-    finished: list[Issue] = []
+    out: list[Assignment] = []
+    finished: list[Assignment] = []
     while not blocks.done:
         while (found := blocks.next()) is not None:
             out.append(found[0])

@@ -18,7 +18,7 @@ from orchestrator.analysis.pairing.paired_arms import Paired
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
-from orchestrator.analysis.statistics.verdicts import Finding, Judgement, Outlook, judge
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
@@ -50,7 +50,7 @@ class AccuracyComparison:
     p_value: float | None
     verdict: AccuracyVerdict
     margin: float
-    outlook: Outlook | None
+    blocks_needed: BlocksNeeded | None
     step: float | None = None
     diverged: int = 0
     baseline_diverged: int = 0
@@ -104,7 +104,7 @@ def _comparison(
         judged.p_value,
         verdict,
         margin,
-        judged.outlook,
+        judged.blocks_needed,
         step,
         *diverged,
         reason,

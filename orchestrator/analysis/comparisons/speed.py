@@ -25,7 +25,7 @@ from orchestrator.analysis.pairing.paired_arms import (
 from orchestrator.analysis.pairing.pairs import Pair
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
-from orchestrator.analysis.statistics.verdicts import Finding, Judgement, Outlook, judge
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
 from orchestrator.core.criteria import Margins, MeasureMode, ReportCriteria
 from orchestrator.core.names import mathematics_of, measure_of
 from orchestrator.core.records import SweepRecord
@@ -46,8 +46,8 @@ class Comparison:
     no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
     within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
     blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason` says
-    why a verdict is `cannot tell`, and is empty otherwise; `outlook` what more blocks would bring
-    (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
+    why a verdict is `cannot tell`, and is empty otherwise; `blocks_needed` what more blocks would
+    bring (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
     `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
     them to be right.
 
@@ -70,7 +70,7 @@ class Comparison:
     p_value: float | None = None
     plain_confidence: float = CONFIDENCE
     margin: float = Margins().speed
-    outlook: Outlook | None = None
+    blocks_needed: BlocksNeeded | None = None
     accuracy: AccuracyComparison | None = None
     measures: tuple[MeasureMode, MeasureMode] = ("full", "full")
     quiet_only: bool = True
@@ -175,7 +175,7 @@ def _compare(
         p_value=speed.p_value,
         plain_confidence=plain,
         margin=criteria.margins.speed,
-        outlook=speed.outlook,
+        blocks_needed=speed.blocks_needed,
         accuracy=accuracy,
         measures=(measure_of(arm), measure_of(base)),
         quiet_only=found.quiet_only,

@@ -19,8 +19,8 @@ from orchestrator.analysis.cost_model import (
     trial_seconds,
 )
 from orchestrator.analysis.forecast.history import others, settings_of
-from orchestrator.analysis.forecast.simulation import Ahead
-from orchestrator.analysis.forecast.totals import Amount, Outlook, look_ahead
+from orchestrator.analysis.forecast.simulation import RemainingTrials
+from orchestrator.analysis.forecast.totals import Amount, ForecastTotals, forecast_totals
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Arm, FinishedTrial, SweepIdentity
 from orchestrator.planning.lanes import Lane, LaneGroup, make_lanes
@@ -37,8 +37,8 @@ class Forecast:
 
     `trial_s` are the median seconds of each arm's trials, by the arm's text. `remaining_s` is None
     where some arm of the plan has no trial yet to judge by; it is by those medians, or, where
-    there is an `outlook`, by a model of what the sizes of the configs to come take, learnt from
-    the sweeps `helped_by` as well. Where there is none `why_medians` says why. `expected` has, if
+    there are `totals`, by a model of what the sizes of the configs to come take, learnt from the
+    sweeps `helped_by` as well. Without a model, `medians_reason` is the reason. `expected` has, if
     it was asked for, what each missing trial may take whose config is known already.
     """
 
@@ -46,9 +46,9 @@ class Forecast:
     remaining: int
     remaining_s: float | None
     trial_s: Mapping[str, float] = field(default_factory=dict)
-    outlook: Outlook | None = None
+    totals: ForecastTotals | None = None
     helped_by: tuple[str, ...] = ()
-    why_medians: str = ""
+    medians_reason: str = ""
     expected: tuple[Expectation, ...] = ()
 
 
@@ -64,7 +64,7 @@ def forecast(
     new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
     state = state or SweepState(new, {})
     finished = list(state.finished.values())
-    going_on = plan.over([*state.blocks.values(), *finished])
+    going_on = plan.resumed_from([*state.blocks.values(), *finished])
     again = resume.again(state, plan, spec.disturbance_limits, retry_failed=False)
     by_medians = forecast_from(going_on, finished, again)
     if not by_medians.remaining or not plan.arms:
@@ -72,9 +72,11 @@ def forecast(
     settings = settings_of(state.identity)
     ahead = _ahead(going_on, state, spec, settings, again)
 
-    def look(models: Models) -> Outlook | NotPredicted:
+    def look(models: Models) -> ForecastTotals | NotPredicted:
         try:
-            return look_ahead(ahead, models, spec.prices, lambda needed: makespan(going_on, needed))
+            return forecast_totals(
+                ahead, models, spec.prices, lambda needed: makespan(going_on, needed)
+            )
         except NotPredicted as refused:
             return refused
 
@@ -86,8 +88,8 @@ def forecast(
     expected = tuple(expect(models, ahead.named(), settings)) if each_config else ()
     told = replace(by_medians, helped_by=helped, expected=expected)
     if isinstance(found, NotPredicted):
-        return replace(told, why_medians=str(found))
-    return replace(told, remaining_s=found.seconds.value, outlook=found)
+        return replace(told, medians_reason=str(found))
+    return replace(told, remaining_s=found.seconds.value, totals=found)
 
 
 def forecast_from(
@@ -101,7 +103,7 @@ def forecast_from(
     ended: Counter[Arm] = Counter()
     every = list(finished)
     for each, seconds in zip(every, trial_seconds(every), strict=True):
-        if plan.wants(each.trial):
+        if plan.includes(each.trial):
             taken_s[each.trial.arm].append(seconds)
             ended[each.trial.arm] += each.trial.key not in again
     done = ended.total()
@@ -135,21 +137,21 @@ def _ahead(
     spec: SweepSpec,
     settings: Mapping[str, Any],
     again: Container[str],
-) -> Ahead:
+) -> RemainingTrials:
     """The trials that are missing: of blocks that were suggested, and of those that were not."""
     done = Counter(
         (each.trial.block, each.trial.arm)
         for each in state.finished.values()
-        if plan.wants(each.trial) and each.trial.key not in again
+        if plan.includes(each.trial) and each.trial.key not in again
     )
-    suggested = [block for block in state.blocks.values() if plan.holds(block.index)]
+    suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
     known = [
         (block.config, arm)
         for block in suggested
         for arm in plan.arms
         for _ in range(plan.repeats - done[block.index, arm])
     ]
-    return Ahead(
+    return RemainingTrials(
         tuple(known),
         max(0, plan.blocks - len(suggested)),
         dict.fromkeys(plan.arms, plan.repeats),
@@ -177,12 +179,12 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
 
     With `at_most` a sweep may end with fewer trials, as soon as it can tell (`blocks: auto`).
     """
-    found = ahead.outlook
+    found = ahead.totals
     if ahead.done and not ahead.remaining:
         return f"all of its {counted(ahead.done, 'trial')} are done"
     if found is None and ahead.remaining_s is None:
-        known = ahead.why_medians and (ahead.trial_s or ahead.helped_by)
-        why = f" ({ahead.why_medians})" if known else ""
+        known = ahead.medians_reason and (ahead.trial_s or ahead.helped_by)
+        why = f" ({ahead.medians_reason})" if known else ""
         return f"how long it takes is known once each arm has run a trial{why}"
     bound = "at most " if at_most else ""
     left = (
@@ -191,7 +193,7 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     done = f"{ahead.done} trials are done; " if ahead.done else bound
     told = f"{done}{left} may take "
     if found is None:
-        why = f" ({ahead.why_medians})" if ahead.why_medians else ""
+        why = f" ({ahead.medians_reason})" if ahead.medians_reason else ""
         return f"{told}{duration(ahead.remaining_s or 0.0)}, judged by these{why}"
     seconds = found.seconds
     lines = [
@@ -204,7 +206,7 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _judged_by(found: Outlook) -> str:
+def _judged_by(found: ForecastTotals) -> str:
     over = counted(found.held_out.configs, "config")
     if found.method == "medians":
         return f"judged by each arm's median over {over}, better than any model of their sizes"
@@ -218,7 +220,7 @@ _SPENT = {
 }
 
 
-def _spending(found: Outlook) -> Iterator[str]:
+def _spending(found: ForecastTotals) -> Iterator[str]:
     if found.usd is not None:
         yield f"  and cost {_range(found.usd)} USD"
     if found.energy_j is not None:

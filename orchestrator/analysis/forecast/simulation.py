@@ -35,7 +35,7 @@ Costs = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class RemainingTrials:
     """The missing trials of a sweep.
 
     `known` are those whose config was suggested; `unknown` the blocks whose config was not, and in
@@ -72,7 +72,7 @@ class Draws:
     dice: np.random.Generator
 
 
-def make_draws(ahead: Ahead) -> Draws:
+def make_draws(ahead: RemainingTrials) -> Draws:
     """The same for one plan, whatever is then asked of it."""
     pool, dice = _pool(ahead), np.random.default_rng(0)
     if _is_countable(ahead.search) and len(pool) == ahead.unknown:  # all of them, in every run
@@ -80,8 +80,8 @@ def make_draws(ahead: Ahead) -> Draws:
     return Draws(pool, dice.integers(max(1, len(pool)), size=(RUNS, ahead.unknown)), dice)
 
 
-def rehearse(
-    model: CostModel, ahead: Ahead, draws: Draws, arms: Sequence[Arm], far: float = FAR
+def simulate(
+    model: CostModel, ahead: RemainingTrials, draws: Draws, arms: Sequence[Arm], far: float = FAR
 ) -> dict[Arm, Costs]:
     """What each missing trial of the arms takes, in each run.
 
@@ -108,7 +108,7 @@ def rehearse(
 
 
 def _expected(
-    model: CostModel, ahead: Ahead, configs: Sequence[Config], arm: Arm
+    model: CostModel, ahead: RemainingTrials, configs: Sequence[Config], arm: Arm
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The logarithm of what each config takes on the arm, and how much wider its errors are."""
     if not configs:
@@ -118,7 +118,7 @@ def _expected(
 
 
 def _expect_near(
-    model: CostModel, ahead: Ahead, draws: Draws, arms: Sequence[Arm], far: float
+    model: CostModel, ahead: RemainingTrials, draws: Draws, arms: Sequence[Arm], far: float
 ) -> None:
     rows = [(config, arm) for config, arm in ahead.known if arm in arms]
     rows += [(config, arm) for config in draws.pool for arm in arms if ahead.arms[arm]]
@@ -133,7 +133,7 @@ def _expect_near(
         raise NotPredicted(f"{model.target}: {reasons[0]}")
 
 
-def _pool(ahead: Ahead) -> list[Config]:
+def _pool(ahead: RemainingTrials) -> list[Config]:
     """Configs that unknown blocks may have."""
     if not ahead.unknown:
         return []

@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.analysis.cost_model import MEMORY, HeldOut, Models, NotPredicted
-from orchestrator.analysis.forecast.simulation import RUNS, Ahead, Draws, make_draws, rehearse
+from orchestrator.analysis.forecast.simulation import (
+    RUNS,
+    Draws,
+    RemainingTrials,
+    make_draws,
+    simulate,
+)
 from orchestrator.core.names import device_of
 from orchestrator.core.trial import Arm
 from orchestrator.planning.pricing import price_of
@@ -34,7 +40,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ForecastTotals:
     """What is left: seconds of the clock, energy of the timed epochs, money.
 
     None where nothing is known: energy that was not measured, hardware without a price. `peak_mib`
@@ -54,12 +60,12 @@ class Outlook:
     refused: Mapping[str, str]
 
 
-def look_ahead(
-    ahead: Ahead,
+def forecast_totals(
+    ahead: RemainingTrials,
     models: Models,
     prices: Sequence[Price],
     makespan: Callable[[Mapping[Arm, float]], float],
-) -> Outlook:
+) -> ForecastTotals:
     """Run the missing trials in thought.
 
     Args:
@@ -80,7 +86,7 @@ def look_ahead(
     clock = [makespan({arm: float(seconds[arm][run]) for arm in seconds}) for run in range(RUNS)]
     peaks = _peaks(models, ahead, draws, refused)
     model = models.of("trial_s")
-    return Outlook(
+    return ForecastTotals(
         _amount(np.array(clock)),
         _amount(np.sum(list(energy.values()), axis=0)) if energy else None,
         _money(seconds, energy, prices),
@@ -92,15 +98,15 @@ def look_ahead(
     )
 
 
-def _totals(models: Models, target: str, ahead: Ahead, draws: Draws) -> dict[Arm, Totals]:
+def _totals(models: Models, target: str, ahead: RemainingTrials, draws: Draws) -> dict[Arm, Totals]:
     """For each arm what its missing trials take together, in each run in thought."""
     arms = [arm for arm in ahead.arms if ahead.trials(arm)]
-    costs = rehearse(models.of(target), ahead, draws, arms)
+    costs = simulate(models.of(target), ahead, draws, arms)
     return {arm: each.sum(axis=1) for arm, each in costs.items()}
 
 
 def _energy(
-    models: Models, ahead: Ahead, draws: Draws, refused: dict[str, str]
+    models: Models, ahead: RemainingTrials, draws: Draws, refused: dict[str, str]
 ) -> dict[Arm, Totals] | None:
     """As `_totals`; None where it was measured of too few trials, or not on every arm."""
     try:
@@ -112,7 +118,7 @@ def _energy(
 
 
 def _peaks(
-    models: Models, ahead: Ahead, draws: Draws, refused: dict[str, str]
+    models: Models, ahead: RemainingTrials, draws: Draws, refused: dict[str, str]
 ) -> dict[str, Amount]:
     """The most memory that any trial to come takes; not told where one config is too far.
 
@@ -124,7 +130,7 @@ def _peaks(
         if not arms or not models.measured(target):
             continue
         try:
-            costs = rehearse(models.of(target), ahead, draws, arms, far=0)
+            costs = simulate(models.of(target), ahead, draws, arms, far=0)
         except NotPredicted as why:
             refused[target] = str(why)
         else:

@@ -61,7 +61,7 @@ _MANY_BLOCKS = 10_000  # nobody runs more
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class BlocksNeeded:
     """What `more_blocks` like those seen would bring the half-width of the interval to."""
 
     more_blocks: int
@@ -74,14 +74,14 @@ class Judgement:
 
     `corrected` is the interval that the finding is read from, at the level `confidence`; `p_value`
     is that of no difference, adjusted by Holm's procedure: below 5 % where it rejects. All are None
-    where there are too few blocks for a finding. `outlook` is there where nothing can be told.
+    where there are too few blocks for a finding. `blocks_needed` is set where the finding is open.
     """
 
     finding: Finding
     corrected: Estimate | None = None
     confidence: float | None = None
     p_value: float | None = None
-    outlook: Outlook | None = None
+    blocks_needed: BlocksNeeded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _judgement(sample: _Sample, margin: float, differs: Held, same: Held) -> Jud
     judgement = Judgement(_read(corrected, margin), corrected, 1 - level, differs.adjusted_p)
     if judgement.finding != "cannot tell":
         return judgement
-    return replace(judgement, outlook=_outlook(sample, margin, level))
+    return replace(judgement, blocks_needed=_blocks_needed(sample, margin, level))
 
 
 def _interval(sample: _Sample, level: float) -> Estimate:
@@ -230,7 +230,7 @@ def _within(interval: Estimate, margin: float) -> bool:
     return -margin - _ROUNDING <= interval.low and interval.high <= margin + _ROUNDING
 
 
-def _outlook(sample: _Sample, margin: float, level: float) -> Outlook | None:
+def _blocks_needed(sample: _Sample, margin: float, level: float) -> BlocksNeeded | None:
     """The blocks for a half-width of the margin; of half of it, where it is that narrow already.
 
     An interval no wider than the margin always tells: it excludes 0, or lies within the margin.
@@ -238,14 +238,14 @@ def _outlook(sample: _Sample, margin: float, level: float) -> Outlook | None:
     n = len(sample.values)
     if sample.steps and not sample.error:
         unseen = blocks_to_see(margin, level, sample.steps)
-        return Outlook(unseen - n, margin) if unseen > n else None
+        return BlocksNeeded(unseen - n, margin) if unseen > n else None
     deviation = sample.error * math.sqrt(n)
     for half_width in (margin, margin / 2):
         needed = blocks_for(deviation, half_width, level)
         if needed is None:
             return None
         if needed > n:
-            return Outlook(needed - n, half_width)
+            return BlocksNeeded(needed - n, half_width)
     return None
 
 

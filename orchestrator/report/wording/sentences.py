@@ -71,7 +71,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
         noise = f"; disturbed: {comparison.disturbance}" if comparison.disturbance else ""
         why = f"({comparison.reason}{noise})"
         return f"{told}: {ratio(shown)} as fast {why}{_accuracy(comparison)}"
-    more = _outlook(comparison)
+    more = _blocks_needed(comparison)
     return f"{told}: {ratio(shown)} as fast{over}{_accuracy(comparison)}{more}"
 
 
@@ -111,9 +111,9 @@ def _accuracy(comparison: Comparison) -> str:
 _MORE = {"better": "more", "worse": "less"}
 
 
-def _outlook(comparison: Comparison) -> str:
+def _blocks_needed(comparison: Comparison) -> str:
     """What would tell."""
-    found = comparison.outlook
+    found = comparison.blocks_needed
     if found is None:
         return ""
     half_width = share(math.expm1(found.half_width))

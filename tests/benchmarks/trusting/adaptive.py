@@ -16,7 +16,7 @@ import numpy as np
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
-from orchestrator.analysis.stopping import Gathering
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial
@@ -205,13 +205,13 @@ def drawn_until_enough(
 ) -> Comparison:
     """One sweep of two arms, of which the second is `truth` times as fast."""
     record = _faster(made(_AUTO.most, 2, random, logs), truth)
-    gathering = Gathering(_AUTO, record.arms, 1)
+    stopping_rule = StoppingRule(_AUTO, record.arms, 1)
     for each in record.trials:
-        gathering.take(_finished(each))
-        if gathering.enough is not None:
+        stopping_rule.take(_finished(each))
+        if stopping_rule.stop_decision is not None:
             break
-    assert gathering.enough is not None
-    blocks = gathering.enough.blocks
+    assert stopping_rule.stop_decision is not None
+    blocks = stopping_rule.stop_decision.blocks
     trials = tuple(each for each in record.trials if each.block < blocks)
     (found,) = summarise(_replaced(record, trials, blocks)).comparisons
     return found

@@ -18,7 +18,7 @@ from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.spec import parse
@@ -49,9 +49,9 @@ def simulated(question: Question) -> Result:
         open_limit=open_limit(spec, plan, groups),
     )
     spans: list[Span] = []
-    waiting: dict[str, list[Issue]] = {}
+    waiting: dict[str, list[Assignment]] = {}
     at_work: Counter[str] = Counter()
-    events: list[tuple[float, int, Issue]] = []
+    events: list[tuple[float, int, Assignment]] = []
     order, now_s, best = itertools.count(), 0.0, 0.0
     while not blocks.done:
         while (found := blocks.next()) is not None:
@@ -73,16 +73,16 @@ def simulated(question: Question) -> Result:
     return judge(question.name, spans, 0.0, dict(question.devices), best)
 
 
-def _class(issue: Issue) -> str:
+def _class(issue: Assignment) -> str:
     cpus = issue.lane.node.profile.cpus
     return "fast" if cpus == FAST_CPUS else "slow"
 
 
-def _rounds(issue: Issue) -> int:
+def _rounds(issue: Assignment) -> int:
     return int(usage_of(issue.trial.arm.hardware).settings.get("rounds", 10))
 
 
-def _seconds(question: Question, issue: Issue) -> float:
+def _seconds(question: Question, issue: Assignment) -> float:
     whole_s = question.fast_s if _class(issue) == "fast" else question.slow_s
     config = {name: float(value) for name, value in issue.trial.config.items()}
     return whole_s * _rounds(issue) / 10 * sleeper.length(config)

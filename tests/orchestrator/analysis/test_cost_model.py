@@ -338,8 +338,8 @@ def foretold(tmp_path: Path) -> Callable[[int], Forecast]:
 def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecast]) -> None:
     ahead = foretold(15)
     assert (ahead.done, ahead.remaining) == (30, 30)
-    assert ahead.outlook is not None
-    seconds, usd = ahead.outlook.seconds, ahead.outlook.usd
+    assert ahead.totals is not None
+    seconds, usd = ahead.totals.seconds, ahead.totals.usd
     spec = parse(SPEC, source="mine.yaml")
     hidden = draw_configs(spec.search, 30, seed=7)[15:]
     truth = sum(seconds_of(config, arm) for config in hidden for arm in ARMS)
@@ -347,11 +347,11 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
     assert ahead.remaining_s == seconds.value
     assert usd is not None
     assert usd.value == pytest.approx(seconds.value / 3600 * 3.6, rel=1e-6)
-    energy_j = ahead.outlook.energy_j
+    energy_j = ahead.totals.energy_j
     assert energy_j is not None
     assert energy_j.low < 50 * truth < energy_j.high
     largest = max(seconds_of(each, arm) for each in hidden for arm in ARMS)
-    assert 0.6 < ahead.outlook.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
+    assert 0.6 < ahead.totals.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
     told = describe_forecast(ahead)
     assert "kWh in their timed epochs" in told
     assert "  peak memory up to " in told
@@ -366,7 +366,7 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
     unknown = "how long it takes is known once each arm has run a trial"
     assert describe_forecast(foretold(0)) == unknown
     ahead = foretold(2)
-    assert ahead.outlook is None
+    assert ahead.totals is None
     assert ahead.remaining_s is not None
     assert "judged by these (trial_s: expected complete trials of at least 5" in (
         describe_forecast(ahead)
@@ -377,7 +377,7 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
 
 def test_nothing_is_left_to_be_foretold(foretold: Callable[[int], Forecast]) -> None:
     ahead = foretold(30)
-    assert (ahead.remaining, ahead.remaining_s, ahead.outlook) == (0, 0.0, None)
+    assert (ahead.remaining, ahead.remaining_s, ahead.totals) == (0, 0.0, None)
 
 
 def test_other_sweeps_of_the_home_help_a_new_one(
@@ -389,10 +389,10 @@ def test_other_sweeps_of_the_home_help_a_new_one(
     ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
     assert (ahead.done, ahead.remaining) == (0, 12)
     assert ahead.helped_by == ("mine",)
-    assert ahead.outlook is not None
+    assert ahead.totals is not None
     draws = draw_configs(spec.search, 2000, seed=3)
     mean_s = sum(seconds_of(config, arm) for config in draws for arm in ARMS) / len(draws)
-    assert ahead.outlook.seconds.low < 6 * mean_s < ahead.outlook.seconds.high
+    assert ahead.totals.seconds.low < 6 * mean_s < ahead.totals.seconds.high
     told = describe_forecast(ahead)
     assert told.startswith("12 trials may take ")
     assert describe_forecast(ahead, at_most=True).startswith("at most 12 trials may take ")
@@ -407,4 +407,4 @@ def test_sweeps_of_another_workload_or_a_broken_journal_do_not_help(
     spec = parse(SPEC, source="mine.yaml")
     plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
     ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
-    assert (ahead.outlook, ahead.remaining_s) == (None, None)
+    assert (ahead.totals, ahead.remaining_s) == (None, None)

@@ -15,8 +15,8 @@ import pytest
 
 from orchestrator.analysis.cost_model import Models, NotPredicted, Observation, fit
 from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast
-from orchestrator.analysis.forecast.simulation import Ahead, make_draws, rehearse
-from orchestrator.analysis.forecast.totals import Outlook, look_ahead
+from orchestrator.analysis.forecast.simulation import RemainingTrials, make_draws, simulate
+from orchestrator.analysis.forecast.totals import ForecastTotals, forecast_totals
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -64,17 +64,19 @@ def measured(
 
 def missing(
     arms: Sequence[Arm], units: Sequence[int], *, unknown: int = 0, cell: str = ""
-) -> Ahead:
+) -> RemainingTrials:
     """Trials of so many units on each arm, and blocks of the same range that were measured."""
     space = {"units": {"low": 16, "high": 128, "log": True}}
     search = Search.model_validate({"sampler": "random", "configs": 40, "space": space})
     fixed: Config = {"cell": cell} if cell else {}
     known = tuple(({"units": each, **fixed}, arm) for each in units for arm in arms)
-    return Ahead(known, unknown, dict.fromkeys(arms, 1), search, (), {})
+    return RemainingTrials(known, unknown, dict.fromkeys(arms, 1), search, (), {})
 
 
-def look(ahead: Ahead, observations: list[Observation], *prices: Price) -> Outlook:
-    return look_ahead(ahead, Models(observations), prices, lambda seconds: sum(seconds.values()))
+def look(ahead: RemainingTrials, observations: list[Observation], *prices: Price) -> ForecastTotals:
+    return forecast_totals(
+        ahead, Models(observations), prices, lambda seconds: sum(seconds.values())
+    )
 
 
 @pytest.mark.parametrize("law", [0.0, 1.0], ids=["medians", "log-linear"])
@@ -104,15 +106,15 @@ def test_energy_that_one_arm_does_not_tell_is_not_the_sweeps() -> None:
     )
 
 
-def told_of(found: Outlook) -> str:
-    return describe_forecast(Forecast(0, 1, 1.0, outlook=found))
+def told_of(found: ForecastTotals) -> str:
+    return describe_forecast(Forecast(0, 1, 1.0, totals=found))
 
 
 def test_what_is_far_is_drawn_with_larger_errors() -> None:
     """Beyond by a factor of four: as wide as a prediction would be, three times what is near."""
     ahead = missing(ALONE, [64] * 8 + [512, 512])
     model = Models(measured(ALONE)).of("trial_s")
-    costs = rehearse(model, ahead, make_draws(ahead), ALONE)[ALONE[0]]
+    costs = simulate(model, ahead, make_draws(ahead), ALONE)[ALONE[0]]
     spread = np.std(np.log(costs), axis=0)
     assert model.features.beyond({"units": 512}) == pytest.approx(2)
     assert spread[8:].mean() / spread[:8].mean() == pytest.approx(3, rel=0.2)
@@ -169,9 +171,9 @@ def test_the_most_memory_is_not_that_of_the_configs_that_are_near() -> None:
 def test_each_listed_config_is_in_every_run() -> None:
     """The largest of five, of which a draw by chance would leave some out."""
     search = Search.model_validate({"configs": [{"units": each} for each in (16, 17, 18, 19, 128)]})
-    ahead = Ahead((), 5, dict.fromkeys(ALONE, 1), search, (), {})
+    ahead = RemainingTrials((), 5, dict.fromkeys(ALONE, 1), search, (), {})
     model = Models(measured(ALONE)).of("trial_s")
-    costs = rehearse(model, ahead, make_draws(ahead), ALONE)[ALONE[0]]
+    costs = simulate(model, ahead, make_draws(ahead), ALONE)[ALONE[0]]
     assert costs.max(axis=1).min() > 400
 
 
@@ -220,7 +222,7 @@ def test_a_plan_with_an_arm_that_no_trial_had_says_no_time(tmp_path: Path) -> No
         "space": {"units": {"low": 16, "high": 128, "log": True}},
     }
     ahead = forecast(laid, write(tmp_path, SIX[:5]), spec_of(search))
-    assert (ahead.done, ahead.remaining_s, ahead.outlook) == (40, None, None)
+    assert (ahead.done, ahead.remaining_s, ahead.totals) == (40, None, None)
     assert describe_forecast(ahead) == (
         "how long it takes is known once each arm has run a trial "
         f"(trial_s: no trial of {SIX[5]} was measured)"

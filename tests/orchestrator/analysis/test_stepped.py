@@ -74,7 +74,7 @@ def test_blocks_that_all_coincide_need_to_be_enough(blocks: int, finding: str) -
     assert found.corrected is not None
     half_width = STEP * (1 - 0.025 ** (1 / blocks))
     assert (found.corrected.low, found.corrected.high) == pytest.approx((-half_width, half_width))
-    more = found.outlook.more_blocks + blocks if found.outlook else 10
+    more = found.blocks_needed.more_blocks + blocks if found.blocks_needed else 10
     assert more == 10
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from orchestrator.analysis.statistics.stopping_looks import LEVEL, confidence_for, looks
-from orchestrator.analysis.stopping import Enough, Gathering, half_widths
+from orchestrator.analysis.stopping import StopDecision, StoppingRule, half_widths
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import (
     Arm,
@@ -38,8 +38,10 @@ def trial(block: int, arm: Arm, step_ms: float | None, repeat: int = 0) -> Finis
     return FinishedTrial(made, Outcome("complete", 0.0, 1.0, metrics={"step_ms": step_ms}))
 
 
-def gathering(auto: AutoBlocks, arms: Sequence[Arm] = (BASE, FAST), repeats: int = 1) -> Gathering:
-    return Gathering(auto, tuple(arms), repeats)
+def stopping_rule(
+    auto: AutoBlocks, arms: Sequence[Arm] = (BASE, FAST), repeats: int = 1
+) -> StoppingRule:
+    return StoppingRule(auto, tuple(arms), repeats)
 
 
 def draws(seed: int, deviation: float, truth: float = 0.1) -> Iterator[float]:
@@ -49,10 +51,10 @@ def draws(seed: int, deviation: float, truth: float = 0.1) -> Iterator[float]:
         yield truth + deviation * float(rng.standard_normal())
 
 
-def run(held: Gathering, ratios: Iterator[float], seed: int = 0) -> list[float]:
+def run(held: StoppingRule, ratios: Iterator[float], seed: int = 0) -> list[float]:
     """Complete blocks until it is enough; the log-ratios that it took."""
     rng, taken = np.random.default_rng(seed), list[float]()
-    while held.enough is None:
+    while held.stop_decision is None:
         taken.append(next(ratios))
         base_ms = float(math.exp(rng.normal(3, 1)))
         held.take(trial(len(taken), BASE, base_ms))
@@ -62,48 +64,48 @@ def run(held: Gathering, ratios: Iterator[float], seed: int = 0) -> list[float]:
 
 def test_a_quiet_sweep_needs_the_fewest_and_a_noisy_one_all() -> None:
     auto = AutoBlocks(0.02, 6, 30)
-    assert len(run(gathering(auto), draws(1, 0.001))) == 6
-    noisy = gathering(auto)
+    assert len(run(stopping_rule(auto), draws(1, 0.001))) == 6
+    noisy = stopping_rule(auto)
     assert len(run(noisy, draws(1, 0.5))) == 30
-    assert noisy.enough is not None
-    assert noisy.enough.blocks == 30
-    assert noisy.enough.half_width is not None
-    assert noisy.enough.half_width > 0.02
-    assert "at_most" in noisy.enough.why
+    assert noisy.stop_decision is not None
+    assert noisy.stop_decision.blocks == 30
+    assert noisy.stop_decision.half_width is not None
+    assert noisy.stop_decision.half_width > 0.02
+    assert "at_most" in noisy.stop_decision.why
 
 
 def test_the_width_is_that_of_the_reports_own_pairs() -> None:
     ratios = [0.1, 0.12, 0.09, 0.11, 0.1, 0.13]
-    held = gathering(AutoBlocks(0.5, 6, 60))
+    held = stopping_rule(AutoBlocks(0.5, 6, 60))
     run(held, iter(ratios))
     wanted = stats.t.ppf(0.5 + LEVEL / 2, 5) * np.std(ratios, ddof=1) / math.sqrt(6)
-    assert held.enough is not None
-    assert held.enough.blocks == 6
-    assert held.enough.half_width == pytest.approx(math.expm1(wanted))
-    assert "± 50 %" in held.enough.why
+    assert held.stop_decision is not None
+    assert held.stop_decision.blocks == 6
+    assert held.stop_decision.half_width == pytest.approx(math.expm1(wanted))
+    assert "± 50 %" in held.stop_decision.why
 
 
 def test_it_never_stops_for_a_verdict() -> None:
     """Two sweeps with the same scatter around unlike truths stop after the same blocks."""
     auto = AutoBlocks(0.03, 6, 60)
     for seed in range(20):
-        even = run(gathering(auto), draws(seed, 0.06, truth=0.0))
-        apart = run(gathering(auto), draws(seed, 0.06, truth=0.7))
+        even = run(stopping_rule(auto), draws(seed, 0.06, truth=0.0))
+        apart = run(stopping_rule(auto), draws(seed, 0.06, truth=0.7))
         assert len(even) == len(apart)
 
 
 def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
     """Half of the blocks are, evenly slow as they are: at the look after 13 six are quiet."""
     auto = AutoBlocks(0.05, 6, 60)
-    held = gathering(auto)
+    held = stopping_rule(auto)
     for block in range(13):
-        assert held.enough is None
+        assert held.stop_decision is None
         for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
             ended = trial(block, arm, step_ms)
             told = Telemetry(notes={"disturbed": "a slow canary"} if block % 2 else {})
             held.take(replace(ended, outcome=replace(ended.outcome, telemetry=told)))
-    assert held.enough is not None
-    assert held.enough.blocks == 13
+    assert held.stop_decision is not None
+    assert held.stop_decision.blocks == 13
 
 
 def test_every_fair_comparison_counts_and_no_other() -> None:
@@ -111,23 +113,23 @@ def test_every_fair_comparison_counts_and_no_other() -> None:
     slow = Arm("tensorflow/portable+unroll", BASE.hardware)
     dead = Arm("tensorflow/cudnn", BASE.hardware)
     rng = np.random.default_rng(3)
-    held = gathering(auto, (BASE, FAST, slow, RELU, dead))
+    held = stopping_rule(auto, (BASE, FAST, slow, RELU, dead))
     for block in range(6):
         held.take(trial(block, BASE, 10.0))
         held.take(trial(block, FAST, 5.0 + 0.001 * block))
         held.take(trial(block, RELU, float(rng.uniform(1, 100))))
         held.take(trial(block, dead, None))
         held.take(trial(block, slow, float(rng.uniform(5, 50))))
-    assert held.enough is None, "one fair comparison is not narrow"
+    assert held.stop_decision is None, "one fair comparison is not narrow"
     finished = list(held._outcomes.values())
     widths = half_widths(finished, held.arms, auto, None)
     assert set(widths) == {FAST, slow, dead}
     assert widths[dead] is None
 
 
-def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Gathering:
+def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> StoppingRule:
     """All blocks of a sweep of quiet arms, of which one fails in the first so many blocks."""
-    held = gathering(AutoBlocks(0.05, 6, most), arms)
+    held = stopping_rule(AutoBlocks(0.05, 6, most), arms)
     for block in range(most):
         for number, arm in enumerate(arms, 1):
             took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
@@ -139,62 +141,64 @@ def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Gatherin
 def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
     """Six configs that are too large for one arm say nothing of the blocks to come."""
     held = failing(14, (BASE, FAST), silent, until=6)
-    assert held.enough is not None
-    assert held.enough.blocks == 13, "six fail, and of eight more a look comes at the seventh"
-    assert held.enough.half_width is not None
-    assert "± 5 %" in held.enough.why
+    assert held.stop_decision is not None
+    assert held.stop_decision.blocks == 13, (
+        "six fail, and of eight more a look comes at the seventh"
+    )
+    assert held.stop_decision.half_width is not None
+    assert "± 5 %" in held.stop_decision.why
 
 
 @pytest.mark.parametrize("silent", [BASE, FAST])
 def test_of_an_arm_that_never_completes_the_reason_tells(silent: Arm) -> None:
     held = failing(8, (BASE, FAST), silent, until=8)
     why = f"8 are the most (blocks.at_most); no trial of {silent} completes"
-    assert held.enough == Enough(8, None, why)
+    assert held.stop_decision == StopDecision(8, None, why)
 
 
 def test_two_arms_that_are_known_do_not_end_it_for_a_third_that_fails() -> None:
     third = Arm("tensorflow/portable+unroll", BASE.hardware)
     held = failing(8, (BASE, FAST, third, RELU), third, until=8)
     why = f"8 are the most (blocks.at_most); no trial of {third} completes"
-    assert held.enough == Enough(8, None, why)
+    assert held.stop_decision == StopDecision(8, None, why)
 
 
 def test_arms_of_other_mathematics_are_nothing_to_wait_for() -> None:
     """Whether their trials complete or fail."""
     for until in (0, 8):
         held = failing(8, (BASE, RELU), RELU, until)
-        assert held.enough == Enough(6, None, "there is nothing to compare")
+        assert held.stop_decision == StopDecision(6, None, "there is nothing to compare")
 
 
 def test_a_sweep_of_one_arm_has_nothing_to_wait_for() -> None:
-    held = gathering(AutoBlocks(0.01, 7, 60), (BASE,))
+    held = stopping_rule(AutoBlocks(0.01, 7, 60), (BASE,))
     for block in range(7):
         held.take(trial(block, BASE, 1.0))
-    assert held.enough == Enough(7, None, "there is nothing to compare")
+    assert held.stop_decision == StopDecision(7, None, "there is nothing to compare")
 
 
 def test_a_block_counts_once_all_of_its_rounds_are_in() -> None:
-    held = gathering(AutoBlocks(0.9, 6, 60), repeats=2)
+    held = stopping_rule(AutoBlocks(0.9, 6, 60), repeats=2)
     for block in range(6):
         for repeat in range(2):
             held.take(trial(block, BASE, 10.0, repeat))
             if (block, repeat) != (5, 1):
                 held.take(trial(block, FAST, 5.0, repeat))
-    assert held.enough is None
+    assert held.stop_decision is None
     held.take(trial(9, Arm("tensorflow/gone", "CPU"), 1.0))  # of an arm that blocks had once
     held.take(trial(5, FAST, 5.0, 1))
-    assert held.enough is not None
+    assert held.stop_decision is not None
 
 
 def test_whoever_goes_on_decides_alike() -> None:
     auto = AutoBlocks(0.03, 6, 60)
-    before = gathering(auto)
+    before = stopping_rule(auto)
     run(before, draws(7, 0.05))
-    again = gathering(auto)
+    again = stopping_rule(auto)
     for each in before._outcomes.values():
-        assert again.enough is None
+        assert again.stop_decision is None
         again.take(each)
-    assert again.enough == before.enough
+    assert again.stop_decision == before.stop_decision
 
 
 def test_looks_are_few_and_end_with_the_most() -> None:

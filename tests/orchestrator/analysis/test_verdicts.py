@@ -225,12 +225,12 @@ def test_blocks_that_do_not_differ_leave_no_doubt(
     value: float, finding: str, p_value: float
 ) -> None:
     found = only([value] * 6)
-    assert (found.finding, found.p_value, found.outlook) == (finding, p_value, None)
+    assert (found.finding, found.p_value, found.blocks_needed) == (finding, p_value, None)
 
 
 def test_two_wild_blocks_say_nothing() -> None:
     found = only([0.0] * 5 + [900.0, -900.0])
-    assert (found.finding, found.outlook) == ("cannot tell", None)
+    assert (found.finding, found.blocks_needed) == ("cannot tell", None)
     assert found.corrected is not None and math.isfinite(found.corrected.low)
 
 
@@ -249,7 +249,7 @@ def test_blocks_for_a_width_are_the_fewest(sd: float) -> None:
 
 def test_the_outlook_is_the_margin_and_then_half_of_it() -> None:
     rng = np.random.default_rng(8)
-    wide = only(rng.normal(0.03, 0.08, 8).tolist()).outlook
+    wide = only(rng.normal(0.03, 0.08, 8).tolist()).blocks_needed
     assert wide is not None and wide.half_width == MARGIN
     assert wide.more_blocks + 8 == pytest.approx((1.97 * 0.08 / MARGIN) ** 2, rel=0.5)
     values = rng.normal(0.0, 1.0, 12)
@@ -258,7 +258,7 @@ def test_the_outlook_is_the_margin_and_then_half_of_it() -> None:
     margin = 1.3 * half_width
     narrow = only((0.01 * around + 0.8 * half_width).tolist(), margin)
     assert narrow.finding == "cannot tell"
-    assert narrow.outlook is not None and narrow.outlook.half_width == margin / 2
+    assert narrow.blocks_needed is not None and narrow.blocks_needed.half_width == margin / 2
 
 
 @given(st.integers(0, 2**32 - 1))

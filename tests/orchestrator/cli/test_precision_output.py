@@ -21,8 +21,8 @@ from orchestrator.storage.journal import (
     Journal,
     SessionStarted,
     SweepOpened,
+    TrialFinished,
 )
-from orchestrator.storage.journal import TrialFinished as Ended
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, finished
 
@@ -46,7 +46,7 @@ def test_a_plan_says_how_long_blocks_come_and_what_is_timed() -> None:
     assert "until every speed-up is known to ± 0.5 %" in told
     assert "runs   python/a on CPU A, 2 CPUs [timing]" in told
     assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in told
-    plain = describe_plan(laid().closed_at(9), "sure")
+    plain = describe_plan(laid().with_block_count(9), "sure")
     assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain
     assert "until every speed-up" not in plain
 
@@ -65,11 +65,11 @@ def test_the_progress_tells_reruns_and_the_end_of_blocks() -> None:
     trials = [make_trial(identity(), Block(0, {"layers": 1}), arm, 0) for arm in plan.arms]
     outcome = Outcome("complete", 0.0, 1.0, metrics={"step_ms": 1.0})
     for trial in trials:
-        view.finished(trial, outcome)
-    view.again(trials, 1)
+        view.trial_finished(trial, outcome)
+    view.round_rerun(trials, 1)
     for trial in trials:
-        view.finished(trial, outcome)
-    view.enough(1, "every speed-up is known to ± 0.5 %")
+        view.trial_finished(trial, outcome)
+    view.blocks_decided(1, "every speed-up is known to ± 0.5 %")
     lines = out.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines] == [
         "1/at most 40",
@@ -98,7 +98,7 @@ def test_a_status_tells_when_and_why_there_are_blocks_enough(tmp_path: Path) -> 
         for block in range(7):
             one = finished(block, arm=PORTABLE)
             journal.append(BlockSuggested(block, one.trial.config, 0.0))
-            journal.append(Ended(one))
+            journal.append(TrialFinished(one))
         assert "7 of at most 60 trials ended" in describe_sweeps(tmp_path, IDENTITY.name)
         journal.append(BlocksEnough(1.0, 6, 0.004, "every speed-up is known to ± 0.5 %"))
     told = describe_sweeps(tmp_path, IDENTITY.name)

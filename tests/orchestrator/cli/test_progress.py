@@ -12,14 +12,14 @@ from orchestrator.core.text import duration
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from tests.orchestrator.sample_plans import Told, identity, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
 
 
-def issues() -> list[Issue]:
+def assignments() -> list[Assignment]:
     """The trials of the whole plan, in their order."""
     blocks = Blocks(
         identity(), PLAN, make_lanes(PLAN), objectives={}, source=Told(), open_limit=None
@@ -44,10 +44,10 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
     out = console()
     with make_view(out, PLAN) as view:
         assert type(view) is PlainLines
-        for issue in issues():
-            view.issued(issue)
+        for assignment in assignments():
+            view.trial_assigned(assignment)
             metrics = {"step_ms": 12.34, "val_accuracy": 0.91}
-            view.finished(issue.trial, Outcome("complete", 0.0, 2.0, metrics=metrics))
+            view.trial_finished(assignment.trial, Outcome("complete", 0.0, 2.0, metrics=metrics))
     lines = printed(out).splitlines()
     assert len(lines) == PLAN.trials == 12
     assert lines[0].startswith("1/12  block 0  tensorflow/kernel")
@@ -65,15 +65,16 @@ def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
     issued = blocks.next()
     assert issued is not None
     trial = issued[0].trial
-    PlainLines(out, laid).finished(trial, Outcome("complete", 0.0, 1.0))
+    PlainLines(out, laid).trial_finished(trial, Outcome("complete", 0.0, 1.0))
     assert f"tensorflow/kernel0 on {trial.arm.hardware}  units=" in printed(out)
 
 
 def test_a_failure_is_said_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
     out = console()
     failure = FailureRecord("error", "broke [bold]here[/bold] [/]")
-    issue = issues()[0]
-    PlainLines(out, PLAN).finished(issue.trial, Outcome("failed", 0.0, 1.0, failure=failure))
+    assignment = assignments()[0]
+    outcome = Outcome("failed", 0.0, 1.0, failure=failure)
+    PlainLines(out, PLAN).trial_finished(assignment.trial, outcome)
     assert "FAILED (error): broke [bold]here[/bold] [/]" in printed(out)
 
 
@@ -81,15 +82,17 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
     out = console(terminal=True)
     view = make_view(out, PLAN)
     assert isinstance(view, LiveView)
-    found = issues()
+    found = assignments()
     with view:
-        for issue in found[:5]:
+        for assignment in found[:5]:
             hung = Outcome("failed", 0.0, 1.0, failure=FailureRecord("hung", "no sign of life"))
-            view.issued(issue)
-            view.finished(issue.trial, hung if issue is found[4] else Outcome("complete", 0.0, 1.0))
-        for issue in found[5:7]:
-            view.issued(issue)
-        view.epoch(found[5], 2)
+            view.trial_assigned(assignment)
+            view.trial_finished(
+                assignment.trial, hung if assignment is found[4] else Outcome("complete", 0.0, 1.0)
+            )
+        for assignment in found[5:7]:
+            view.trial_assigned(assignment)
+        view.epoch_finished(found[5], 2)
         out.print(view.drawn())
     shown = printed(out)
     assert "5 of 12 trials · 1 of 3 blocks" in shown
@@ -102,8 +105,8 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
 
 def test_trials_of_an_earlier_start_count_but_are_no_pace() -> None:
     view = PlainLines(console(), PLAN)
-    for issue in issues()[:6]:
-        view.restored(issue.trial, Outcome("complete", 0.0, 100.0))
+    for assignment in assignments()[:6]:
+        view.trial_restored(assignment.trial, Outcome("complete", 0.0, 100.0))
     assert view.tally.trials_ended == 6
     assert view.tally.remaining_s() is None
 
@@ -112,8 +115,8 @@ def test_trials_that_the_plan_has_no_more_do_not_count() -> None:
     fewer = plan(classify([node("a")]), implementations=1, blocks=2, repeats=1)
     view = PlainLines(console(), fewer)
     failure = FailureRecord("error", "broke")
-    for issue in issues():
-        view.restored(issue.trial, Outcome("failed", 0.0, 100.0, failure=failure))
+    for assignment in assignments():
+        view.trial_restored(assignment.trial, Outcome("failed", 0.0, 100.0, failure=failure))
     tally = view.tally
     assert (tally.trials_ended, tally.blocks_ended, fewer.trials) == (2, 2, 2)
     assert tally.failed.total() == 2
@@ -135,5 +138,5 @@ def test_durations(seconds: float, words: str) -> None:
 
 def test_a_lost_attempt_is_said() -> None:
     out = console()
-    PlainLines(out, PLAN).lost(issues()[0])
+    PlainLines(out, PLAN).attempt_lost(assignments()[0])
     assert "attempt 1 was lost with its worker; trying again" in printed(out)

@@ -15,7 +15,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.finish import Ended
+from orchestrator.scheduling.finish import RunResult
 from orchestrator.storage.tracking import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_plans import node, plan
@@ -30,7 +30,7 @@ arms: {implementations: [tensorflow/portable], hardware: [cpu]}
 PLAN = plan(classify([node("a", cpu_model="CPU [red]A[/red] :smile:")]), blocks=9, repeats=1)
 CONFIRM, BEGIN = "confirm", "begin"
 
-Outcome = Ended | BaseException
+Outcome = RunResult | BaseException
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
             view: Callable[[Plan], PlainLines],
             confirm: Callable[[Plan, int], None],
             **kwargs: Any,
-        ) -> Ended:
+        ) -> RunResult:
             if CONFIRM in steps:
                 confirm(PLAN, 16)
             if BEGIN in steps:
@@ -108,7 +108,7 @@ def test_a_signal_before_the_first_trial(run: Run) -> None:
 
 
 def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run: Run) -> None:
-    code, out, err = run(Ended(paired(6), None, {"key": "too long"}), BEGIN)
+    code, out, err = run(RunResult(paired(6), None, {"key": "too long"}), BEGIN)
     assert code == 1
     assert "tensorflow/portable+xla" in out
     assert "Warning: 1 finished trial is safe in the journal" in err
@@ -116,16 +116,16 @@ def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run:
 
 
 def test_the_end_tells_how_to_read_it(run: Run) -> None:
-    _, _, err = run(Ended(paired(6), None), BEGIN)
+    _, _, err = run(RunResult(paired(6), None), BEGIN)
     assert "the report as a page: rnnsweep report quickstart -o quickstart.html\n" in err
     assert "its trials as rows: rnnsweep query quickstart --list\n" in err
-    _, _, err = run(Ended(paired(6, generation=2), None), BEGIN)
+    _, _, err = run(RunResult(paired(6, generation=2), None), BEGIN)
     assert "rnnsweep report 'quickstart#2' -o quickstart.html\n" in err
 
 
 def test_what_is_announced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:secret@mlflow.example")
-    code, _, err = run(Ended(paired(6), None), CONFIRM)
+    code, _, err = run(RunResult(paired(6), None), CONFIRM)
     assert code == 0
     assert "2 of 18 trials are done" in err.splitlines()
     assert "CPU [red]A[/red] :smile:" in err

@@ -14,7 +14,7 @@ from orchestrator.core.trial import (
     Outcome,
 )
 from orchestrator.hardware import classify
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.spec import Objective
 from tests.orchestrator.sample_plans import (
     Told,
@@ -30,7 +30,7 @@ from tests.orchestrator.sample_plans import (
 def test_every_trial_of_the_plan_is_handed_out_once() -> None:
     laid = plan(classify([node("a")]), implementations=3, blocks=4, repeats=2)
     finished = drain(blocks_of(laid))
-    keys = [issue.trial.key for issue in finished]
+    keys = [assignment.trial.key for assignment in finished]
     assert len(keys) == len(set(keys)) == laid.trials == 24
 
 
@@ -40,19 +40,23 @@ def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> N
     rounds = [finished[start : start + 4] for start in range(0, len(finished), 4)]
     orders = []
     for members in rounds:
-        assert len({(issue.trial.block, issue.trial.repeat) for issue in members}) == 1
-        assert len({issue.trial.arm for issue in members}) == 4
-        orders.append(tuple(issue.trial.arm.implementation for issue in members))
+        assert (
+            len({(assignment.trial.block, assignment.trial.repeat) for assignment in members}) == 1
+        )
+        assert len({assignment.trial.arm for assignment in members}) == 4
+        orders.append(tuple(assignment.trial.arm.implementation for assignment in members))
     assert len(set(orders)) > 5, "the order of the arms is drawn anew for each round"
     again = drain(blocks_of(laid))
-    assert [issue.trial.key for issue in again] == [issue.trial.key for issue in finished]
+    assert [assignment.trial.key for assignment in again] == [
+        assignment.trial.key for assignment in finished
+    ]
 
 
 def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
     finished = drain(blocks_of(plan(classify([node("a")]), blocks=2, repeats=2)))
     seeds = defaultdict(set)
-    for issue in finished:
-        seeds[issue.trial.block, issue.trial.repeat].add(issue.trial.seed)
+    for assignment in finished:
+        seeds[assignment.trial.block, assignment.trial.repeat].add(assignment.trial.seed)
     assert all(len(found) == 1 for found in seeds.values())
     assert len(set.union(*seeds.values())) == 4
 
@@ -118,15 +122,17 @@ def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
 def test_a_trial_that_never_began_is_not_charged() -> None:
     blocks = blocks_of(plan(classify([node("a")]), blocks=2))
     out = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
-    for issue in reversed(out):
-        blocks.give_back(issue, charged=False)
+    for assignment in reversed(out):
+        blocks.give_back(assignment, charged=False)
     again = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
-    assert [(issue.trial, issue.attempt) for issue in again] == [(i.trial, 1) for i in out]
+    assert [(assignment.trial, assignment.attempt) for assignment in again] == [
+        (i.trial, 1) for i in out
+    ]
 
 
 def test_a_space_that_is_used_up_ends_the_sweep() -> None:
     finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), Told(configs=3)))
-    assert {issue.trial.block for issue in finished} == {0, 1, 2}
+    assert {assignment.trial.block for assignment in finished} == {0, 1, 2}
 
 
 @settings(deadline=None, max_examples=60)
@@ -144,19 +150,19 @@ def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     before = blocks_of(laid, open_limit=open_limit)
     past: list[Block | FinishedTrial] = []
     outcomes: dict[str, Outcome] = {}
-    out: list[Issue] = []
+    out: list[Assignment] = []
     while len(outcomes) < cut and not before.done:
         while (found := before.next()) is not None:
             out.append(found[0])
             past += [found[1]] if found[1] else []
-        issue = out.pop(rng.randrange(len(out)))
-        outcomes[issue.trial.key] = complete()
-        past.append(FinishedTrial(issue.trial, complete()))
-        before.finish(issue, complete())
+        assignment = out.pop(rng.randrange(len(out)))
+        outcomes[assignment.trial.key] = complete()
+        past.append(FinishedTrial(assignment.trial, complete()))
+        before.finish(assignment, complete())
     source = Told()
     after = blocks_of(laid, source, open_limit=open_limit)
     after.restore(past)
-    rest = [issue.trial.key for issue in drain(after)]
+    rest = [assignment.trial.key for assignment in drain(after)]
     assert not set(rest) & set(outcomes)
     assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
     assert set(source.told) == set(range(3))

@@ -18,7 +18,7 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import Gpu, classify
 from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from tests.orchestrator.sample_plans import (
     blocks_of,
@@ -35,8 +35,8 @@ def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
     while (found := blocks.next()) is not None:
         out.append(found[0])
     per_node: dict[str, int] = defaultdict(int)
-    for issue in out:
-        per_node[issue.lane.node.id] += 1
+    for assignment in out:
+        per_node[assignment.lane.node.id] += 1
     assert per_node == {"a": 2, "b": 2}
 
 
@@ -46,9 +46,9 @@ def test_the_last_trials_wait_for_no_node() -> None:
     out = []
     while (found := blocks.next()) is not None:
         out.append(found[0])
-    assert [issue.lane.node.id for issue in out] == ["a", "b", "c", "a", "b"]
+    assert [assignment.lane.node.id for assignment in out] == ["a", "b", "c", "a", "b"]
     for name in "ab":
-        ended = next(issue for issue in out if issue.lane.node.id == name)
+        ended = next(assignment for assignment in out if assignment.lane.node.id == name)
         out.remove(ended)
         blocks.finish(ended, complete())
         assert blocks.next() is None, "each of a and b is at work on its second"
@@ -62,8 +62,8 @@ def test_the_last_trials_wait_for_no_node() -> None:
 def test_a_block_stays_on_one_node_of_a_class() -> None:
     finished = drain(blocks_of(plan(classify([node("a"), node("b"), node("c")]), blocks=9)))
     nodes: dict[int, set[str]] = defaultdict(set)
-    for issue in finished:
-        nodes[issue.trial.block].add(issue.lane.node.id)
+    for assignment in finished:
+        nodes[assignment.trial.block].add(assignment.lane.node.id)
     assert all(len(found) == 1 for found in nodes.values())
     assert set.union(*nodes.values()) == {"a", "b", "c"}
 
@@ -71,16 +71,16 @@ def test_a_block_stays_on_one_node_of_a_class() -> None:
 def test_a_fast_class_never_waits_for_a_slow_one() -> None:
     hardware = classify([node("slow", cpu_model="CPU A"), node("fast", cpu_model="CPU B")])
     blocks = blocks_of(plan(hardware, implementations=1, blocks=30))
-    out: list[Issue] = []
+    out: list[Assignment] = []
     fast = 0
     while fast < 30:
         while (found := blocks.next()) is not None:
             out.append(found[0])
-        issue = next(issue for issue in out if issue.lane.node.id == "fast")
-        out.remove(issue)
-        blocks.finish(issue, complete())
+        assignment = next(assignment for assignment in out if assignment.lane.node.id == "fast")
+        out.remove(assignment)
+        blocks.finish(assignment, complete())
         fast += 1
-    assert {issue.lane.node.id for issue in out} == {"slow"}
+    assert {assignment.lane.node.id for assignment in out} == {"slow"}
 
 
 def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
@@ -91,7 +91,7 @@ def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> Non
     assert lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
     assert (lane.slots, lane.takes_turns) == (1, False)
     finished = drain(blocks_of(plan(hardware, blocks=6)))
-    devices = [issue.device for issue in finished]
+    devices = [assignment.device for assignment in finished]
     assert devices != sorted(devices), "the arms of a round are mixed"
 
 
@@ -102,21 +102,21 @@ def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
 
 
-def at_once(laid: Plan, blocks: Blocks) -> list[list[Issue]]:
+def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
     """Run everything as Ray would: what is at work after each trial that ends."""
-    waiting: list[Issue] = []
-    at_work: list[Issue] = []
-    seen: list[list[Issue]] = []
+    waiting: list[Assignment] = []
+    at_work: list[Assignment] = []
+    seen: list[list[Assignment]] = []
     while not blocks.done:
         while (found := blocks.next()) is not None:
             waiting.append(found[0])
-        for issue in list(waiting):
-            beside = [each for each in at_work if each.lane.node == issue.lane.node]
+        for assignment in list(waiting):
+            beside = [each for each in at_work if each.lane.node == assignment.lane.node]
             kinds = {each.device for each in beside}
-            free = len(beside) < issue.lane.room(issue.device)
-            if free and kinds <= {issue.device}:
-                waiting.remove(issue)
-                at_work.append(issue)
+            free = len(beside) < assignment.lane.room(assignment.device)
+            if free and kinds <= {assignment.device}:
+                waiting.remove(assignment)
+                at_work.append(assignment)
         seen.append(list(at_work))
         assert at_work, "nothing is at work, yet the sweep is not done"
         ended = at_work.pop(0)
@@ -132,7 +132,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert (lane.bundle("cpu"), lane.room("cpu")) == ({"CPU": 8}, 1)
     assert (lane.bundle("gpu"), lane.room("gpu")) == ({"CPU": 2, "GPU": 1}, 4)
     seen = at_once(laid, blocks_of(laid))
-    devices = [{issue.device for issue in at_work} for at_work in seen]
+    devices = [{assignment.device for assignment in at_work} for at_work in seen]
     assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
     at_work_on = {
         device: [len(each) for each in seen if each[0].device == device]
@@ -142,7 +142,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert at_work_on["gpu"].count(4) > 0.7 * len(at_work_on["gpu"]), "all GPUs are at work"
     turns = sum(one != other for one, other in pairwise(devices))
     assert 2 <= turns <= 6, "few turns: each begins with cold trainers"
-    blocks = [{issue.trial.block for issue in at_work} for at_work in seen]
+    blocks = [{assignment.trial.block for assignment in at_work} for at_work in seen]
     assert max(blocks[0]) <= 3, "the CPU's turn comes after as many blocks as there are slots"
 
 
@@ -152,29 +152,29 @@ def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
     out = []
     while (found := blocks.next()) is not None:
         out.append(found[0])
-    assert [issue.device for issue in out] == ["gpu", "gpu"]
+    assert [assignment.device for assignment in out] == ["gpu", "gpu"]
     blocks.finish(out[0], complete())
     blocks.give_back(out[1])
     again = blocks.next()
     assert again is not None
     assert (again[0].trial, again[0].attempt) == (out[1].trial, 2)
     blocks.finish(again[0], complete())
-    assert [issue.device for issue in drain(blocks)] == ["cpu", "cpu"]
+    assert [assignment.device for assignment in drain(blocks)] == ["cpu", "cpu"]
 
 
 def test_turns_survive_a_restart_and_few_open_blocks() -> None:
     laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=6)
     finished = drain(blocks_of(laid, open_limit=2))
-    assert len({issue.trial.key for issue in finished}) == laid.trials
+    assert len({assignment.trial.key for assignment in finished}) == laid.trials
     past: list[Block | FinishedTrial] = []
-    for issue in finished[:13]:
-        block = Block(issue.trial.block, issue.trial.config)
+    for assignment in finished[:13]:
+        block = Block(assignment.trial.block, assignment.trial.config)
         past += [] if block in past else [block]
-        past.append(FinishedTrial(issue.trial, complete()))
+        past.append(FinishedTrial(assignment.trial, complete()))
     after = blocks_of(laid)
     after.restore(past)
-    assert {issue.trial.key for issue in drain(after)} == {
-        issue.trial.key for issue in finished[13:]
+    assert {assignment.trial.key for assignment in drain(after)} == {
+        assignment.trial.key for assignment in finished[13:]
     }
 
 
@@ -193,18 +193,18 @@ def test_lanes_that_share_a_class_share_its_work() -> None:
     finished = drain(blocks_of(plan(hardware, implementations=2, blocks=6)))
     assert len(finished) == 6 * 6
     on_cpu: dict[int, set[str]] = defaultdict(set)
-    for issue in finished:
-        if issue.device == "cpu":
-            on_cpu[issue.trial.block].add(issue.lane.node.id)
+    for assignment in finished:
+        if assignment.device == "cpu":
+            on_cpu[assignment.trial.block].add(assignment.lane.node.id)
         else:
-            assert issue.trial.arm.hardware.startswith(issue.lane.node.gpu_names[0])
+            assert assignment.trial.arm.hardware.startswith(assignment.lane.node.gpu_names[0])
     assert all(len(nodes) == 1 for nodes in on_cpu.values()), "a block's CPU arms share a node"
     assert set.union(*on_cpu.values()) == {"a", "b"}
 
 
-def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Issue]) -> list[str]:
+def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) -> list[str]:
     """Nodes that run nothing, and that have an arm of which a trial is in nobody's hands."""
-    busy = {issue.lane.node.id for issue in at_work}
+    busy = {assignment.lane.node.id for assignment in at_work}
     held = {
         trial.key
         for trials in blocks._ledger.trials.values()
@@ -250,24 +250,26 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
     )
     rng = random.Random(data.draw(st.integers(0, 1000)))
     blocks = blocks_of(laid)
-    waiting: list[Issue] = []
-    at_work: dict[str, tuple[float, Issue]] = {}
+    waiting: list[Assignment] = []
+    at_work: dict[str, tuple[float, Assignment]] = {}
     seen: list[str] = []
     while not blocks.done:
         while (found := blocks.next()) is not None:
             waiting.append(found[0])
-        for issue in list(waiting):
-            beside = [each for _, each in at_work.values() if each.lane.node == issue.lane.node]
-            alike = {each.device for each in beside} <= {issue.device}
-            takes_turns = issue.lane.takes_turns
-            room = issue.lane.room(issue.device) if takes_turns else issue.lane.slots
+        for assignment in list(waiting):
+            beside = [
+                each for _, each in at_work.values() if each.lane.node == assignment.lane.node
+            ]
+            alike = {each.device for each in beside} <= {assignment.device}
+            takes_turns = assignment.lane.takes_turns
+            room = assignment.lane.room(assignment.device) if takes_turns else assignment.lane.slots
             if len(beside) < room and (alike or not takes_turns):
-                waiting.remove(issue)
-                at_work[issue.trial.key] = (rng.expovariate(1.0), issue)
-        assert not idle_with_work(laid, blocks, [issue for _, issue in at_work.values()])
+                waiting.remove(assignment)
+                at_work[assignment.trial.key] = (rng.expovariate(1.0), assignment)
+        assert not idle_with_work(laid, blocks, [assignment for _, assignment in at_work.values()])
         key = min(at_work, key=lambda key: at_work[key][0])
         now, ended = at_work.pop(key)
-        at_work = {other: (end - now, issue) for other, (end, issue) in at_work.items()}
+        at_work = {other: (end - now, assignment) for other, (end, assignment) in at_work.items()}
         seen.append(key)
         blocks.finish(ended, complete())
     assert len(seen) == len(set(seen)) == laid.trials

@@ -54,7 +54,7 @@ def work(
     spec: SweepSpec, past: list[Block | FinishedTrial], *, trials: int = 1_000
 ) -> list[Block | FinishedTrial]:
     """One start of the sweep after those of `past`, killed after so many trials: what it did."""
-    laid = plan_of(spec).over(past)
+    laid = plan_of(spec).resumed_from(past)
     blocks = Blocks(
         resume.identify(spec, 1),
         laid,
@@ -66,12 +66,12 @@ def work(
     blocks.restore(past)
     done: list[Block | FinishedTrial] = []
     while trials and not blocks.done:
-        issue, new = blocks.next() or (None, None)
-        assert issue is not None
+        assignment, new = blocks.next() or (None, None)
+        assert assignment is not None
         done += [new] if new else []
         outcome = failed() if trials % 3 == 0 else complete()
-        blocks.finish(issue, outcome)
-        done.append(FinishedTrial(issue.trial, outcome))
+        blocks.finish(assignment, outcome)
+        done.append(FinishedTrial(assignment.trial, outcome))
         trials -= 1
     return done
 
@@ -97,8 +97,8 @@ def test_a_longer_list_runs_what_is_new_wherever_it_stands() -> None:
 def test_a_shorter_list_is_done_and_keeps_what_there_is() -> None:
     first = work(spec_of([1, 2, 3]), [])
     assert work(spec_of([3]), first) == []
-    laid = plan_of(spec_of([3])).over(first)
-    assert (laid.passed_over, laid.blocks, laid.extent) == (frozenset({0, 1}), 1, 3)
+    laid = plan_of(spec_of([3])).resumed_from(first)
+    assert (laid.skipped_blocks, laid.blocks, laid.index_count) == (frozenset({0, 1}), 1, 3)
     assert forecast_from(laid, trials(first)).done == laid.trials == 2
 
 
@@ -120,14 +120,14 @@ def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
         *(FinishedTrial(replace(each.trial, block=3), each.outcome) for each in ran),
         Block(3, config(5)),
     ]
-    laid = plan_of(spec_of([5, 6])).over(twice)
-    assert (laid.passed_over, laid.blocks) == (frozenset({1, 2}), 2)
+    laid = plan_of(spec_of([5, 6])).resumed_from(twice)
+    assert (laid.skipped_blocks, laid.blocks) == (frozenset({1, 2}), 2)
 
 
 def test_suggested_configs_are_counted_by_index() -> None:
     laid = plan(HARDWARE, blocks=3)
-    assert laid.over([Block(0, config(1)), Block(7, config(2))]) is laid
-    assert [laid.holds(index) for index in range(4)] == [True, True, True, False]
+    assert laid.resumed_from([Block(0, config(1)), Block(7, config(2))]) is laid
+    assert [laid.has_block(index) for index in range(4)] == [True, True, True, False]
 
 
 @settings(deadline=None, max_examples=40)
@@ -142,7 +142,7 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     for numbers, cut in zip(lists[:-1], cuts, strict=False):
         past += work(spec_of(numbers), past, trials=cut)
     last = spec_of(lists[-1])
-    laid = plan_of(last).over(past)
+    laid = plan_of(last).resumed_from(past)
     identity = resume.identify(last, 1)
     missing = laid.trials - resume.count_done(identity, laid, past)
     assert forecast_from(laid, trials(past)).remaining == missing

@@ -18,21 +18,21 @@ def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
     both, one = classify([node("a"), node("b")]), classify([node("b")])
     blocks = blocks_of(plan(both, implementations=2, blocks=4))
     out = [found[0] for found in iter(blocks.next, None)]
-    on_a = [issue for issue in out if issue.lane.node.id == "a"]
+    on_a = [assignment for assignment in out if assignment.lane.node.id == "a"]
     assert len(on_a) == 2
     blocks.move(make_lanes(plan(one, implementations=2, blocks=4)), None)
-    for issue in on_a:
-        blocks.give_back(issue)
+    for assignment in on_a:
+        blocks.give_back(assignment)
     ran = {}
     while (found := blocks.next()) is not None or blocks.out:
         if found is not None:
             out.append(found[0])
-        issue = next(each for each in out if each not in on_a and each.trial.key not in ran)
-        assert issue.lane.node.id == "b"
-        ran[issue.trial.key] = issue
-        blocks.finish(issue, complete())
+        assignment = next(each for each in out if each not in on_a and each.trial.key not in ran)
+        assert assignment.lane.node.id == "b"
+        ran[assignment.trial.key] = assignment
+        blocks.finish(assignment, complete())
     assert len(ran) == 8
-    assert {ran[issue.trial.key].attempt for issue in on_a} == {2}
+    assert {ran[assignment.trial.key].attempt for assignment in on_a} == {2}
     assert blocks.done
 
 
@@ -94,14 +94,16 @@ def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
     laid = plan(classify(alone), implementations=1, blocks=2)
     blocks = blocks_of(laid)
     while (out := [found[0] for found in iter(blocks.next, None)])[0].device != "cpu":
-        for issue in out:
-            blocks.finish(issue, complete())
+        for assignment in out:
+            blocks.finish(assignment, complete())
     blocks.move(make_lanes(plan(classify(alone + both), implementations=1, blocks=2)), None)
-    for issue in out:
-        blocks.give_back(issue)
+    for assignment in out:
+        blocks.give_back(assignment)
     again = [found[0] for found in iter(blocks.next, None)]
-    assert {issue.lane.node.id for issue in again} == {"plain"}
-    assert {issue.trial.key for issue in again} == {issue.trial.key for issue in out}
+    assert {assignment.lane.node.id for assignment in again} == {"plain"}
+    assert {assignment.trial.key for assignment in again} == {
+        assignment.trial.key for assignment in out
+    }
 
 
 def test_a_sweep_without_any_node_has_stranded_trials_before_its_first_block() -> None:

@@ -11,7 +11,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
-from orchestrator.scheduling.node_wait import requests, wait_for_nodes, worth_waiting_for
+from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.spec import SweepSpec, parse
 from tests.orchestrator.sample_plans import node
 
@@ -138,12 +138,12 @@ def done(arm: Arm, blocks: int = 2) -> list[Block | FinishedTrial]:
 def test_a_finished_sweep_starts_no_nodes() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
     on_t4 = Arm("python/a", "NVIDIA T4 (CPU B, 2 CPUs)")
-    assert worth_waiting_for(laid, done(on_t4)) == ()
-    assert worth_waiting_for(laid, done(on_t4, blocks=1)) == laid.awaited
-    assert worth_waiting_for(laid, done(laid.arms[0])) == laid.awaited
-    assert worth_waiting_for(laid, done(replace(on_t4, implementation="b/c"))) == laid.awaited
+    assert arms_worth_waiting_for(laid, done(on_t4)) == ()
+    assert arms_worth_waiting_for(laid, done(on_t4, blocks=1)) == laid.awaited
+    assert arms_worth_waiting_for(laid, done(laid.arms[0])) == laid.awaited
+    assert arms_worth_waiting_for(laid, done(replace(on_t4, implementation="b/c"))) == laid.awaited
     short = replace(on_t4, hardware=f"{on_t4.hardware} [epochs 1]")
-    assert worth_waiting_for(laid, done(short)) == laid.awaited
+    assert arms_worth_waiting_for(laid, done(short)) == laid.awaited
 
 
 def test_a_request_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Issue
+from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from orchestrator.spec import parse
 from orchestrator.storage.journal import Journal, SweepOpened
@@ -82,7 +82,7 @@ class Held:
         self.session = Session(spec, blocks, self.journal, self.recorded.append, watcher, "d")
         self.present = Present(self.nodes)
         fleet = Fleet(spec, laid, self.nodes, self.said.append)
-        self.upkeep = Upkeep(
+        self.recovery = Recovery(
             self.session,
             fleet,
             self.present,
@@ -91,18 +91,18 @@ class Held:
             clock=lambda: self.now_s,
         )
 
-    def issues(self) -> list[Issue]:
+    def assignments(self) -> list[Assignment]:
         """All that lanes want now."""
-        return list(iter(self.session.issue, None))
+        return list(iter(self.session.assign, None))
 
     def run_all(self) -> dict[str, int]:
         """Complete all that can run; how many trials each node ran."""
         ran: dict[str, int] = {}
-        while issues := self.issues():
-            for issue in issues:
-                self.session.finish(issue, COMPLETE)
-                self.upkeep.ended(issue, COMPLETE)
-                ran[issue.lane.node.id] = ran.get(issue.lane.node.id, 0) + 1
+        while assignments := self.assignments():
+            for assignment in assignments:
+                self.session.finish(assignment, COMPLETE)
+                self.recovery.ended(assignment, COMPLETE)
+                ran[assignment.lane.node.id] = ran.get(assignment.lane.node.id, 0) + 1
         return ran
 
 
@@ -113,28 +113,28 @@ def held(tmp_path: Path) -> Iterator[Held]:
         yield Held(journal)
 
 
-def on(node: Node, issues: list[Issue]) -> list[Issue]:
-    return [issue for issue in issues if issue.lane.node.id == node.id]
+def on(node: Node, assignments: list[Assignment]) -> list[Assignment]:
+    return [assignment for assignment in assignments if assignment.lane.node.id == node.id]
 
 
-def give_back_pending(held: Held, issues: list[Issue]) -> None:
+def give_back_pending(held: Held, assignments: list[Assignment]) -> None:
     """What Tune does with trials that have not begun on a node which is not used any more."""
-    for issue in issues:
-        assert not held.upkeep.is_in_use(issue.lane.node.id)
-        held.session.give_back(issue)
+    for assignment in assignments:
+        assert not held.recovery.is_in_use(assignment.lane.node.id)
+        held.session.give_back(assignment)
 
 
 def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held) -> None:
-    issues = held.issues()
-    running, waiting = on(A, issues)
-    held.upkeep.doubt(running)
-    held.upkeep.settle()
-    assert held.issues() == [], "nobody knows yet whether the node is there"
+    assignments = held.assignments()
+    running, waiting = on(A, assignments)
+    held.recovery.doubt(running)
+    held.recovery.settle()
+    assert held.assignments() == [], "nobody knows yet whether the node is there"
     held.present.nodes = (B, OTHER)
-    held.upkeep.settle()
+    held.recovery.settle()
     give_back_pending(held, [waiting])
-    for issue in [*on(B, issues), *on(OTHER, issues)]:
-        held.session.finish(issue, COMPLETE)
+    for assignment in [*on(B, assignments), *on(OTHER, assignments)]:
+        held.session.finish(assignment, COMPLETE)
     assert set(held.run_all()) == {"b", "c"}
     assert held.session.blocks.done
     assert [each.outcome.status for each in held.recorded] == ["complete"] * 12
@@ -144,40 +144,42 @@ def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held)
 
 def test_a_node_that_answers_is_not_to_blame(held: Held) -> None:
     for attempt in (1, 2):
-        running = on(A, held.issues())[0]
+        running = on(A, held.assignments())[0]
         assert running.attempt == attempt
-        held.upkeep.doubt(running)
+        held.recovery.doubt(running)
         held.present.answered.add("a")
-        held.upkeep.settle()
+        held.recovery.settle()
     (lost,) = held.recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
 
 
 def test_a_node_that_says_nothing_is_taken_as_there_in_the_end(held: Held) -> None:
-    running = on(A, held.issues())[0]
-    held.upkeep.doubt(running)
+    running = on(A, held.assignments())[0]
+    held.recovery.doubt(running)
     held.now_s = 59.0
-    held.upkeep.settle()
-    assert held.issues() == []
+    held.recovery.settle()
+    assert held.assignments() == []
     held.now_s = 61.0
-    held.upkeep.settle()
-    (again,) = held.issues()
+    held.recovery.settle()
+    (again,) = held.assignments()
     assert (again.trial, again.attempt) == (running.trial, 2)
 
 
 def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
-    issue = on(A, held.issues())[0]
-    trial = issue.trial
+    assignment = on(A, held.assignments())[0]
+    trial = assignment.trial
     for number in range(3):
-        held.upkeep.doubt(issue)
+        held.recovery.doubt(assignment)
         fresh = node(f"a{number}")
         held.present.nodes = (fresh, OTHER)
-        held.upkeep.settle()
-        again = [each for each in held.issues() if each.trial == trial]
+        held.recovery.settle()
+        again = [each for each in held.assignments() if each.trial == trial]
         if number < 2:
-            (issue,) = again
-            assert issue.attempt == number + 2, "a preemption is an attempt that does not count"
+            (assignment,) = again
+            assert assignment.attempt == number + 2, (
+                "a preemption is an attempt that does not count"
+            )
     assert again == []
     (lost,) = held.recorded
     assert lost.outcome.failure is not None
@@ -185,10 +187,10 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
 
 
 def test_a_node_that_joins_is_used_and_one_of_another_class_is_told(held: Held) -> None:
-    held.issues()
+    held.assignments()
     held.present.nodes = (A, B, OTHER, node("d"), node("e", cpu_model="CPU E"))
-    held.upkeep.settle()
-    assert {issue.lane.node.id for issue in held.issues()} == {"d"}
+    held.recovery.settle()
+    assert {assignment.lane.node.id for assignment in held.assignments()} == {"d"}
     told = [text for text in held.said if "joined" in text]
     assert told[0] == "node d has joined"
     assert "no arm of this start runs on CPU E, 2 CPUs" in told[1]
@@ -196,8 +198,8 @@ def test_a_node_that_joins_is_used_and_one_of_another_class_is_told(held: Held) 
 
 def test_a_node_that_cannot_be_probed_is_told_once(held: Held) -> None:
     held.present.unusable["bare"] = "bare-host: No module named 'psutil'"
-    held.upkeep.settle()
-    held.upkeep.settle()
+    held.recovery.settle()
+    held.recovery.settle()
     (told,) = held.said
     assert "is not used, as it cannot run rnnsweep: bare-host: No module named 'psutil'" in told
 
@@ -207,10 +209,10 @@ def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
     with Journal.open(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (A,), learning)
-        held.issues()
+        held.assignments()
         held.present.nodes = (A, B, node("d"))
-        held.upkeep.settle()
-        assert {issue.lane.node.id for issue in held.issues()} == {"b", "d"}
+        held.recovery.settle()
+        assert {assignment.lane.node.id for assignment in held.assignments()} == {"b", "d"}
 
 
 def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
@@ -219,8 +221,8 @@ def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (A,), wide)
         held.present.nodes = (A, replace(node("small"), cpus=1), B)
-        held.upkeep.settle()
-        assert {issue.lane.node.id for issue in held.issues()} == {"a", "b"}
+        held.recovery.settle()
+        assert {assignment.lane.node.id for assignment in held.assignments()} == {"a", "b"}
         assert any("small has joined and is not used: it has fewer CPUs" in t for t in held.said)
 
 
@@ -232,40 +234,40 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
     with Journal.open(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (own, spot), SPEC.replace("[cpu]", hardware))
-        lost = on(spot, held.issues())
-        held.upkeep.settle()
+        lost = on(spot, held.assignments())
+        held.recovery.settle()
         assert held.asked == []
         held.present.nodes = (own,)
-        held.upkeep.settle()
+        held.recovery.settle()
         give_back_pending(held, lost)
-        held.upkeep.settle()
-        held.upkeep.settle()
+        held.recovery.settle()
+        held.recovery.settle()
         assert held.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
-        assert held.upkeep.has_asked
+        assert held.recovery.has_asked
         held.present.nodes = (own, replace(spot, id="again"))
-        held.upkeep.settle()
+        held.recovery.settle()
         assert held.asked[1:] == [[]]
-        assert not held.upkeep.has_asked
+        assert not held.recovery.has_asked
 
 
 def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_told(held: Held) -> None:
     held.present.nodes = ()
-    held.upkeep.settle()
+    held.recovery.settle()
     held.now_s = 101.0
     with pytest.raises(Stopped, match="lost every node"):
-        held.upkeep.settle()
+        held.recovery.settle()
 
 
 def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
     failed = 0
-    while held.upkeep.is_in_use("a"):
-        for issue in held.issues():
-            outcome = CRASHED if issue.lane.node.id == "a" else COMPLETE
+    while held.recovery.is_in_use("a"):
+        for assignment in held.assignments():
+            outcome = CRASHED if assignment.lane.node.id == "a" else COMPLETE
             failed += outcome is CRASHED
-            held.session.finish(issue, outcome)
-            held.upkeep.ended(issue, outcome)
-            held.upkeep.settle()
-            if not held.upkeep.is_in_use("a"):
+            held.session.finish(assignment, outcome)
+            held.recovery.ended(assignment, outcome)
+            held.recovery.settle()
+            if not held.recovery.is_in_use("a"):
                 break
     assert failed == 3
     assert any("node a is left out: 3 trials in a row" in text for text in held.said)
@@ -274,29 +276,29 @@ def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
 
 def test_the_only_node_of_its_hardware_is_never_left_out(held: Held) -> None:
     for _ in range(3):
-        for issue in on(OTHER, held.issues())[:1]:
-            held.session.finish(issue, CRASHED)
-            held.upkeep.ended(issue, CRASHED)
-            held.upkeep.settle()
-    assert held.upkeep.is_in_use("c")
+        for assignment in on(OTHER, held.assignments())[:1]:
+            held.session.finish(assignment, CRASHED)
+            held.recovery.ended(assignment, CRASHED)
+            held.recovery.settle()
+    assert held.recovery.is_in_use("c")
 
 
 def test_hardware_that_is_gone_is_waited_for_and_then_told(held: Held) -> None:
-    waiting = on(OTHER, held.issues())
+    waiting = on(OTHER, held.assignments())
     held.present.nodes = (A, B)
-    held.upkeep.settle()
+    held.recovery.settle()
     give_back_pending(held, waiting)
-    for issue in list(held.session.blocks._out.values()):
-        held.session.finish(issue, COMPLETE)
+    for assignment in list(held.session.blocks._out.values()):
+        held.session.finish(assignment, COMPLETE)
     held.run_all()
-    held.upkeep.settle()
+    held.recovery.settle()
     held.now_s = 99.0
-    held.upkeep.settle()
+    held.recovery.settle()
     held.now_s = 101.0
     with pytest.raises(Stopped, match=r"trials that wait: 6 on CPU B, 2 CPUs"):
-        held.upkeep.settle()
+        held.recovery.settle()
     held.present.nodes = (A, B, node("c2", cpu_model="CPU B"))
-    held.upkeep.settle()
+    held.recovery.settle()
     assert held.run_all() == {"c2": 6}
     assert held.session.blocks.done
 
@@ -304,16 +306,16 @@ def test_hardware_that_is_gone_is_waited_for_and_then_told(held: Held) -> None:
 def test_a_silent_head_stops_the_sweep(held: Held) -> None:
     for held.now_s in range(25):
         held.present.silent_s = held.now_s
-        held.upkeep.expect_head()
+        held.recovery.expect_head()
     held.now_s = held.present.silent_s = 26.0
     with pytest.raises(Stopped, match="head of the Ray cluster has not answered"):
-        held.upkeep.expect_head()
+        held.recovery.expect_head()
 
 
 def test_a_process_that_stood_still_blames_nobody(held: Held) -> None:
-    held.upkeep.expect_head()
+    held.recovery.expect_head()
     held.now_s = held.present.silent_s = 600.0
-    held.upkeep.expect_head()
+    held.recovery.expect_head()
     held.now_s += 1.0
     held.present.silent_s = 0.5
-    held.upkeep.expect_head()
+    held.recovery.expect_head()

@@ -12,8 +12,8 @@ from orchestrator.cli.status import describe_sweeps
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, make_trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.node_wait import worth_waiting_for
-from orchestrator.scheduling.remaining import Left, first_records, left_to
+from orchestrator.scheduling.node_wait import arms_worth_waiting_for
+from orchestrator.scheduling.remaining import RemainingWork, first_records, remaining_work
 from orchestrator.spec import parse
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import (
@@ -33,11 +33,11 @@ from tests.orchestrator.scheduling.test_session_rounds import AUTO, Held, paced,
 ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
 
 
-def start(home: Path) -> tuple[Held, Left, list[Record]]:
+def start(home: Path) -> tuple[Held, RemainingWork, list[Record]]:
     """A driver that has read the journal: what it found there, and what it added."""
     held = Held(SweepFolder(home, "sweep").generation(1), ENOUGH)
     state = held.state()
-    left = left_to(held.spec, held.plan, state, retry_failed=False)
+    left = remaining_work(held.spec, held.plan, state, retry_failed=False)
     added = first_records(left, state)
     for record in added:
         held.journal.append(record)
@@ -63,21 +63,21 @@ def test_why_there_are_blocks_enough_is_told_by_each_session(
 ) -> None:
     """Killed with a trial out, after it was told that there are enough or just before."""
     held, _, _ = start(tmp_path)
-    out = deque(iter(held.session.issue, None))
-    while held.blocks.enough is None:
-        issue = out.popleft()
-        held.session.finish(issue, paced(issue))
-        out += iter(held.session.issue, None)
+    out = deque(iter(held.session.assign, None))
+    while held.blocks.stop_decision is None:
+        assignment = out.popleft()
+        held.session.finish(assignment, paced(assignment))
+        out += iter(held.session.assign, None)
     assert out
-    enough = held.blocks.enough
+    stop_decision = held.blocks.stop_decision
     kill(held, before)
     again, left, added = start(tmp_path)
     assert [each.record for each in added] == ["session_started", "blocks_enough"]
-    assert (left.enough, left.plan.auto) == (enough, None)
+    assert (left.stop_decision, left.plan.auto) == (stop_decision, None)
     begun = len(again.state().blocks)
     assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(again.state().finished))
     assert f"of {3 * begun} trials ended" in told(tmp_path)
-    assert f"enough after {enough.blocks} blocks: every speed-up is known" in told(tmp_path)
+    assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in told(tmp_path)
 
 
 def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_path: Path) -> None:
@@ -101,17 +101,17 @@ def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_p
 def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
     held, left, added = start(tmp_path)
     assert [each.record for each in added] == ["session_started"]
-    assert (left.past, left.again, left.enough) == ([], {}, None)
+    assert (left.past, left.again, left.stop_decision) == ([], {}, None)
     assert left.missing == held.plan.trials == 40 * 3
 
 
 def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
-    laid = replace(plan(classify([node("a")]), blocks=2), passed_over=frozenset({1}))
+    laid = replace(plan(classify([node("a")]), blocks=2), skipped_blocks=frozenset({1}))
     other = plan(classify([node("b", cpu_model="CPU B")]))
-    left = Left(laid, [], {}, missing=1, enough=None)
+    left = RemainingWork(laid, [], {}, missing=1, stop_decision=None)
     (begun,) = first_records(left, SweepState(identity(), {}))
     assert isinstance(begun, SessionStarted)
-    assert (begun.blocks, begun.passed_over) == (3, [1])
+    assert (begun.blocks, begun.skipped_blocks) == (3, [1])
     trials = [
         make_trial(identity(), Block(block, {}), arm, repeat)
         for block in range(4)
@@ -119,7 +119,7 @@ def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
         for arm in (laid.arms[0], other.arms[0])
     ]
     for each in (laid, begun):
-        wanted = [(t.block, t.repeat, t.arm) for t in trials if each.wants(t)]
+        wanted = [(t.block, t.repeat, t.arm) for t in trials if each.includes(t)]
         assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]
 
 
@@ -142,7 +142,7 @@ def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> Swe
     laid = make_plan(spec, classify(nodes))
     records: list[Record] = [
         SweepOpened(identity(), spec.model_dump(mode="json")),
-        SessionStarted(0.0, 1, "host", "0.1", laid.extent, 1, list(laid.arms), least=6),
+        SessionStarted(0.0, 1, "host", "0.1", laid.index_count, 1, list(laid.arms), least=6),
     ]
     for index in range(7):
         block = Block(index, {"layers": index + 1})
@@ -159,28 +159,28 @@ def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> Swe
     return state
 
 
-def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> Left:
+def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> RemainingWork:
     spec = parse(text, source="spec")
     laid = make_plan(spec, classify(nodes), "to come")
-    return left_to(spec, laid, state, retry_failed=False)
+    return remaining_work(spec, laid, state, retry_failed=False)
 
 
 def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
     """The driver was killed, and the node with the GPU has left until somebody asks for it."""
-    state = replace(earlier([CPU, GPU], None), enough=None, ended=None)
+    state = replace(earlier([CPU, GPU], None), stop_decision=None, ended=None)
     left = left_on([CPU], state)
     assert (len(left.plan.arms), len(left.plan.awaited)) == (1, 1)
-    assert (left.enough, left.plan.blocks, left.missing) == (None, 20, 13)
-    assert worth_waiting_for(left.plan, left.past) == left.plan.awaited
+    assert (left.stop_decision, left.plan.blocks, left.missing) == (None, 20, 13)
+    assert arms_worth_waiting_for(left.plan, left.past) == left.plan.awaited
     both = left_on([CPU, GPU], state)
-    assert (both.enough, both.plan.blocks, both.missing) == (None, 20, 26)
+    assert (both.stop_decision, both.plan.blocks, both.missing) == (None, 20, 26)
 
 
 def test_what_was_told_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
     state = earlier([CPU, GPU], 0.04)
     left = left_on([CPU], state)
     assert left.plan.awaited
-    assert worth_waiting_for(left.plan, left.past) == ()
+    assert arms_worth_waiting_for(left.plan, left.past) == ()
     assert (left.plan.blocks, left.missing, first_records(left, state)) == (7, 0, [])
 
 
@@ -197,8 +197,8 @@ def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_told() -> None
 def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None) -> None:
     state = earlier([CPU, GPU], half_width)
     left = left_on([CPU, GPU], state)
-    assert left.enough is not None
-    assert (left.enough.blocks, left.enough.half_width, left.enough.why) == (
+    assert left.stop_decision is not None
+    assert (left.stop_decision.blocks, left.stop_decision.half_width, left.stop_decision.why) == (
         (7, half_width, "as it was")
     )
     assert (left.plan.auto, left.plan.blocks, left.missing) == (None, 7, 0)
@@ -220,7 +220,7 @@ def test_a_spec_that_asks_for_more_than_was_told_goes_on(
 ) -> None:
     changed = TWO.replace(*change)
     left = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
-    assert left.enough is None
+    assert left.stop_decision is None
     assert left.plan.blocks == parse(changed, source="spec").most_blocks
     assert left.missing > 0
 

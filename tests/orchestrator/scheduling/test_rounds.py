@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.stopping import Gathering
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits
 from orchestrator.core.names import Usage, class_of, device_of, measure_of, used
-from orchestrator.core.rounds import RERUN, due_again, rerun_of, torn
+from orchestrator.core.rounds import RERUN, rerun_of, trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -28,8 +28,8 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.assignment import Issue, Settled
-from orchestrator.scheduling.blocks import Blocks, Trust
+from orchestrator.scheduling.assignment import Assignment, FollowUp
+from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
 from orchestrator.spec import Objective
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (
@@ -42,7 +42,8 @@ from orchestrator.storage.journal import (
 from tests.orchestrator.sample_plans import Told, complete, failed, identity, node, plan
 
 AGAIN = DisturbanceLimits("rerun", reruns=2)
-MARKED = Trust()
+MARKED = PrecisionPolicy()
+RERUN_POLICY = PrecisionPolicy(disturbance_limits=AGAIN)
 TIMED = Usage(measure="timing")
 
 
@@ -59,7 +60,9 @@ def timed(
     return Plan(tuple(arms), (), blocks, repeats)
 
 
-def blocks_with(laid: Plan, trust: Trust = MARKED, source: Told | None = None) -> Blocks:
+def blocks_with(
+    laid: Plan, precision: PrecisionPolicy = MARKED, source: Told | None = None
+) -> Blocks:
     return Blocks(
         identity(),
         laid,
@@ -67,32 +70,32 @@ def blocks_with(laid: Plan, trust: Trust = MARKED, source: Told | None = None) -
         objectives={},
         source=source or Told(),
         open_limit=None,
-        trust=trust,
+        precision=precision,
     )
 
 
-def all_of(blocks: Blocks) -> list[Issue]:
+def all_of(blocks: Blocks) -> list[Assignment]:
     return [found[0] for found in iter(blocks.next, None)]
 
 
-def one(blocks: Blocks) -> Issue:
+def one(blocks: Blocks) -> Assignment:
     found = blocks.next()
     assert found is not None
     return found[0]
 
 
-def on(issue: Issue, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
+def on(assignment: Assignment, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
     """A complete outcome on the issue's node."""
-    facts = {RERUN: issue.rerun} if issue.rerun else {}
+    facts = {RERUN: assignment.rerun} if assignment.rerun else {}
     told = Telemetry(notes={"disturbed": "others took 43 % of the CPUs"}) if disturbed else None
     return Outcome(
-        "complete", at_s, at_s + 1, node=issue.lane.node.profile.hostname, environment=facts,
-        telemetry=told, attempt=issue.attempt,
+        "complete", at_s, at_s + 1, node=assignment.lane.node.profile.hostname, environment=facts,
+        telemetry=told, attempt=assignment.attempt,
     )  # fmt: skip
 
 
-def finish(blocks: Blocks, issue: Issue, outcome: Outcome) -> tuple[Trial, ...]:
-    return blocks.finish(issue, *(outcome for _ in issue.trials)).again
+def finish(blocks: Blocks, assignment: Assignment, outcome: Outcome) -> tuple[Trial, ...]:
+    return blocks.finish(assignment, *(outcome for _ in assignment.trials)).again
 
 
 # Slices, turn by turn.
@@ -100,55 +103,57 @@ def finish(blocks: Blocks, issue: Issue, outcome: Outcome) -> tuple[Trial, ...]:
 
 def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -> None:
     laid = timed(classify([node("a")]), full=1, blocks=8)
-    blocks = blocks_with(laid, Trust(baseline="tensorflow/kernel1"))
+    blocks = blocks_with(laid, PrecisionPolicy(baseline="tensorflow/kernel1"))
     firsts, sizes = [], []
     while not blocks.done:
-        issue = one(blocks)
-        sizes.append((measure_of(issue.trial.arm), len(issue.trials)))
-        if issue.others:
-            firsts.append(issue.trial.arm.implementation)
-            assert len({(t.block, t.repeat, t.seed) for t in issue.trials}) == 1
-        finish(blocks, issue, complete())
+        assignment = one(blocks)
+        sizes.append((measure_of(assignment.trial.arm), len(assignment.trials)))
+        if assignment.others:
+            firsts.append(assignment.trial.arm.implementation)
+            assert len({(t.block, t.repeat, t.seed) for t in assignment.trials}) == 1
+        finish(blocks, assignment, complete())
     assert Counter(sizes) == {("timing", 2): 8, ("full", 1): 8}
     assert set(firsts) == {"tensorflow/kernel1"}
 
 
 def test_without_a_baseline_the_first_arm_is_the_one_that_others_are_timed_against() -> None:
     laid = timed(classify([node("a")]), blocks=6)
-    issues = [one(blocks) for blocks in [blocks_with(laid)] for _ in range(2)]
-    assert {issue.trial.arm for issue in issues} == {laid.arms[0]}
+    assignments = [one(blocks) for blocks in [blocks_with(laid)] for _ in range(2)]
+    assert {assignment.trial.arm for assignment in assignments} == {laid.arms[0]}
 
 
 def test_a_lone_arm_is_timed_by_itself() -> None:
     laid = timed(classify([node("a")]))
     alone = replace(laid, possible=laid.possible[:1])
-    assert [issue.others for issue in all_of(blocks_with(alone))] == [(), ()]
+    assert [assignment.others for assignment in all_of(blocks_with(alone))] == [(), ()]
 
 
 def test_the_cpu_and_the_gpu_of_a_machine_with_one_take_turns_in_one_round() -> None:
     laid = timed(classify([node("both", cpus=8, gpus=1)]), blocks=2, repeats=2)
-    issue = one(blocks_with(laid))
-    assert {device_of(trial.arm.hardware) for trial in issue.trials} == {"cpu", "gpu"}
-    assert len(issue.trials) == 4
+    assignment = one(blocks_with(laid))
+    assert {device_of(trial.arm.hardware) for trial in assignment.trials} == {"cpu", "gpu"}
+    assert len(assignment.trials) == 4
 
 
 def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
     laid = timed(classify([node("big", cpus=8, gpus=4)]), blocks=3)
     blocks, seen = blocks_with(laid), []
     while not blocks.done:
-        issues = all_of(blocks)
-        for issue in issues:
-            assert len({device_of(trial.arm.hardware) for trial in issue.trials}) == 1
-            assert len(issue.trials) == 2
-            seen.append(issue.device)
-            finish(blocks, issue, complete())
+        assignments = all_of(blocks)
+        for assignment in assignments:
+            assert len({device_of(trial.arm.hardware) for trial in assignment.trials}) == 1
+            assert len(assignment.trials) == 2
+            seen.append(assignment.device)
+            finish(blocks, assignment, complete())
     assert Counter(seen) == {"gpu": 3, "cpu": 3}
 
 
 def test_each_node_times_its_own_arms_in_a_round_of_its_own() -> None:
     laid = timed(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=2)
-    for issue in all_of(blocks_with(laid)):
-        assert {trial.arm.hardware for trial in issue.trials} == {issue.trial.arm.hardware}
+    for assignment in all_of(blocks_with(laid)):
+        assert {trial.arm.hardware for trial in assignment.trials} == {
+            assignment.trial.arm.hardware
+        }
 
 
 def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
@@ -172,7 +177,7 @@ def ended(trial: Trial, race: str, status: str = "complete", rerun: int = 0) -> 
 
 
 def torn_of(*each: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
-    return torn(ROUND, {one.trial.key: one for one in each}, retry_failed=retry_failed)
+    return trials_to_retime(ROUND, {one.trial.key: one for one in each}, retry_failed=retry_failed)
 
 
 def test_what_was_timed_without_the_rest_of_its_round_is_timed_again() -> None:
@@ -204,10 +209,10 @@ def test_a_trial_that_is_not_retried_tears_no_round_and_neither_do_unlike_nodes(
 def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
     first, second = ROUND
     whole = [replace(t, arm=replace(t.arm, hardware=class_of(t.arm.hardware))) for t in ROUND]
-    assert torn(whole, {whole[0].key: ended(whole[0], "")}, retry_failed=False) == {}
+    assert trials_to_retime(whole, {whole[0].key: ended(whole[0], "")}, retry_failed=False) == {}
     gpu = replace(second, arm=replace(second.arm, hardware="NVIDIA H200 (CPU) [timing]"))
     both = {first.key: ended(first, "1"), gpu.key: ended(gpu, "2")}
-    assert torn([first, gpu], both, retry_failed=False) == {}
+    assert trials_to_retime([first, gpu], both, retry_failed=False) == {}
 
 
 # Rounds that were disturbed.
@@ -215,52 +220,52 @@ def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
 
 def test_a_disturbed_round_is_done_again_whole_and_next_on_its_lane() -> None:
     laid = plan(classify([node("a"), node("b")]), implementations=3, blocks=4)
-    blocks = blocks_with(laid, Trust(disturbance_limits=AGAIN))
-    out, ran = list[Issue](), list[Issue]()
+    blocks = blocks_with(laid, RERUN_POLICY)
+    out, ran = list[Assignment](), list[Assignment]()
     while not blocks.done:
         out += all_of(blocks)
-        issue = out.pop(0)
-        is_second = issue.trial.block == 0 and len([i for i in ran if i.trial.block == 0]) == 1
-        finish(blocks, issue, on(issue, disturbed=is_second))
-        ran.append(issue)
-    first = [issue for issue in ran if issue.trial.block == 0]
-    assert len({issue.lane.node.id for issue in first}) == 1
-    assert [(issue.rerun, issue.attempt) for issue in first] == [(0, 1)] * 3 + [(1, 2)] * 3
+        assignment = out.pop(0)
+        is_second = assignment.trial.block == 0 and len([i for i in ran if i.trial.block == 0]) == 1
+        finish(blocks, assignment, on(assignment, disturbed=is_second))
+        ran.append(assignment)
+    first = [assignment for assignment in ran if assignment.trial.block == 0]
+    assert len({assignment.lane.node.id for assignment in first}) == 1
+    assert [(assignment.rerun, assignment.attempt) for assignment in first] == [(0, 1)] * 3 + [
+        (1, 2)
+    ] * 3
     assert [i.trial.key for i in first[:3]] == [i.trial.key for i in first[3:]]
-    mine = [issue for issue in ran if issue.lane.node == first[0].lane.node]
+    mine = [assignment for assignment in ran if assignment.lane.node == first[0].lane.node]
     between = mine[3 : mine.index(first[3])]
     assert len(between) <= 1, "but for the trial that the lane held already"
-    assert all(issue.rerun == 0 for issue in ran if issue.trial.block != 0)
+    assert all(assignment.rerun == 0 for assignment in ran if assignment.trial.block != 0)
 
 
 def test_a_timing_round_is_done_again_as_one() -> None:
     source = Told()
-    blocks = blocks_with(
-        timed(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN), source
-    )
+    blocks = blocks_with(timed(classify([node("a")]), blocks=1), RERUN_POLICY, source)
     first = one(blocks)
     again = blocks.finish(first, on(first, disturbed=True), on(first)).again
     assert sorted(each.key for each in again) == sorted(each.key for each in first.trials)
     assert source.told == {}, "nobody is told of a round that is done again"
     second = one(blocks)
     assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
-    assert blocks.finish(second, on(second), on(second)) == Settled()
+    assert blocks.finish(second, on(second), on(second)) == FollowUp()
     assert blocks.done
     assert source.told == {0: []}
 
 
 def test_reruns_are_bounded() -> None:
-    blocks = blocks_with(timed(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN))
+    blocks = blocks_with(timed(classify([node("a")]), blocks=1), RERUN_POLICY)
     reruns = []
     while not blocks.done:
-        issue = one(blocks)
-        reruns.append(issue.rerun)
-        finish(blocks, issue, on(issue, disturbed=True))
+        assignment = one(blocks)
+        reruns.append(assignment.rerun)
+        finish(blocks, assignment, on(assignment, disturbed=True))
     assert reruns == [0, 1, 2]
 
 
 def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost() -> None:
-    blocks = blocks_with(plan(classify([node("a")]), blocks=1), Trust(disturbance_limits=AGAIN))
+    blocks = blocks_with(plan(classify([node("a")]), blocks=1), RERUN_POLICY)
     noisy, last = one(blocks), one(blocks)
     assert finish(blocks, noisy, on(noisy, disturbed=True)) == ()
     assert finish(blocks, last, failed()) == (noisy.trial,)
@@ -272,7 +277,10 @@ def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost()
 
 def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
     laid = plan(classify([node("a")]), implementations=3, blocks=1)
-    blocks, block = blocks_with(laid, Trust(disturbance_limits=AGAIN)), Block(0, {"units": 0})
+    blocks, block = (
+        blocks_with(laid, RERUN_POLICY),
+        Block(0, {"units": 0}),
+    )
     trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
     before = Outcome("complete", 0.0, 1.0, node="a", environment={RERUN: 1})
     blocks.restore([block, *(FinishedTrial(trial, before) for trial in trials[:2])])
@@ -284,11 +292,12 @@ def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
 
 def test_what_is_only_marked_is_not_done_again() -> None:
     blocks = blocks_with(
-        timed(classify([node("a")]), blocks=2), Trust(disturbance_limits=DisturbanceLimits("mark"))
+        timed(classify([node("a")]), blocks=2),
+        PrecisionPolicy(disturbance_limits=DisturbanceLimits("mark")),
     )
     for _ in range(2):
-        issue = one(blocks)
-        assert finish(blocks, issue, on(issue, disturbed=True)) == ()
+        assignment = one(blocks)
+        assert finish(blocks, assignment, on(assignment, disturbed=True)) == ()
     assert blocks.done
 
 
@@ -317,11 +326,11 @@ def finished(
 def test_what_is_due_follows_from_the_outcomes(
     outcomes: list[FinishedTrial], due: dict[str, int]
 ) -> None:
-    assert due_again(outcomes, AGAIN) == due
-    assert due_again(outcomes, DisturbanceLimits("mark")) == {}
+    assert trials_to_rerun(outcomes, AGAIN) == due
+    assert trials_to_rerun(outcomes, DisturbanceLimits("mark")) == {}
 
 
-Draw = Callable[[Issue], bool]
+Draw = Callable[[Assignment], bool]
 
 
 @settings(deadline=None, max_examples=80)
@@ -342,11 +351,11 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     blocks_seen: dict[int, Block] = {}
     journal: dict[str, FinishedTrial] = {}
     for cut in [*cuts, 10_000]:
-        again = due_again(journal.values(), AGAIN)
+        again = trials_to_rerun(journal.values(), AGAIN)
         done = [each for each in journal.values() if each.trial.key not in again]
-        blocks = blocks_with(laid, Trust(disturbance_limits=AGAIN))
+        blocks = blocks_with(laid, RERUN_POLICY)
         blocks.restore([*blocks_seen.values(), *done], again)
-        out: list[Issue] = []
+        out: list[Assignment] = []
         for _ in range(cut):
             while (found := blocks.next()) is not None:
                 out.append(found[0])
@@ -354,14 +363,14 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
                     blocks_seen[found[1].index] = found[1]
             if blocks.done:
                 break
-            issue = out.pop(rng.randrange(len(out)))
-            outcomes = [on(issue, disturbed=rng.random() < 0.3) for _ in issue.trials]
-            for trial, outcome in zip(issue.trials, outcomes, strict=True):
+            assignment = out.pop(rng.randrange(len(out)))
+            outcomes = [on(assignment, disturbed=rng.random() < 0.3) for _ in assignment.trials]
+            for trial, outcome in zip(assignment.trials, outcomes, strict=True):
                 journal.pop(trial.key, None)
                 journal[trial.key] = FinishedTrial(trial, outcome)
-            blocks.finish(issue, *outcomes)
+            blocks.finish(assignment, *outcomes)
     assert len(journal) == laid.trials
-    assert due_again(journal.values(), AGAIN) == {}
+    assert trials_to_rerun(journal.values(), AGAIN) == {}
     rounds: dict[object, set[int]] = defaultdict(set)
     for each in journal.values():
         place = (each.trial.block, each.trial.repeat, each.outcome.node)
@@ -398,7 +407,7 @@ def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
         objectives={"val_accuracy": Objective(direction="maximize", over=over)},
         source=source,
         open_limit=None,
-        trust=Trust(disturbance_limits=AGAIN),
+        precision=RERUN_POLICY,
     )
     return blocks, source
 
@@ -409,18 +418,18 @@ def test_the_sampler_is_told_of_a_round_that_is_not_done_again() -> None:
     blocks, source = listening(laid, first)
     for ended in range(6):
         assert source.told == {}
-        issue = one(blocks)
-        noisy = on(issue, disturbed=ended == 2)
-        finish(blocks, issue, replace(noisy, metrics={"val_accuracy": ended / 10}))
+        assignment = one(blocks)
+        noisy = on(assignment, disturbed=ended == 2)
+        finish(blocks, assignment, replace(noisy, metrics={"val_accuracy": ended / 10}))
     assert source.told == {0: [0.3]}
 
 
 def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
     laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=1)
     blocks, source = listening(laid, "* on CPU A, 2 CPUs")
-    for issue in all_of(blocks) + all_of(blocks):
-        if issue.lane.node.id == "a":
-            finish(blocks, issue, replace(on(issue), metrics={"val_accuracy": 0.5}))
+    for assignment in all_of(blocks) + all_of(blocks):
+        if assignment.lane.node.id == "a":
+            finish(blocks, assignment, replace(on(assignment), metrics={"val_accuracy": 0.5}))
             for following in all_of(blocks):
                 finish(blocks, following, replace(on(following), metrics={"val_accuracy": 0.5}))
     assert source.told == {0: [0.5]}
@@ -430,20 +439,20 @@ def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
 def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: float) -> SweepState:
     """So many issues of a sweep, which end in any order: what a journal has of them."""
     past: list[Block | FinishedTrial] = []
-    out: list[Issue] = []
+    out: list[Assignment] = []
     for _ in range(cut):
         while (found := blocks.next()) is not None:
             out.append(found[0])
             past += [found[1]] if found[1] else []
         if blocks.done:
             break
-        issue = out.pop(rng.randrange(len(out)))
+        assignment = out.pop(rng.randrange(len(out)))
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
-        outcome = replace(on(issue, disturbed=rng.random() < noise), metrics=metrics)
+        outcome = replace(on(assignment, disturbed=rng.random() < noise), metrics=metrics)
         if rng.random() < failing:
             outcome = replace(failed(), environment=outcome.environment)
-        past.append(FinishedTrial(issue.trial, outcome))
-        past += blocks.finish(issue, outcome).standing
+        past.append(FinishedTrial(assignment.trial, outcome))
+        past += blocks.finish(assignment, outcome).standing
     records = [
         TrialFinished(each)
         if isinstance(each, FinishedTrial)
@@ -482,13 +491,13 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     """Any disturbance and any failure, on any nodes, in a sweep that ends by itself."""
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
-    first, later, left = (Gathering(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
-    held = blocks_with(laid, Trust(first, AGAIN))
+    first, later, left = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
+    held = blocks_with(laid, PrecisionPolicy(first, AGAIN))
     state = work(held, random.Random(seed), cut, 0.1, failing)
     again = resume.again(state, laid, AGAIN, retry_failed=False)
     past = list(resume.past(state, retry_failed=False, again=again))
-    blocks_with(laid, Trust(later, AGAIN)).restore(past, again, resume.kept(state, again))
+    blocks_with(laid, PrecisionPolicy(later, AGAIN)).restore(past, again, resume.kept(state, again))
     for each in past:
         if isinstance(each, FinishedTrial):
             left.take(each)
-    assert later.enough == left.enough == held.enough
+    assert later.stop_decision == left.stop_decision == held.stop_decision

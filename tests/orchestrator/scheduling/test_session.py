@@ -53,55 +53,57 @@ def reopened(journal: Journal) -> Journal:
 
 def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     held, recorded = session(journal)
-    issue = held.issue()
-    assert issue is not None
-    held.finish(issue, COMPLETE)
-    assert [each.trial for each in recorded] == [issue.trial]
+    assignment = held.assign()
+    assert assignment is not None
+    held.finish(assignment, COMPLETE)
+    assert [each.trial for each in recorded] == [assignment.trial]
     with reopened(journal) as again:
         state = replay(again.records)
     assert state is not None
     assert list(state.blocks) == [0]
-    assert state.finished[issue.trial.key].outcome == COMPLETE
+    assert state.finished[assignment.trial.key].outcome == COMPLETE
 
 
 def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Journal) -> None:
     prices = "prices: [{hardware: cpu, usd_per_hour: 3600, source: a bill, date: 2026-11-21}]\n"
     held, recorded = session(journal, SPEC + prices)
-    issue = held.issue()
-    assert issue is not None
-    held.finish(issue, COMPLETE)
+    assignment = held.assign()
+    assert assignment is not None
+    held.finish(assignment, COMPLETE)
     with reopened(journal) as again:
         state = replay(again.records)
     assert state is not None
-    outcome = state.finished[issue.trial.key].outcome
+    outcome = state.finished[assignment.trial.key].outcome
     assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}
     assert [each.outcome for each in recorded] == [outcome]
 
 
 def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
     held, _ = session(journal)
-    issue = held.issue()
-    assert issue is not None
-    request = held.request(issue.trial, "cpu")
-    assert request.settings == {"epochs": 2, "units": issue.trial.config["units"]}
-    assert (request.seed, request.data_digest) == (issue.trial.seed, "digest")
+    assignment = held.assign()
+    assert assignment is not None
+    request = held.request(assignment.trial, "cpu")
+    assert request.settings == {"epochs": 2, "units": assignment.trial.config["units"]}
+    assert (request.seed, request.data_digest) == (assignment.trial.seed, "digest")
 
 
 def test_an_arm_with_less_work_is_asked_for_less(journal: Journal) -> None:
     held, _ = session(journal)
-    issue = held.issue()
-    assert issue is not None
-    less = replace(issue.trial, arm=Arm("python/a", f"{issue.trial.arm.hardware} [epochs 1]"))
+    assignment = held.assign()
+    assert assignment is not None
+    less = replace(
+        assignment.trial, arm=Arm("python/a", f"{assignment.trial.arm.hardware} [epochs 1]")
+    )
     assert held.request(less, "cpu").settings == {"epochs": 1, "units": less.config["units"]}
 
 
 def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> None:
     held, recorded = session(journal)
-    first = held.issue()
+    first = held.assign()
     assert first is not None
     held.lose(first)
     assert recorded == []
-    second = held.issue()
+    second = held.assign()
     assert second is not None
     assert (second.trial, second.attempt) == (first.trial, 2)
     held.lose(second)
@@ -124,11 +126,11 @@ def warnings_of(
     watcher = PlainLines(Console(quiet=True), laid)
     held = Session(spec, blocks, journal, lambda _: None, watcher, "digest")
     for _ in range(2 * len(laid.arms)):
-        issue = held.issue()
-        assert issue is not None
-        timed = measure_of(issue.trial.arm) == "timing"
+        assignment = held.assign()
+        assert assignment is not None
+        timed = measure_of(assignment.trial.arm) == "timing"
         metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
-        held.finish(issue, replace(COMPLETE, metrics=metrics))
+        held.finish(assignment, replace(COMPLETE, metrics=metrics))
     return warnings
 
 
@@ -149,13 +151,13 @@ def test_nobody_is_warned_of_an_objective_that_does_not_read_the_arm(
 
 def test_a_full_disk_stops_the_sweep(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     held, recorded = session(journal)
-    issue = held.issue()
-    assert issue is not None
+    assignment = held.assign()
+    assert assignment is not None
 
     def full(record: Record) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(journal, "append", full)
     with pytest.raises(Stopped, match="No space left"):
-        held.finish(issue, COMPLETE)
+        held.finish(assignment, COMPLETE)
     assert recorded == [], "the store never has what the journal has not"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from orchestrator.analysis.stopping import Gathering
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.cli.progress import PlainLines
 from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.disturbance import CanaryBaseline
@@ -29,10 +29,10 @@ from orchestrator.execution.job import Job, job_adapter
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Issue
-from orchestrator.scheduling.blocks import Blocks, Trust
+from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
 from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch
 from orchestrator.spec import parse
@@ -70,9 +70,9 @@ class Held:
             state, self.plan, self.spec.disturbance_limits, retry_failed=retry_failed
         )
         past = list(resume.past(state, retry_failed=retry_failed, again=again))
-        self.gathering = None
+        self.stopping_rule = None
         if self.plan.auto:
-            self.gathering = Gathering(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
+            self.stopping_rule = StoppingRule(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
         self.blocks = Blocks(
             identity(),
             self.plan,
@@ -80,7 +80,9 @@ class Held:
             objectives={},
             source=Told(),
             open_limit=None,
-            trust=Trust(self.gathering, self.spec.disturbance_limits, self.spec.baseline),
+            precision=PrecisionPolicy(
+                self.stopping_rule, self.spec.disturbance_limits, self.spec.baseline
+            ),
         )
         self.blocks.restore(past, again, resume.kept(state, again))
         self.recorded: list[FinishedTrial] = []
@@ -101,8 +103,8 @@ class Held:
         assert state is not None
         return state
 
-    def issue(self) -> Issue:
-        found = self.session.issue()
+    def assign(self) -> Assignment:
+        found = self.session.assign()
         assert found is not None
         return found
 
@@ -112,8 +114,8 @@ class Held:
         return Held(self.journal.path.parent, text, retry_failed)
 
 
-def on(issue: Issue, index: int = 0, **metrics: float) -> Outcome:
-    outcome = Outcome("complete", 10.0 + index, 20.0, issue.attempt, node="a", metrics=metrics)
+def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
+    outcome = Outcome("complete", 10.0 + index, 20.0, assignment.attempt, node="a", metrics=metrics)
     return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
 
 
@@ -121,8 +123,8 @@ def replace_race(each: FinishedTrial, race: str) -> FinishedTrial:
     return replace(each, outcome=noted(each.outcome, {"round": race}))
 
 
-def busy(issue: Issue) -> Outcome:
-    return on(issue, others_cpu_pct=43.0)
+def busy(assignment: Assignment) -> Outcome:
+    return on(assignment, others_cpu_pct=43.0)
 
 
 def lines(held: Held, record: str) -> list[dict[str, Any]]:
@@ -132,14 +134,14 @@ def lines(held: Held, record: str) -> list[dict[str, Any]]:
 
 def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
-    issue = held.issue()
-    held.session.finish(issue, *(on(issue, index, step_ms=5.0) for index in range(3)))
+    assignment = held.assign()
+    held.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
     assert len(lines(held, "round_finished")) == 1
     assert lines(held, "trial_finished") == []
     assert len(lines(held, "attempt_started")) == 3
     state = held.state()
-    assert list(state.finished) == [trial.key for trial in issue.trials]
-    assert [each.trial for each in held.recorded] == list(issue.trials)
+    assert list(state.finished) == [trial.key for trial in assignment.trials]
+    assert [each.trial for each in held.recorded] == list(assignment.trials)
     notes = [each.outcome.telemetry.notes for each in held.recorded if each.outcome.telemetry]
     assert [each["round"] for each in notes] == ["10.000"] * 3
     assert all(each["neighbours"] == "none" for each in notes)
@@ -158,36 +160,36 @@ def races(held: Held) -> dict[int, set[str]]:
 
 def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
-    issue = held.issue()
-    held.session.finish(issue, *(on(issue, step_ms=5.0) for _ in issue.trials))
+    assignment = held.assign()
+    held.session.finish(assignment, *(on(assignment, step_ms=5.0) for _ in assignment.trials))
     longer = held.killed(FOUR)
-    again = longer.issue()
+    again = longer.assign()
     assert {trial.arm.implementation[-1] for trial in again.trials} == set("abcd")
-    assert (again.trial, again.rerun) == (issue.trial, 0)
+    assert (again.trial, again.rerun) == (assignment.trial, 0)
     longer.session.finish(again, *(on(again, 100, step_ms=6.0) for _ in again.trials))
     state = longer.state()
     assert races(longer) == {0: {"110.000"}}
     assert {each.outcome.metrics["step_ms"] for each in state.finished.values()} == {6.0}
     assert len(longer.recorded) == len({each.trial.key for each in longer.recorded}) == 4
-    assert longer.issue().trial.block == 1
+    assert longer.assign().trial.block == 1
     done = longer.killed(FOUR)
-    assert done.issue().trial.block == 1, "what was timed together is not timed again"
+    assert done.assign().trial.block == 1, "what was timed together is not timed again"
 
 
 @pytest.mark.parametrize("cut", range(5))
 def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path, cut: int) -> None:
     held = Held(tmp_path, TIMED)
     for _ in range(2):
-        issue = held.issue()
-        held.session.finish(issue, *(on(issue) for _ in issue.trials))
+        assignment = held.assign()
+        held.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
     ran = 0
     longer = held.killed(FOUR)
     while not longer.blocks.done:
-        issue = longer.issue()
+        assignment = longer.assign()
         if ran == cut:
             longer, ran = longer.killed(FOUR), ran + 1
             continue
-        longer.session.finish(issue, *(on(issue, 100 + ran) for _ in issue.trials))
+        longer.session.finish(assignment, *(on(assignment, 100 + ran) for _ in assignment.trials))
         ran += 1
     assert ran <= 3, "each of the two blocks once, and once handed out in vain"
     assert {block: len(found) for block, found in races(longer).items()} == {0: 1, 1: 1}
@@ -197,8 +199,8 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
 def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -> None:
     """The journal is lost, and of the round that was timed again the store had only a part."""
     held = Held(tmp_path / "one", TIMED)
-    issue = held.issue()
-    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    assignment = held.assign()
+    held.session.finish(assignment, *(on(assignment, index) for index in range(3)))
     first = held.recorded
     stored = [replace_race(first[0], "late"), *first[1:]]
     journal = Journal.open(tmp_path / "two")
@@ -206,28 +208,28 @@ def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -
         journal.append(record)
     journal.close()
     found = Held(tmp_path / "two", TIMED)
-    again = found.issue()
-    assert again.trials == issue.trials
+    again = found.assign()
+    assert again.trials == assignment.trials
     found.session.finish(again, *(on(again, 100) for _ in again.trials))
     assert races(found) == {0: {"110.000"}}
 
 
 def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
-    issue = held.issue()
-    failure = replace(on(issue), status="failed", failure=FailureRecord("error", "no"))
-    held.session.finish(issue, on(issue), failure, on(issue))
+    assignment = held.assign()
+    failure = replace(on(assignment), status="failed", failure=FailureRecord("error", "no"))
+    held.session.finish(assignment, on(assignment), failure, on(assignment))
     held = held.killed(TIMED)
-    assert held.issue().trial.block == 1
-    again = held.killed(TIMED, retry_failed=True).issue()
-    assert again.trials == issue.trials
+    assert held.assign().trial.block == 1
+    again = held.killed(TIMED, retry_failed=True).assign()
+    assert again.trials == assignment.trials
 
 
 def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
     priced = "prices: [{hardware: cpu, usd_per_hour: 3.6, source: a bill, date: 2026-11-21}]\n"
     held = Held(tmp_path, TIMED + priced)
-    issue = held.issue()
-    held.session.finish(issue, *(on(issue, index) for index in range(3)))
+    assignment = held.assign()
+    held.session.finish(assignment, *(on(assignment, index) for index in range(3)))
     costs = [each.outcome.metrics["cost_usd"] for each in held.recorded]
     assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
@@ -235,7 +237,7 @@ def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
 def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
     for _ in range(2):
-        held.session.lose(held.issue())
+        held.session.lose(held.assign())
     reasons = [each.outcome.failure and each.outcome.failure.reason for each in held.recorded]
     assert reasons == ["lost"] * 3
     assert len(lines(held, "round_finished")) == 1
@@ -243,13 +245,13 @@ def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path
 
 def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED + RERUN)
-    issue = held.issue()
-    held.session.finish(issue, busy(issue), on(issue), on(issue))
-    again = held.issue()
+    assignment = held.assign()
+    held.session.finish(assignment, busy(assignment), on(assignment), on(assignment))
+    again = held.assign()
     assert (again.rerun, again.attempt) == (1, 2)
     held.session.lose(again)
     assert len(held.recorded) == 3, "its second attempt has only begun"
-    assert held.issue().attempt == 3
+    assert held.assign().attempt == 3
 
 
 TWICE = RERUN.replace("reruns: 1", "reruns: 2")
@@ -257,18 +259,18 @@ TWICE = RERUN.replace("reruns: 1", "reruns: 2")
 
 def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED + TWICE)
-    held.session.lose(held.issue())
-    first = held.issue()
+    held.session.lose(held.assign())
+    first = held.assign()
     held.session.finish(first, busy(first), on(first), on(first))
-    held.session.lose(held.issue())
-    again = held.issue()
+    held.session.lose(held.assign())
+    again = held.assign()
     assert (again.trials, again.rerun) == (first.trials, 1), "a rerun has attempts of its own"
     held.session.lose(again)
     kept = [each.outcome for each in held.recorded[3:]]
     assert [each.status for each in kept] == ["complete"] * 3
     assert [bool(disturbance_of(each)) for each in kept] == [True, False, False]
     assert all(stands(each) and rerun_of(each) == 0 for each in kept)
-    assert held.issue().trial.block == 1, "it is not done once more"
+    assert held.assign().trial.block == 1, "it is not done once more"
     state = held.killed(TIMED + TWICE).state()
     assert [each.outcome for each in state.finished.values()] == kept
 
@@ -276,13 +278,17 @@ def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> Non
 def failing_rerun(held: Held, arm: str = "python/b") -> None:
     """All that is left; the first round is disturbed in an arm, which is lost when done again."""
     while not held.blocks.done:
-        issue = held.issue()
-        is_it = issue.trial.arm.implementation == arm
-        ends = busy(issue) if is_it and not issue.trial.block and not issue.rerun else on(issue)
-        if is_it and issue.trial.key in held.state().finished:
+        assignment = held.assign()
+        is_it = assignment.trial.arm.implementation == arm
+        ends = (
+            busy(assignment)
+            if is_it and not assignment.trial.block and not assignment.rerun
+            else on(assignment)
+        )
+        if is_it and assignment.trial.key in held.state().finished:
             failure = FailureRecord("lost", "gone")
-            ends = Outcome("failed", 30.0, 30.0, issue.attempt, failure=failure)
-        held.session.finish(issue, ends)
+            ends = Outcome("failed", 30.0, 30.0, assignment.attempt, failure=failure)
+        held.session.finish(assignment, ends)
 
 
 def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
@@ -352,22 +358,22 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
 
 def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC)
-    issue = held.issue()
-    held.session.finish(issue, busy(issue))
+    assignment = held.assign()
+    held.session.finish(assignment, busy(assignment))
     (kept,) = held.recorded
     assert kept.outcome.status == "complete"
     assert "43 %" in disturbance_of(kept.outcome)
-    assert held.issue().trial.key != issue.trial.key
+    assert held.assign().trial.key != assignment.trial.key
 
 
 def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC)
     for each in range(5):
-        issue = held.issue()
-        held.session.finish(issue, on(issue, canary_ms=10.0 + 0.01 * each))
+        assignment = held.assign()
+        held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * each))
     again = held.killed(SPEC)
-    issue = again.issue()
-    again.session.finish(issue, on(issue, canary_ms=30.0))
+    assignment = again.assign()
+    again.session.finish(assignment, on(assignment, canary_ms=30.0))
     assert not any(disturbance_of(each.outcome) for each in held.recorded)
     assert "canary" in disturbance_of(again.recorded[0].outcome)
 
@@ -377,9 +383,9 @@ def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC + RERUN)
     starts = 0
     while not held.blocks.done:
-        issue = held.issue()
-        first = starts == 0 or (issue.trial.block == 0 and issue.rerun == 0)
-        held.session.finish(issue, busy(issue) if first else on(issue))
+        assignment = held.assign()
+        first = starts == 0 or (assignment.trial.block == 0 and assignment.rerun == 0)
+        held.session.finish(assignment, busy(assignment) if first else on(assignment))
         held, starts = held.killed(SPEC + RERUN), starts + 1
         assert starts < 30
     finished = held.state().finished.values()
@@ -392,31 +398,31 @@ def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
 
 def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED + RERUN)
-    first = held.issue()
+    first = held.assign()
     held.session.finish(first, busy(first), on(first), on(first))
-    assert held.issue().rerun == 1
+    assert held.assign().rerun == 1
     again = held.killed(TIMED + RERUN)
-    issue = again.issue()
-    assert (issue.trials, issue.rerun, issue.attempt) == (first.trials, 1, 2)
-    again.session.finish(issue, *(on(issue) for _ in issue.trials))
+    assignment = again.assign()
+    assert (assignment.trials, assignment.rerun, assignment.attempt) == (first.trials, 1, 2)
+    again.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
     assert [rerun_of(each.outcome) for each in again.recorded] == [1, 1, 1]
-    assert again.issue().trial.block == 1
+    assert again.assign().trial.block == 1
 
 
-def paced(issue: Issue) -> Outcome:
+def paced(assignment: Assignment) -> Outcome:
     """A complete outcome: the baseline takes as long in each block, the others do not."""
-    slow = 1.0 if issue.trial.arm.implementation == "python/b" else 2.0
-    wobble = 1 + 0.1 * ((issue.trial.block * 7919) % 13) / 13
-    return on(issue, step_ms=slow * wobble ** (slow - 1))
+    slow = 1.0 if assignment.trial.arm.implementation == "python/b" else 2.0
+    wobble = 1 + 0.1 * ((assignment.trial.block * 7919) % 13) / 13
+    return on(assignment, step_ms=slow * wobble ** (slow - 1))
 
 
 def run_until_enough(held: Held, limit: int = 10_000) -> int:
     """Finish trials as they come; how many."""
     for number in range(limit):
-        issue = held.session.issue()
-        if issue is None:
+        assignment = held.session.assign()
+        if assignment is None:
             return number
-        held.session.finish(issue, paced(issue))
+        held.session.finish(assignment, paced(assignment))
     return limit
 
 
@@ -425,15 +431,15 @@ def test_blocks_come_until_it_is_enough_and_the_journal_tells_why(tmp_path: Path
     held = Held(tmp_path, text)
     ran = run_until_enough(held)
     assert held.blocks.done
-    assert held.blocks.enough is not None
+    assert held.blocks.stop_decision is not None
     (record,) = lines(held, "blocks_enough")
-    assert record["blocks"] == held.blocks.enough.blocks
+    assert record["blocks"] == held.blocks.stop_decision.blocks
     assert "± 3 %" in record["why"]
     assert 6 * 3 <= ran < 40 * 3
     assert ran == len(held.state().finished)
-    assert held.state().enough is not None
+    assert held.state().stop_decision is not None
     again = held.killed(text)
-    assert again.session.issue() is None
+    assert again.session.assign() is None
     assert again.blocks.done
 
 
@@ -448,7 +454,7 @@ def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -
     run_until_enough(again)
     assert again.blocks.done
     assert len(again.state().finished) == expected
-    assert again.blocks.enough == whole.blocks.enough
+    assert again.blocks.stop_decision == whole.blocks.stop_decision
 
 
 NOISY = AUTO + TWICE + "blocks: {interval: 0.05, at_most: 40}\n"
@@ -459,24 +465,24 @@ def run_disturbed(held: Held, seed: int) -> None:
 
     Whether a trial is disturbed, and what it takes then, follows from it and from the rerun.
     """
-    out: deque[Issue] = deque(iter(held.session.issue, None))
+    out: deque[Assignment] = deque(iter(held.session.assign, None))
     while out:
-        issue = out.popleft()
-        rng = random.Random(f"{seed} {issue.trial.key} {issue.rerun}")
-        took_ms = paced(issue).metrics["step_ms"] * rng.uniform(1.0, 1.05)
+        assignment = out.popleft()
+        rng = random.Random(f"{seed} {assignment.trial.key} {assignment.rerun}")
+        took_ms = paced(assignment).metrics["step_ms"] * rng.uniform(1.0, 1.05)
         if rng.random() < 0.15:
-            ended = on(issue, step_ms=2 * took_ms, others_cpu_pct=43.0)
+            ended = on(assignment, step_ms=2 * took_ms, others_cpu_pct=43.0)
         else:
-            ended = on(issue, step_ms=took_ms)
-        held.session.finish(issue, ended)
-        out += iter(held.session.issue, None)
+            ended = on(assignment, step_ms=took_ms)
+        held.session.finish(assignment, ended)
+        out += iter(held.session.assign, None)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path, seed: int) -> None:
     whole = Held(tmp_path / "whole", NOISY)
     run_disturbed(whole, seed)
-    assert whole.blocks.enough is not None
+    assert whole.blocks.stop_decision is not None
     expected = whole.state().finished
     assert {rerun_of(each.outcome) for each in expected.values()} > {0}
     records = whole.journal.path.read_bytes().splitlines(keepends=True)
@@ -486,7 +492,9 @@ def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path,
         (folder / whole.journal.path.name).write_bytes(b"".join(records[:cut]))
         again = Held(folder, NOISY)
         run_disturbed(again, seed)
-        assert again.blocks.enough == whole.blocks.enough, f"killed after record {cut}"
+        assert again.blocks.stop_decision == whole.blocks.stop_decision, (
+            f"killed after record {cut}"
+        )
         found = again.state().finished
         assert all(
             found[key].outcome.metrics == expected[key].outcome.metrics
@@ -505,8 +513,8 @@ def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) ->
 def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:
     held = Held(tmp_path, text)
     fleet = Fleet(held.spec, held.plan, (HERE,), lambda _: None)
-    upkeep = Upkeep(held.session, fleet, Present((HERE,), answers=True), wait_s=0.0)
-    search = BlockSearch(held.session, ("/path",), upkeep)
+    recovery = Recovery(held.session, fleet, Present((HERE,), answers=True), wait_s=0.0)
+    search = BlockSearch(held.session, ("/path",), recovery)
     handed = search.suggest("tune")
     assert isinstance(handed, dict)
     return held, search, job_adapter.validate_json(handed["job"])

@@ -212,7 +212,7 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     identity = replace(IDENTITY, name="sweep", generation=1)
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
     before = manifest_of(opening(counted, forty, identity, None, tmp_path))
-    ended = make_plan(auto, classify([node("a")])).closed_at(12)
+    ended = make_plan(auto, classify([node("a")])).with_block_count(12)
     found = FoundSweep(before, "", "complete", ())
     now = opening(auto, ended, identity, found, tmp_path)
     assert (before.blocks, now.blocks) == (40, 12)
@@ -224,9 +224,11 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
 def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     laid = replace(make_plan(spec, classify([node("a")])), listed=({"units": 1}, {"units": 2}))
-    going_on = replace(laid, blocks=2).over([Block(0, {"units": 3}), Block(1, {"units": 2})])
+    going_on = replace(laid, blocks=2).resumed_from(
+        [Block(0, {"units": 3}), Block(1, {"units": 2})]
+    )
     identity = replace(IDENTITY, name="sweep", generation=1)
-    assert (going_on.passed_over, going_on.blocks) == (frozenset({0}), 2)
+    assert (going_on.skipped_blocks, going_on.blocks) == (frozenset({0}), 2)
     assert opening(spec, going_on, identity, None, tmp_path).blocks == 3
 
 

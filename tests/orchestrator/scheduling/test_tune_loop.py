@@ -21,7 +21,7 @@ def test_a_loop_that_was_left_behind_goes_on_no_more(
     is_back, ended = threading.Event(), threading.Event()
     raised: list[Stopped] = []
 
-    def tuner(search: Any, folder: Path, upkeep: Any, check: Callable[[], None]) -> Any:
+    def tuner(search: Any, folder: Path, recovery: Any, check: Callable[[], None]) -> Any:
         def fit() -> None:
             check()
             is_back.wait(60)
@@ -39,9 +39,9 @@ def test_a_loop_that_was_left_behind_goes_on_no_more(
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "1")  # it is set, for the process
     monkeypatch.setattr(tune_loop, "_tuner", tuner)
     session: Any = SimpleNamespace(blocks=SimpleNamespace(done=False))
-    upkeep: Any = SimpleNamespace(expect_head=head_is_gone)
+    recovery: Any = SimpleNamespace(expect_head=head_is_gone)
     with pytest.raises(Stopped, match="the head is gone"):
-        tune_loop.run_trials(session, upkeep, folder=tmp_path, python_path=(), check=lambda: None)
+        tune_loop.run_trials(session, recovery, folder=tmp_path, python_path=(), check=lambda: None)
     is_back.set()
     assert ended.wait(60)
     assert len(raised) == 1

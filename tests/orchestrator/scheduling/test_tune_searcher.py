@@ -11,7 +11,7 @@ from orchestrator.core.trial import FinishedTrial, Outcome, outcome_adapter
 from orchestrator.execution.job import job_adapter
 from orchestrator.hardware import classify
 from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Upkeep
+from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch, Broken
 from orchestrator.storage.journal import Journal, SweepOpened
@@ -32,7 +32,7 @@ def searching(held: Session) -> BlockSearch:
     laid = plan(classify([HERE]), implementations=1, blocks=3)
     present = Present((HERE,), answers=True)
     fleet = Fleet(held.spec, laid, (HERE,), lambda _: None)
-    return BlockSearch(held, ("/path",), Upkeep(held, fleet, present, wait_s=0.0))
+    return BlockSearch(held, ("/path",), Recovery(held, fleet, present, wait_s=0.0))
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def test_a_lost_worker_costs_its_trial_an_attempt(held: Held) -> None:
     search, recorded = held
     search.suggest("a")
     search.on_trial_complete("a", None, error=True)
-    search.upkeep.settle()
+    search.recovery.settle()
     search.suggest("b")
     search.on_trial_complete("b", {"epoch": 1}, error=True)
-    search.upkeep.settle()
+    search.recovery.settle()
     (lost,) = recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
@@ -98,7 +98,7 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None
         search.suggest("running")
         search.suggest("waiting")
         search.lose_all()
-        search.upkeep.settle()
+        search.recovery.settle()
     assert [each.trial.block for each in recorded] == [0], "its two attempts are used up"
     search.suggest("next")
     search.on_trial_complete("next", RESULT)
@@ -114,7 +114,7 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
         raise RuntimeError("the view broke")
 
     search.suggest("a")
-    monkeypatch.setattr("orchestrator.cli.progress.PlainLines.finished", broken)
+    monkeypatch.setattr("orchestrator.cli.progress.PlainLines.trial_finished", broken)
     with pytest.raises(Broken, match="the view broke") as caught:
         search.on_trial_complete("a", RESULT)
     assert isinstance(caught.value.error, RuntimeError)

@@ -69,16 +69,18 @@ def test_the_good_spec_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "why"),
+    ("lines", "reason"),
     [
-        ({}, ""),
-        ({23: "trainer: warm"}, ""),
-        ({23: "trainer: fresh"}, "the spec says trainer: fresh"),
+        ({}, None),
+        ({23: "trainer: warm"}, None),
+        ({23: "trainer: fresh"}, "the spec has trainer: fresh"),
         ({16: "    peak_rss_mib: minimize"}, "peak_rss_mib is an objective"),
     ],
 )
-def test_trainers_are_fresh_where_memory_is_compared(lines: dict[int, str], why: str) -> None:
-    assert parse(written(lines), source="x.yaml").why_fresh == why
+def test_trainers_are_fresh_where_memory_is_compared(
+    lines: dict[int, str], reason: str | None
+) -> None:
+    assert parse(written(lines), source="x.yaml").fresh_trainer_reason == reason
 
 
 def test_an_objective_may_be_the_time_to_an_accuracy_that_is_given() -> None:

@@ -63,7 +63,7 @@ def finished(block: int, **changes: object) -> FinishedTrial:
 
 RECORDS: tuple[Record, ...] = (
     SweepOpened(IDENTITY, {"name": "quickstart", "arms": {"hardware": ["cpu"]}}),
-    SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [CPU], passed_over=[2]),
+    SessionStarted(1.5, 42, "host", "0.1.0", 4, 1, [CPU], skipped_blocks=[2]),
     BlockSuggested(0, finished(0).trial.config, 2.5),
     AttemptStarted(finished(0).trial.key, 1, 2.75, 0, CPU, 0),
     BlockSuggested(1, finished(1).trial.config, 3.0),
@@ -177,7 +177,7 @@ def test_a_newer_journal_is_told_apart_from_a_damaged_one(
 @pytest.mark.parametrize(
     ("version", "later"),
     [
-        (4, (b',"passed_over":[2]',)),
+        (4, (b',"skipped_blocks":[2]',)),
         (3, ()),
         (2, (b',"telemetry":null',)),
         (1, (b',"telemetry":null', b',"artifacts":{}')),
