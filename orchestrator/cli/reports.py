@@ -184,9 +184,9 @@ def query(sweep: str, where: str, **choices: Any) -> None:
 @click.argument("after", metavar="B")
 @click.option(
     "--fail-on",
-    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "untold"]),
+    type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
     multiple=True,
-    help="Exit with code 1 where an arm became so (larger: in memory), or (untold) where one is "
+    help="Exit with code 1 where an arm became so (larger: in memory), or (inconclusive) where one is "
     "gone, or could not be judged; may be repeated.",
 )
 @click.option(
@@ -218,7 +218,7 @@ def compare(
     (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
     least 6, for a verdict. Exit code 1 where --fail-on says so. An arm that is gone, of which
     nothing can be told, or on hardware of another name, is named then, and fails with `--fail-on
-    untold` alone.
+    inconclusive` alone.
     """
     from orchestrator.report import compare as comparing
     from orchestrator.report.formats.markdown import to_markdown
@@ -246,21 +246,23 @@ def _say_what_fails(
         show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
     if not fail_on:
         return False
-    untold = "untold" in fail_on and (changes.untold or bool(changes.unjudged))
+    inconclusive = "inconclusive" in fail_on and (
+        changes.all_inconclusive or bool(changes.unjudged)
+    )
     new = ((arm, f"only {changes.after.label} has it") for arm in changes.only_after)
     names = [f"{arm} ({why})" for arm, why in (*changes.unjudged, *new)]
     if names:
-        head = "--fail-on untold" if untold else "Warning"
+        head = "--fail-on inconclusive" if inconclusive else "Warning"
         show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
-    if changes.untold and untold:
-        show("--fail-on untold: no arm could be judged\n", err=True)
-    elif changes.untold and not failed:
+    if changes.all_inconclusive and inconclusive:
+        show("--fail-on inconclusive: no arm could be judged\n", err=True)
+    elif changes.all_inconclusive and not failed:
         show(
             "Warning: no arm could be judged, so that --fail-on had nothing to find; "
-            "`--fail-on untold` makes that exit code 1\n",
+            "`--fail-on inconclusive` makes that exit code 1\n",
             err=True,
         )
-    return bool(failed) or untold
+    return bool(failed) or inconclusive
 
 
 def _form_of(output: Path | None, known: Mapping[str, _Format], usual: _Format) -> _Format:

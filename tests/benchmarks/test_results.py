@@ -62,7 +62,7 @@ def test_a_trials_overhead(seconds: float, verdict: str) -> None:
 
 @pytest.mark.parametrize(
     ("trials_s", "verdict"),
-    [((1.0, 1.01, 0.99), "reached"), ((1.1, 1.11, 1.09), "missed"), ((0.8, 1.4), "cannot tell")],
+    [((1.0, 1.01, 0.99), "reached"), ((1.1, 1.11, 1.09), "missed"), ((0.8, 1.4), "inconclusive")],
 )
 def test_the_epochs_of_a_trial_beside_a_bare_script(
     trials_s: tuple[float, ...], verdict: str

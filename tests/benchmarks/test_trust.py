@@ -141,8 +141,8 @@ def test_one_slowdown_of_five_percent_in_ten_may_be_missed(
     names = [f"trust-slow-20-{number:02}" for number in range(5)]
     names += [f"trust-slow-5-{number:02}" for number in range(10)]
     for index, name in enumerate(reversed(names)):
-        book.answers[name] = {**told, "verdict": "cannot tell" if index < missed else "slower"}
-    book.answers["trust-slow-whole"] = {**told, "verdict": "cannot tell", "pair_sd": 0.09}
+        book.answers[name] = {**told, "verdict": "inconclusive" if index < missed else "slower"}
+    book.answers["trust-slow-whole"] = {**told, "verdict": "inconclusive", "pair_sd": 0.09}
     twenty, missing, five, holding, pairs = slowdown.run(tmp_path, book)
     assert (twenty.kept, five.kept) == (True, kept)
     assert (missing.kept, holding.kept) == (False, True), "0.94 to 0.96 holds 1/1.05, not 1/1.2"
@@ -151,7 +151,7 @@ def test_one_slowdown_of_five_percent_in_ten_may_be_missed(
 
 @pytest.mark.parametrize(
     ("marked", "verdict", "kept"),
-    [(5, "cannot tell", True), (3, "cannot tell", False), (5, "faster", False)],
+    [(5, "inconclusive", True), (3, "inconclusive", False), (5, "faster", False)],
 )
 def test_a_hog_must_be_noticed_and_change_nothing(
     tmp_path: Path, marked: int, verdict: str, kept: bool

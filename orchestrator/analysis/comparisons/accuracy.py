@@ -22,7 +22,7 @@ from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Jud
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
-AccuracyVerdict = Literal["equal", "better", "worse", "cannot tell"]
+AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
 
 _VERDICTS: Mapping[Finding, AccuracyVerdict] = {"same": "equal", "more": "better", "less": "worse"}
 _SPOILS: Mapping[AccuracyVerdict, tuple[bool, bool]] = {
@@ -41,7 +41,7 @@ class AccuracyComparison:
     difference) is adjusted for the report's other comparisons. `step` is what one validation sample
     changes an accuracy by, where that is more than the margin: intervals allow for it. `diverged`
     and `baseline_diverged` count blocks in which that side's training alone ended in numbers that
-    are not finite; `reason` says why a verdict is `cannot tell`, and is empty otherwise.
+    are not finite; `reason` says why a verdict is `inconclusive`, and is empty otherwise.
     """
 
     difference: Estimate
@@ -127,7 +127,7 @@ def accuracy_verdict(
         whose: how either side's training is called.
         unit: what the blocks are called.
     """
-    verdict = _VERDICTS.get(judged.finding, "cannot tell")
+    verdict = _VERDICTS.get(judged.finding, "inconclusive")
     told = [
         f"{side} training diverged in {count(lost, unit)} in which {other} did not"
         for side, other, lost, counts in zip(
@@ -136,9 +136,9 @@ def accuracy_verdict(
         if counts and lost
     ]
     if told:
-        return "cannot tell", ", and ".join(told)
+        return "inconclusive", ", and ".join(told)
     if blocks < MIN_BLOCKS:
-        return "cannot tell", f"{count(blocks, unit)}; at least {MIN_BLOCKS} are needed"
-    if verdict == "cannot tell":
+        return "inconclusive", f"{count(blocks, unit)}; at least {MIN_BLOCKS} are needed"
+    if verdict == "inconclusive":
         return verdict, "the interval includes 0, and reaches beyond the margin"
     return verdict, ""

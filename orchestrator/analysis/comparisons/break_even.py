@@ -19,7 +19,7 @@ from orchestrator.analysis.statistics.quiet_blocks import doubt
 from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.trial import Arm
 
-BreakEvenVerdict = Literal["pays", "never", "cannot tell"]
+BreakEvenVerdict = Literal["pays", "never", "inconclusive"]
 Trainers = Literal["warm", "fresh"]
 
 _STEP, _COMPILE = "step_ms", "compile_s"
@@ -154,7 +154,7 @@ def _break_even(arm: Arm, base: Arm, paid: _Expenses, confidence: float) -> Brea
         expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
     extra = t_interval([each.extra_compile_s for each in expenses], confidence)
     saved = t_interval([each.saved_step_ms for each in expenses], confidence)
-    told = BreakEven(arm, base, "cannot tell", None, extra, saved, tuple(expenses), paid.trainers)
+    told = BreakEven(arm, base, "inconclusive", None, extra, saved, tuple(expenses), paid.trainers)
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
         reason = f"{blocks} with {paid.trainers} trainers on both; at least {MIN_BLOCKS} are needed"

@@ -28,9 +28,9 @@ from orchestrator.analysis.statistics.regression import Fit, Numbers, fit
 from orchestrator.core.trial import Arm, Config
 
 CrossoverVerdict = Literal[
-    "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "cannot tell"
+    "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "inconclusive"
 ]
-Told = Literal["faster", "slower", "same", "cannot tell"]
+Told = Literal["faster", "slower", "same", "inconclusive"]
 
 _MIN_VALUES = 3
 """Distinct values of a param that a curve needs: two ends would fit any line."""
@@ -43,7 +43,7 @@ _THROUGHOUT: Mapping[Told, CrossoverVerdict] = {
     "faster": "faster throughout",
     "slower": "slower throughout",
     "same": "same throughout",
-    "cannot tell": "cannot tell",
+    "inconclusive": "inconclusive",
 }
 
 
@@ -94,7 +94,7 @@ class Crossover:
     `unadjusted` those that it does not allow for, since the blocks are too few. `regions` are what
     it tells, by rising values. Where it crosses, the arm is the faster one `above` or `below` the
     crossing. Where only `low` and `high` were tried there is no curve, but `growth`: how many times
-    as large the speed-up is at `high` as at `low`. `reason` is why a verdict is `cannot tell`.
+    as large the speed-up is at `high` as at `low`. `reason` is why a verdict is `inconclusive`.
     """
 
     arm: Arm
@@ -147,7 +147,7 @@ def _crossover(comparison: Comparison, design: Design, margin: float) -> Crossov
     logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
     found = Crossover(
         arm=comparison.arm, baseline=base, param=design.param, metric=metric,
-        low=float(at.min()), high=float(at.max()), verdict="cannot tell", faster=None,
+        low=float(at.min()), high=float(at.max()), verdict="inconclusive", faster=None,
         crossing=None, slope=None, points=(), curve=(), regions=(), held={},
     )  # fmt: skip
     points = _points(comparison, at, logs)
@@ -242,7 +242,7 @@ def _told(found: Crossover, model: _Model, margin: float) -> Crossover:
         ),
         regions=regions,
         reason="the band of the curve holds 1 at all sizes tried"
-        if verdict == "cannot tell"
+        if verdict == "inconclusive"
         else "",
     )
 
@@ -254,7 +254,7 @@ def _regions(grid: Numbers, middle: Numbers, half: Numbers, margin: float) -> tu
         "same" if -within < low and high < within
         else "faster" if low > 0
         else "slower" if high < 0
-        else "cannot tell"
+        else "inconclusive"
         for low, high in zip(middle - half, middle + half, strict=True)
     ]  # fmt: skip
     edges = [0, *(i for i in range(1, len(told)) if told[i] != told[i - 1]), len(told)]

@@ -31,7 +31,7 @@ from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
 from orchestrator.core.trial import Arm
 
-Standing = Literal["same", "worse", "cannot tell"]
+Standing = Literal["same", "worse", "inconclusive"]
 
 RANKED = ("energy_per_sample_j", "train_cost_usd")
 """What arms are ranked by beside time, where it was measured; small is good."""
@@ -190,7 +190,7 @@ def _seen(
 
 
 def _behind(arm: Arm, logs: Numbers, judgement: Judgement, turned: bool) -> Behind:
-    standing: Standing = "cannot tell"
+    standing: Standing = "inconclusive"
     if judgement.finding == "same":
         standing = "same"
     elif judgement.finding == ("less" if turned else "more"):

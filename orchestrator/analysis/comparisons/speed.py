@@ -31,7 +31,7 @@ from orchestrator.core.names import mathematics_of, measure_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
-Verdict = Literal["same", "faster", "slower", "cannot tell"]
+Verdict = Literal["same", "faster", "slower", "inconclusive"]
 
 _SPEED: dict[Finding, Verdict] = {"same": "same", "more": "faster", "less": "slower"}
 
@@ -46,7 +46,7 @@ class Comparison:
     no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
     within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
     blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason` says
-    why a verdict is `cannot tell`, and is empty otherwise; `blocks_needed` what more blocks would
+    why a verdict is `inconclusive`, and is empty otherwise; `blocks_needed` what more blocks would
     bring (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
     `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
     them to be right.
@@ -146,7 +146,7 @@ def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
     reason = "the baseline cannot run on this hardware"
     mode = measure_of(arm)
     return Comparison(
-        arm, None, metric, (), None, "cannot tell", reason,
+        arm, None, metric, (), None, "inconclusive", reason,
         margin=margins.speed, measures=(mode, mode),
     )  # fmt: skip
 
@@ -161,14 +161,14 @@ def _compare(
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
     plain = confidence_for(criteria.auto_blocks)
-    told = speed.finding != "cannot tell"
+    told = speed.finding != "inconclusive"
     return Comparison(
         arm=arm,
         baseline=base,
         metric=metric,
         pairs=found.times,
         speedup=found.ratio(plain),
-        verdict=_SPEED.get(speed.finding, "cannot tell"),
+        verdict=_SPEED.get(speed.finding, "inconclusive"),
         reason="" if told else found.doubt or _doubt(matched, sides, metric, found.times),
         corrected=exponential(speed.corrected) if speed.corrected else None,
         confidence=speed.confidence,

@@ -42,7 +42,7 @@ from orchestrator.analysis.statistics.verdicts import Finding, Held, Judgement, 
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.trial import Arm
 
-TargetVerdict = Literal["same", "less", "more", "cannot tell"]
+TargetVerdict = Literal["same", "less", "more", "inconclusive"]
 
 Attempts = Mapping[Round, Sequence[Attempt]]
 """An arm's attempts at a goal, by round."""
@@ -58,7 +58,7 @@ class TargetComparison:
     `ratio` is the geometric mean over `pairs` of the baseline's expense over the arm's, with its
     plain 95 % interval: above 1 the arm needs `less`. The verdict is read from `corrected`, made as
     a speed-up's, by the same `margin`, with the other comparisons of this target and expense, where
-    the other blocks do not speak against it. `reason` says why a verdict is `cannot tell`, and is
+    the other blocks do not speak against it. `reason` says why a verdict is `inconclusive`, and is
     empty otherwise. `both`, `only_arm`, `only_baseline` and `neither` count blocks by who reached
     it; `more_often` is the side that alone reaches it in significantly more of them, by
     `more_often_p`, which allows for the other comparisons.
@@ -160,21 +160,24 @@ def _comparison(
 def _verdict(finding: Finding, reach: _Reach, ratios: Sequence[float]) -> tuple[TargetVerdict, str]:
     """What the blocks that both reach show, if the others do not speak against it; or why not."""
     if len(ratios) < MIN_BLOCKS:
-        return "cannot tell", f"at least {MIN_BLOCKS} are needed"
-    if finding == "cannot tell":
-        return "cannot tell", "the interval includes 1, and reaches beyond the margin"
+        return "inconclusive", f"at least {MIN_BLOCKS} are needed"
+    if finding == "inconclusive":
+        return "inconclusive", "the interval includes 1, and reaches beyond the margin"
     against = "the blocks that only one of them reaches speak against it"
     if finding == "same":
-        return ("cannot tell", against) if reach.lopsided_p <= _ERROR else ("same", "")
+        return ("inconclusive", against) if reach.lopsided_p <= _ERROR else ("same", "")
     way = 1 if finding == "more" else -1
     first = len(reach.only_arm) + sum(ratio > 1 for ratio in ratios)
     second = len(reach.only_baseline) + sum(ratio < 1 for ratio in ratios)
     lead = way * (first - second)
     sure = sign_test(first, second) <= _ERROR
     if way * reach.lead < 0 and (reach.lopsided_p <= _ERROR or not (lead > 0 and sure)):
-        return "cannot tell", against
+        return "inconclusive", against
     if lead < 0 and sure:
-        return "cannot tell", "in most blocks that either of them reaches it is the other way round"
+        return (
+            "inconclusive",
+            "in most blocks that either of them reaches it is the other way round",
+        )
     return _VERDICTS[finding], ""
 
 

@@ -14,7 +14,7 @@ from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
 MIN_BLOCKS = 6
-"""With fewer blocks the verdict is `cannot tell`, whatever the interval says."""
+"""With fewer blocks the verdict is `inconclusive`, whatever the interval says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ from orchestrator.analysis.statistics.stepped import (
     unseen_p,
 )
 
-Finding = Literal["same", "more", "less", "cannot tell"]
+Finding = Literal["same", "more", "less", "inconclusive"]
 
 _ROUNDING = 1e-12  # a difference of logarithms or accuracies below this is arithmetic's own noise
 _MANY_BLOCKS = 10_000  # nobody runs more
@@ -123,7 +123,7 @@ def judge(
         _judgement(sample, margin, one, other)
         for sample, one, other in zip(judged, differs, same, strict=True)
     )
-    return tuple(next(found) if sample else Judgement("cannot tell") for sample in samples)
+    return tuple(next(found) if sample else Judgement("inconclusive") for sample in samples)
 
 
 def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
@@ -205,7 +205,7 @@ def _judgement(sample: _Sample, margin: float, differs: Held, same: Held) -> Jud
         level = min(level, same.level)
         corrected = _interval(sample, level)
     judgement = Judgement(_read(corrected, margin), corrected, 1 - level, differs.adjusted_p)
-    if judgement.finding != "cannot tell":
+    if judgement.finding != "inconclusive":
         return judgement
     return replace(judgement, blocks_needed=_blocks_needed(sample, margin, level))
 
@@ -223,7 +223,7 @@ def _read(interval: Estimate, margin: float) -> Finding:
         return "more"
     if interval.high < -_ROUNDING:
         return "less"
-    return "cannot tell"
+    return "inconclusive"
 
 
 def _within(interval: Estimate, margin: float) -> bool:

@@ -142,7 +142,7 @@ def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
         names = joined(list(dict.fromkeys(str(one.implementation) for one in those)))
         cells = list(dict.fromkeys(one.cell for one in those))
         of = "" if set(everywhere) <= set(cells) else f" ({joined(cells)})"
-        yield "cannot tell", f"cannot run here: {names}{of}: {reason}"
+        yield "inconclusive", f"cannot run here: {names}{of}: {reason}"
 
 
 def _table(findings: Findings, cell: Cell) -> Section:

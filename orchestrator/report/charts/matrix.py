@@ -59,6 +59,6 @@ def _shade(cell: Cell | None) -> float | None:
     """Of a cell that says something: 0 where it cannot be told which is faster."""
     if cell is None or cell.speedup is None or not 0 < cell.speedup.value < math.inf:
         return None
-    if cell.verdict == "cannot tell":
+    if cell.verdict == "inconclusive":
         return 0.0
     return max(-1.0, min(1.0, math.log(cell.speedup.value) / _FULL_SHADE))

@@ -13,7 +13,7 @@ from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.document import Table
 from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
 
-SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "cannot tell": "?"}
+SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """So that a verdict is not told by colour alone."""
 
 _AXIS = "speed-up over the baseline (×, logarithmic)"
@@ -89,5 +89,5 @@ def _row(place: int, each: Comparison, name: ArmNames, style: int) -> Iterator[S
         high=(each.speedup.high,),
         labels=(told,),
         hover=(verdict_sentence(each, name),),
-        hollow=each.verdict == "cannot tell",
+        hollow=each.verdict == "inconclusive",
     )

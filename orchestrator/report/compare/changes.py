@@ -28,7 +28,7 @@ from orchestrator.report.compare.differences import Difference, canary_speedup, 
 from orchestrator.report.compare.matching import ConfigPair, Seen, matched_arms, see
 from orchestrator.report.compare.sides import NoSide, Side
 
-FailOn = Literal["slower", "faster", "worse", "larger", "changed", "untold"]
+FailOn = Literal["slower", "faster", "worse", "larger", "changed", "inconclusive"]
 
 _SIZES = {"more": "larger", "less": "smaller"}
 """How a change of memory is called where a comparison is to fail on it."""
@@ -72,7 +72,7 @@ class ArmChange:
         """Why it cannot be told whether the code made it slower or worse; empty where it can."""
         if self.is_on_other_hardware:
             return f"before on {self.before.hardware}"
-        if self.verdict == "cannot tell":
+        if self.verdict == "inconclusive":
             return self.reason
         learned = self.accuracy  # of what is left where trainings diverged
         return learned.reason if learned and learned.is_spoilt else ""
@@ -108,9 +108,9 @@ class Changes:
         )
 
     @property
-    def untold(self) -> bool:
+    def all_inconclusive(self) -> bool:
         """Whether of no arm it can be told whether its speed changed, by which code is judged."""
-        return all(a.verdict == "cannot tell" or a.is_on_other_hardware for a in self.arms)
+        return all(a.verdict == "inconclusive" or a.is_on_other_hardware for a in self.arms)
 
     @property
     def moved_together(self) -> bool:
@@ -221,16 +221,16 @@ def _verdict(
     if speedup is None or configs < MIN_BLOCKS:
         number = count(configs, "config") if configs else "no config"
         few = f"{number} in common; at least {MIN_BLOCKS} are needed"
-        return "cannot tell", seen.absent or few
+        return "inconclusive", seen.absent or few
     if seen.doubt:
-        return "cannot tell", seen.doubt
+        return "inconclusive", seen.doubt
     if judged.finding == "same":
         return "same", ""
-    if judged.finding == "cannot tell":
-        return "cannot tell", "the interval includes 1, and reaches beyond the margin"
+    if judged.finding == "inconclusive":
+        return "inconclusive", "the interval includes 1, and reaches beyond the margin"
     way: Verdict = "faster" if judged.finding == "more" else "slower"
     if abs(math.log(speedup.value)) <= math.log1p(margin):
-        return "cannot tell", f"{way}, but maybe by no more than the margin"
+        return "inconclusive", f"{way}, but maybe by no more than the margin"
     return way, ""
 
 

@@ -22,7 +22,7 @@ from orchestrator.analysis.statistics.estimates import (
 from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
 from orchestrator.report.compare.matching import OfSides, Seen, mean
 
-NeedVerdict = Literal["same", "more", "less", "cannot tell"]
+NeedVerdict = Literal["same", "more", "less", "inconclusive"]
 
 NEEDS: Mapping[str, str] = {
     "peak_gpu_mib": "GPU memory",
@@ -76,7 +76,7 @@ def _change(metric: str, ratio: Estimate, judged: Judgement, margin: float) -> N
 def _verdict(ratio: Estimate, finding: Finding, margin: float) -> NeedVerdict:
     beyond = abs(math.log(ratio.value)) > math.log1p(margin)
     if ratio.n < MIN_BLOCKS or (finding in ("more", "less") and not beyond):
-        return "cannot tell"
+        return "inconclusive"
     return finding
 
 

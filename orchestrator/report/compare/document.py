@@ -48,7 +48,7 @@ def _told(changes: Changes) -> Section:
     ]
     bullets += [
         (
-            "cannot tell",
+            "inconclusive",
             f"cannot tell whether {_name(arm, name)} became less accurate ({arm.accuracy.reason})",
         )
         for arm in arms
@@ -61,7 +61,7 @@ def _told(changes: Changes) -> Section:
         if need.verdict in ("more", "less")
     ]
     if not arms:
-        bullets.append(("cannot tell", "no arm is on both sides: nothing can be compared"))
+        bullets.append(("inconclusive", "no arm is on both sides: nothing can be compared"))
     notes = [
         f"{side.label} is {side.state}: it may not have all of its trials."
         for side in (changes.before, changes.after)
@@ -96,7 +96,7 @@ def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
     if arm.verdict == "same":
         within = f"within {_percent(changes.margin)}"
         return f"{name} is as fast as before, {within}: {figures}, over {over}"
-    if arm.verdict != "cannot tell":
+    if arm.verdict != "inconclusive":
         told = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
         return f"{told}{_canary(changes)}"
     shown = f": {figures} as fast" if arm.speedup else ""

@@ -32,7 +32,7 @@ def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
         "moved_together": changes.moved_together,
         "moved_with_canary": changes.moved_with_canary,
         "canary_speedup": changes.canary_speedup,
-        "untold": changes.untold,
+        "inconclusive": changes.all_inconclusive,
         "unjudged": [{"arm": str(arm), "reason": why} for arm, why in changes.unjudged],
         "arms": [
             {

@@ -25,7 +25,7 @@ _STYLES = {
     "faster": "bold green",
     "slower": "bold red",
     "same": "bold cyan",
-    "cannot tell": "bold yellow",
+    "inconclusive": "bold yellow",
 }
 
 

@@ -41,7 +41,7 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
         notes.append(_METHOD)
     if len(told) > _SENTENCES:
         notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
-    rest = [each for each in found if each.verdict == "cannot tell" and each.growth is None]
+    rest = [each for each in found if each.verdict == "inconclusive" and each.growth is None]
     if rest:
         notes.append(f"Cannot tell: {_untold(rest, name)}.")
     return Section("Along the sizes", bullets, paragraphs=tuple(notes))

@@ -103,7 +103,7 @@ def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
     if found.verdict == "same":
         told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "
         return f"{told}({ratio_interval(shown)}), {where}{end}"
-    if found.verdict != "cannot tell":
+    if found.verdict != "inconclusive":
         return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{end}"
     told = f"cannot tell whether {arm} reaches {goal} sooner or later than {base}"
     seen = f": {ratio(shown)} as fast" if shown else ""

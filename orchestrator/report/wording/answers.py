@@ -80,7 +80,7 @@ def _group(
 
 
 def _kind(ranking: Ranking) -> str:
-    return "best" if ranking.sole else "cannot tell"
+    return "best" if ranking.sole else "inconclusive"
 
 
 def _compared(summary: ReportSummary) -> set[_Pair]:
@@ -199,7 +199,7 @@ def counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:
             ("faster", "faster"),
             ("slower", "slower"),
             ("same", "equally fast"),
-            ("cannot tell", "of which it cannot be told"),
+            ("inconclusive", "of which it cannot be told"),
         )
         if verdicts[verdict]
     ]
@@ -227,7 +227,7 @@ def compiling(summary: ReportSummary, name: ArmNames) -> list[Bullet]:
     told: list[Bullet] = [
         (each.verdict, break_even_sentence(each, name))
         for each in summary.break_evens
-        if each.verdict != "cannot tell" and _kernel(each.arm) == _kernel(each.baseline)
+        if each.verdict != "inconclusive" and _kernel(each.arm) == _kernel(each.baseline)
     ]
     return told[:NAMED]
 
@@ -240,7 +240,7 @@ def _kernel(arm: Arm) -> str:
 def break_even_sentence(found: BreakEven, name: ArmNames) -> str:
     """`A compiles 4.1 s longer than B, and pays for it after 5,300 steps`."""
     arm, base = name(found.arm), name(found.baseline)
-    if found.verdict == "cannot tell":
+    if found.verdict == "inconclusive":
         return f"cannot tell whether {arm} pays for compiling beside {base}: {found.reason}"
     longer = f"{arm} compiles {_seconds(found.extra_compile_s)} longer than {base}"
     over = f"over {count(len(found.blocks), 'block')}"

@@ -62,7 +62,7 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if comparison.verdict == "same":
         within = f"{share(comparison.margin)} ({ratio_interval(shown)})"
         return f"{arm} and {base} are equally fast within {within}{over}{_accuracy(comparison)}"
-    if comparison.verdict != "cannot tell":
+    if comparison.verdict != "inconclusive":
         return f"{arm} is {ratio(shown)} as fast as {base}{over}{_accuracy(comparison)}"
     told = f"cannot tell whether {arm} is faster or slower than {base}"
     if shown is None:
@@ -96,11 +96,11 @@ def _accuracy(comparison: Comparison) -> str:
     blocks = "" if found.difference.n == len(comparison.pairs) else f" over {found.difference.n}"
     shown = f"difference {difference_interval(found.corrected)}{blocks and blocks + ' blocks'}"
     within = f"({shown}, within {number(found.margin)})"
-    alike = comparison.verdict in ("same", "cannot tell")
+    alike = comparison.verdict in ("same", "inconclusive")
     if found.verdict == "equal":
         gain = comparison.verdict == "faster"
         return f"{', and costs no accuracy' if gain else '; their accuracies are equal'} {within}"
-    if found.verdict == "cannot tell":
+    if found.verdict == "inconclusive":
         why = f"{found.reason}; " if found.diverged or found.baseline_diverged else ""
         step = f", one sample {number(found.step)}" if found.step else ""
         shown = f"{why}{shown}, margin {number(found.margin)}{step}"

@@ -91,5 +91,5 @@ def _row(pair: Pair, rounds: Rounds) -> dict[str, Any]:
 def verdict(ratio: Estimate | None, at_most: float) -> str:
     """Whether a limit is reached by the whole interval, missed by it, or neither."""
     if ratio is None or ratio.low <= at_most < ratio.high:
-        return "cannot tell"
+        return "inconclusive"
     return "reached" if ratio.high <= at_most else "missed"

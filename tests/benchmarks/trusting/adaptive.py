@@ -59,7 +59,7 @@ def run(home: Path, notebook: Notebook, epochs: int = EPOCHS, draws: int = 400) 
             "adaptive",
             f"arms timed in slices get the verdicts of trainings of {epochs} epochs",
             "; ".join(f"{measure}: {each}" for measure, each in verdicts.items()),
-            verdicts["full"] == verdicts["timing"] and "cannot tell" not in verdicts["full"],
+            verdicts["full"] == verdicts["timing"] and "inconclusive" not in verdicts["full"],
             tuple(
                 f"{measure}: {_ratios(each)}; {each['warm_s']:.0f} s"
                 for measure, each in told.items()

@@ -101,7 +101,7 @@ def ended(folder: SweepFolder) -> list[TrialFinished]:
 def run(home: Path, notebook: Notebook, blocks: int = _BLOCKS) -> list[Finding]:
     """Equal arms, and one that is a third slower: without the hog, with it, and done again."""
     return [
-        _part("equal arms", f"{FUSED}+again", ("same", "cannot tell"), home, notebook, blocks),
+        _part("equal arms", f"{FUSED}+again", ("same", "inconclusive"), home, notebook, blocks),
         _part("an arm a third slower", f"{FUSED}+slow_33", ("slower",), home, notebook, blocks),
     ]
 

@@ -95,7 +95,7 @@ def test_the_arm_that_compiles_longer_comes_first() -> None:
 )
 def test_it_says_why_it_cannot_tell(record: SweepRecord, reason: str) -> None:
     pair = found(record)
-    assert (pair.verdict, pair.steps) == ("cannot tell", None)
+    assert (pair.verdict, pair.steps) == ("inconclusive", None)
     assert reason in pair.reason
 
 
@@ -160,7 +160,7 @@ def test_disturbed_rounds_do_not_count_where_there_are_quiet_ones_enough() -> No
 
 def test_disturbed_blocks_tell_nothing_where_they_are_too_many() -> None:
     pair = found(disturbed(compiling(3.0, 2.0, blocks=8), 4))
-    assert (pair.verdict, pair.steps) == ("cannot tell", None)
+    assert (pair.verdict, pair.steps) == ("inconclusive", None)
     assert "4 of 8 blocks were quiet" in pair.reason
 
 

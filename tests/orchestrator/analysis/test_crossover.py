@@ -126,7 +126,7 @@ def test_equal_arms_are_seldom_said_to_cross() -> None:
         for seed in range(200)
     )
     assert verdicts["crosses"] <= 10
-    assert verdicts["cannot tell"] >= 150
+    assert verdicts["inconclusive"] >= 150
 
 
 def test_other_params_are_held() -> None:
@@ -187,7 +187,7 @@ def test_a_param_that_goes_with_another_is_refused_however_few_the_blocks() -> N
     record = obeying(crossing_at(400), configs, noise=0.01)
     for param, other in (("units", "features"), ("features", "units")):
         crossover = found(record, param)
-        assert (crossover.verdict, crossover.slope) == ("cannot tell", None)
+        assert (crossover.verdict, crossover.slope) == ("inconclusive", None)
         assert crossover.reason == f"it varied only together with {other}"
     along_batch = found(record, "batch_size")  # one of the two stands for both
     assert set(along_batch.held) == {"features", "units"}
@@ -233,7 +233,7 @@ def layered(gain: float, seed: int = 0) -> SweepRecord:
 
 def test_of_two_values_it_is_told_how_they_differ() -> None:
     crossover = found(layered(1.3), "layers")
-    assert (crossover.verdict, crossover.crossing, crossover.curve) == ("cannot tell", None, ())
+    assert (crossover.verdict, crossover.crossing, crossover.curve) == ("inconclusive", None, ())
     assert "only 2 values of it were tried" in crossover.reason
     assert crossover.growth is not None
     assert crossover.growth.low < 1.3 < crossover.growth.high < 1.5
@@ -263,7 +263,7 @@ def test_blocks_that_were_disturbed_tell_no_crossing() -> None:
     record = obeying(crossing_at(70), TWICE)
     disturbed = tuple(replace(each, notes={"disturbed": "a neighbour"}) for each in record.trials)
     crossover = found(replace(record, trials=disturbed))
-    assert (crossover.verdict, crossover.crossing) == ("cannot tell", None)
+    assert (crossover.verdict, crossover.crossing) == ("inconclusive", None)
     assert "0 of 16 blocks were quiet" in crossover.reason
 
 
@@ -294,7 +294,7 @@ def test_a_curve_is_followed() -> None:
     )
     crossover = found(obeying(law, TWICE * 2, noise=0.02))
     assert crossover.slope is None
-    assert [region.told for region in crossover.regions if region.told != "cannot tell"] == [
+    assert [region.told for region in crossover.regions if region.told != "inconclusive"] == [
         "slower", "faster", "slower",
     ]  # fmt: skip
     assert crossover.verdict == "partly"
@@ -315,7 +315,7 @@ def test_a_curve_is_followed() -> None:
 )
 def test_it_says_why_it_cannot_tell(configs: list[Config], reason: str) -> None:
     crossover = found(obeying(crossing_at(60), configs))
-    assert crossover.verdict == "cannot tell"
+    assert crossover.verdict == "inconclusive"
     assert reason in crossover.reason
     assert crossover.points
 

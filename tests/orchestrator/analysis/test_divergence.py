@@ -66,7 +66,7 @@ def test_a_training_that_diverges_never_reaches_a_target() -> None:
     target = the(record)
     (found,) = times(target)
     assert (found.both, found.only_arm, found.only_baseline, found.neither) == (20, 0, 20, 0)
-    assert (found.verdict, found.more_often) == ("cannot tell", PORTABLE)
+    assert (found.verdict, found.more_often) == ("inconclusive", PORTABLE)
     portable, xla = target.arms
     assert (portable.time_s.trials, portable.time_s.reached, portable.diverged) == (40, 40, 0)
     assert (xla.time_s.trials, xla.time_s.reached, xla.diverged) == (40, 20, 20)
@@ -122,7 +122,7 @@ def test_where_all_diverge_nothing_is_known_of_a_target() -> None:
 def test_equal_accuracies_are_not_shown_by_those_that_did_not_diverge() -> None:
     found = accuracy(learned(half))
     assert found.difference.n == 20
-    assert (found.verdict, found.diverged, found.baseline_diverged) == ("cannot tell", 20, 0)
+    assert (found.verdict, found.diverged, found.baseline_diverged) == ("inconclusive", 20, 0)
     shown = text(learned(half))
     assert "costs no accuracy" not in shown
     assert (
@@ -134,7 +134,7 @@ def test_equal_accuracies_are_not_shown_by_those_that_did_not_diverge() -> None:
 def test_one_block_that_only_the_baseline_lost_is_told_as_well() -> None:
     record = learned(lambda arm, block: NAN if arm == PORTABLE and block == 3 else "", blocks=9)
     found = accuracy(record)
-    assert (found.verdict, found.baseline_diverged) == ("cannot tell", 1)
+    assert (found.verdict, found.baseline_diverged) == ("inconclusive", 1)
     assert found.reason == "the baseline's training diverged in 1 block in which its did not"
 
 
@@ -149,10 +149,10 @@ def test_where_both_diverge_the_others_are_as_good_as_ever() -> None:
 @pytest.mark.parametrize(
     ("arm", "gain", "verdict"),
     [
-        (XLA, 0.05, "cannot tell"),
+        (XLA, 0.05, "inconclusive"),
         (XLA, -0.05, "worse"),
         (PORTABLE, 0.05, "better"),
-        (PORTABLE, -0.05, "cannot tell"),
+        (PORTABLE, -0.05, "inconclusive"),
     ],
 )
 def test_diverging_speaks_for_no_other_side(arm: Arm, gain: float, verdict: str) -> None:
@@ -175,4 +175,4 @@ def test_a_repeat_that_diverged_is_told_beside_one_that_did_not() -> None:
         for arm in (PORTABLE, XLA)
     ]
     found = accuracy(sweep(trials))
-    assert (found.difference.n, found.verdict, found.diverged) == (8, "cannot tell", 8)
+    assert (found.difference.n, found.verdict, found.diverged) == (8, "inconclusive", 8)

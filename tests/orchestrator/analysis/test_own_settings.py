@@ -37,7 +37,7 @@ def test_steps_are_compared_and_accuracies_are_not() -> None:
 def test_seconds_of_unlike_work_are_no_speed() -> None:
     (comparison,) = summarise(unlike(steps=False)).comparisons
     assert comparison.speedup is None
-    assert comparison.verdict == "cannot tell"
+    assert comparison.verdict == "inconclusive"
 
 
 def test_the_best_configs_are_of_arms_with_the_baselines_work() -> None:

@@ -40,7 +40,7 @@ def said(record: SweepRecord) -> str:
 def test_a_rivals_interval_says_what_it_is_of() -> None:
     record = timed((12, 10, 10.5), noise=0.2)
     (ranking,) = ranked(record)
-    rival = next(each for each in ranking.behind if each.standing == "cannot tell")
+    rival = next(each for each in ranking.behind if each.standing == "inconclusive")
     assert f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)" in said(record)
 
 
@@ -175,7 +175,7 @@ def test_where_more_than_a_third_are_disturbed_nobody_is_first() -> None:
     record = disturbed(timed((12, 10, 15)).trials, {XLA: (0, 1, 2)})
     (ranking,) = ranked(record)
     assert (ranking.blocks, ranking.disturbed, ranking.sole) == (8, 3, False)
-    assert {each.standing for each in ranking.behind} == {"cannot tell"}
+    assert {each.standing for each in ranking.behind} == {"inconclusive"}
     ratio = ranking.behind[0].ratio
     assert ratio is not None and ratio.n == 8
     assert (

@@ -39,14 +39,14 @@ def test_swapping_the_baseline_inverts_the_ratio(ratios: list[float]) -> None:
     assert one.speedup is not None
     assert other.speedup is not None
     assert one.speedup.value * other.speedup.value == pytest.approx(1.0)
-    opposite = {"faster": "slower", "slower": "faster", "cannot tell": "cannot tell"}
+    opposite = {"faster": "slower", "slower": "faster", "inconclusive": "inconclusive"}
     assert other.verdict == opposite[one.verdict]
 
 
 @pytest.mark.parametrize("blocks", [2, 5])
 def test_few_blocks_cannot_tell_but_show_their_interval(blocks: int) -> None:
     found = only(summarise(paired(blocks)))
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
     assert found.speedup is not None
     assert found.reason == f"{blocks} blocks; at least 6 are needed"
 
@@ -79,7 +79,7 @@ def test_an_arm_without_a_complete_trial_is_set_aside_and_holds_nobody_up() -> N
     assert summary.set_aside == (UNROLL,)
     first, second = summary.comparisons
     assert len(first.pairs) == 6
-    assert (second.arm, second.speedup, second.verdict) == (UNROLL, None, "cannot tell")
+    assert (second.arm, second.speedup, second.verdict) == (UNROLL, None, "inconclusive")
     assert second.reason == f"no trial of {UNROLL} is complete"
 
 
@@ -138,7 +138,7 @@ def test_without_step_times_training_time_is_compared() -> None:
 def test_without_any_time_there_is_nothing_to_compare() -> None:
     trials = [trial(arm, block, step_ms=None) for block in range(6) for arm in (PORTABLE, XLA)]
     found = only(summarise(sweep(trials)))
-    assert (found.metric, found.pairs, found.verdict) == (None, (), "cannot tell")
+    assert (found.metric, found.pairs, found.verdict) == (None, (), "inconclusive")
     assert found.reason == "neither step_ms nor train_s was recorded on two arms"
     assert found.accuracy is not None
 

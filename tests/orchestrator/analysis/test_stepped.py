@@ -65,7 +65,7 @@ def test_an_arm_that_seldom_differs_is_found_to_be_the_same(blocks: int, least: 
 
 
 @pytest.mark.parametrize(
-    ("blocks", "finding"), [(6, "cannot tell"), (9, "cannot tell"), (10, "same")]
+    ("blocks", "finding"), [(6, "inconclusive"), (9, "inconclusive"), (10, "same")]
 )
 def test_blocks_that_all_coincide_need_to_be_enough(blocks: int, finding: str) -> None:
     """As 2 (1 - margin / step) ^ n says: 0.20, 0.062 and 0.042."""
@@ -125,7 +125,7 @@ def test_all_blocks_a_step_apart_are_a_difference() -> None:
     assert found.corrected is not None
     assert 0 < found.corrected.low < STEP < found.corrected.high
     (rare,) = judge([[0.0] * 11 + [STEP]], MARGIN, step=STEP)
-    assert rare.finding == "cannot tell"
+    assert rare.finding == "inconclusive"
 
 
 def coinciding(samples: int, blocks: int = 6) -> SweepRecord:
@@ -146,7 +146,7 @@ def accuracy(record: SweepRecord) -> AccuracyComparison:
 
 def test_a_report_knows_of_how_many_samples_an_accuracy_is() -> None:
     few, many = accuracy(coinciding(64)), accuracy(coinciding(400))
-    assert (few.verdict, few.step) == ("cannot tell", STEP)
+    assert (few.verdict, few.step) == ("inconclusive", STEP)
     assert few.difference.high == pytest.approx(STEP * (1 - 0.025 ** (1 / 6)))
     assert (many.verdict, many.step) == ("equal", None)
     assert accuracy(coinciding(64, blocks=10)).verdict == "equal"

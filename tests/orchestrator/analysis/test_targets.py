@@ -119,7 +119,7 @@ def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
     assert (found.both, found.only_arm, found.only_baseline, found.neither) == (8, 1, 2, 1)
     assert [pair.block for pair in found.pairs] == [4, 5, 6, 7, 8, 9, 10, 11]
     assert found.ratio is not None and found.ratio.value == pytest.approx(2.0)
-    assert found.verdict == "cannot tell"  # more are reached by the baseline alone
+    assert found.verdict == "inconclusive"  # more are reached by the baseline alone
     portable, xla = the(learned(unlike, blocks=12)).arms
     assert (portable.time_s.trials, portable.time_s.reached) == (12, 10)
     assert (xla.time_s.reached, xla.time_s.median) == (9, 3.0)
@@ -142,7 +142,7 @@ def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there()
     found = times(the(record))
     assert (found.both, found.only_arm, found.only_baseline) == (6, 0, 34)
     assert found.ratio is not None and found.ratio.value == pytest.approx(2.0)
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
     assert found.reason == "the blocks that only one of them reaches speak against it"
     assert found.more_often == PORTABLE
     assert found.more_often_p == pytest.approx(2 * 0.5**34)
@@ -157,7 +157,7 @@ def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there()
 @pytest.mark.parametrize(
     ("unlike", "verdict"),
     [
-        ({0: (RISING, FLAT)}, "cannot tell"),
+        ({0: (RISING, FLAT)}, "inconclusive"),
         ({0: (RISING, FLAT), 1: (FLAT, RISING)}, "less"),
         ({0: (FLAT, RISING)}, "less"),
     ],
@@ -175,10 +175,10 @@ def test_a_slower_way_is_none_where_the_arm_gets_there_alone() -> None:
     alone = dict.fromkeys((8, 9), (FLAT, RISING))
     found = times(the(learned({**slower, **alone}, blocks=10)))
     assert found.ratio is not None and found.ratio.value == pytest.approx(0.5)
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
 
 
-@pytest.mark.parametrize(("blocks", "verdict"), [(8, "cannot tell"), (9, "less"), (40, "less")])
+@pytest.mark.parametrize(("blocks", "verdict"), [(8, "inconclusive"), (9, "less"), (40, "less")])
 def test_one_block_that_only_the_other_reaches_speaks_against_few(
     blocks: int, verdict: str
 ) -> None:
@@ -186,7 +186,7 @@ def test_one_block_that_only_the_other_reaches_speaks_against_few(
     assert times(the(learned({0: (RISING, FLAT)}, blocks=blocks))).verdict == verdict
 
 
-@pytest.mark.parametrize(("alone", "verdict"), [(5, "same"), (6, "cannot tell")])
+@pytest.mark.parametrize(("alone", "verdict"), [(5, "same"), (6, "inconclusive")])
 def test_what_one_reaches_significantly_more_often_takes_no_equal_time(
     alone: int, verdict: str
 ) -> None:
@@ -196,7 +196,7 @@ def test_what_one_reaches_significantly_more_often_takes_no_equal_time(
     lost = dict.fromkeys(range(8, 8 + alone), (RISING, FLAT))
     found = times(the(learned({**curves, **lost}, blocks=8 + alone)))
     assert found.verdict == verdict
-    assert found.more_often == (PORTABLE if verdict == "cannot tell" else None)
+    assert found.more_often == (PORTABLE if verdict == "inconclusive" else None)
 
 
 def test_few_very_fast_blocks_do_not_outvote_the_others() -> None:
@@ -204,7 +204,7 @@ def test_few_very_fast_blocks_do_not_outvote_the_others() -> None:
     curves = {block: (RISING, (0.8,) if block < 8 else (*(0.5,) * 6, 0.8)) for block in range(30)}
     found = times(the(learned(curves, blocks=30)))
     assert found.corrected is not None and found.corrected.low > 1
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
     assert found.reason == "in most blocks that either of them reaches it is the other way round"
 
 
@@ -235,7 +235,7 @@ def test_a_block_reaches_a_target_when_all_of_its_repeats_do() -> None:
 
 def test_few_common_blocks_cannot_tell() -> None:
     found = times(the(learned(dict.fromkeys(range(3), (RISING, FLAT)))))
-    assert (found.both, found.verdict, found.corrected) == (5, "cannot tell", None)
+    assert (found.both, found.verdict, found.corrected) == (5, "inconclusive", None)
     none = times(the(learned(dict.fromkeys(range(8), (RISING, FLAT)))))
     assert (none.both, none.only_baseline, none.ratio) == (0, 8, None)
 
@@ -322,7 +322,7 @@ def test_disturbance_is_told_where_all_blocks_reach_it(blocks: int, noisy: int, 
 )
 def test_too_many_disturbed_blocks_tell_nothing(noisy: int, said: str) -> None:
     record = disturbed(learned(), noisy)
-    assert times(the(record)).verdict == "cannot tell"
+    assert times(the(record)).verdict == "inconclusive"
     where = "over 8 blocks, in each of which both reach it"
     assert f": 2.000 × (2.000–2.000) as fast, {where}, {said}" in told(record)
 

@@ -58,10 +58,10 @@ def test_one_comparison_is_students_and_schuirmanns(blocks: int) -> None:
             same = DescrStatsW(values).ttost_mean(-MARGIN, MARGIN)[0] <= 0.025
             differs = stats.ttest_1samp(values, 0.0).pvalue <= 0.05
             way = "more" if values.mean() > 0 else "less"
-            expected = "same" if same else way if differs else "cannot tell"
+            expected = "same" if same else way if differs else "inconclusive"
             assert found.finding == expected
             seen.add(found.finding)
-    assert seen >= {"same", "more", "cannot tell"}
+    assert seen >= {"same", "more", "inconclusive"}
 
 
 @settings(max_examples=50)
@@ -102,7 +102,7 @@ def test_a_verdict_is_what_its_interval_shows(seed: int, arms: int) -> None:
         inside = max(-shown.low, shown.high) <= MARGIN
         assert (each.finding == "same") == inside
         if not inside:
-            told = "more" if shown.low > 0 else "less" if shown.high < 0 else "cannot tell"
+            told = "more" if shown.low > 0 else "less" if shown.high < 0 else "inconclusive"
             assert each.finding == told
 
 
@@ -210,10 +210,10 @@ def test_a_percentile_bootstrap_would_promise_too_much() -> None:
 
 def test_fewer_than_six_blocks_never_tell_and_count_for_no_correction() -> None:
     few, many = [0.5, 0.6, 0.5, 0.6, 0.5], [0.5, 0.6, 0.5, 0.6, 0.5, 0.6]
-    assert only(few) == Judgement("cannot tell")
+    assert only(few) == Judgement("inconclusive")
     assert judge([], MARGIN) == ()
     one, two, three = judge([few, many, []], MARGIN)
-    assert (one.finding, two.finding, three.finding) == ("cannot tell", "more", "cannot tell")
+    assert (one.finding, two.finding, three.finding) == ("inconclusive", "more", "inconclusive")
     assert two == only(many)
 
 
@@ -230,7 +230,7 @@ def test_blocks_that_do_not_differ_leave_no_doubt(
 
 def test_two_wild_blocks_say_nothing() -> None:
     found = only([0.0] * 5 + [900.0, -900.0])
-    assert (found.finding, found.blocks_needed) == ("cannot tell", None)
+    assert (found.finding, found.blocks_needed) == ("inconclusive", None)
     assert found.corrected is not None and math.isfinite(found.corrected.low)
 
 
@@ -257,7 +257,7 @@ def test_the_outlook_is_the_margin_and_then_half_of_it() -> None:
     half_width = 2.201 * 0.01 / math.sqrt(12)
     margin = 1.3 * half_width
     narrow = only((0.01 * around + 0.8 * half_width).tolist(), margin)
-    assert narrow.finding == "cannot tell"
+    assert narrow.finding == "inconclusive"
     assert narrow.blocks_needed is not None and narrow.blocks_needed.half_width == margin / 2
 
 
@@ -266,4 +266,4 @@ def test_an_interval_no_wider_than_the_margin_always_tells(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(rng.uniform(-0.05, 0.05), 0.01, 12)
     half_width = 2.201 * values.std(ddof=1) / math.sqrt(12)
-    assert only(values.tolist(), margin=2.001 * half_width).finding != "cannot tell"
+    assert only(values.tolist(), margin=2.001 * half_width).finding != "inconclusive"

@@ -117,13 +117,13 @@ def test_wrong_alarms_are_as_rare_as_promised() -> None:
 
 def test_fewer_than_six_configs_tell_nothing() -> None:
     found = between(measured(5), measured(5, factor=2.0))
-    assert verdicts(found) == ["cannot tell"] * 2
+    assert verdicts(found) == ["inconclusive"] * 2
     assert found.arms[1].reason == "5 configs in common; at least 6 are needed"
 
 
 def test_a_change_that_may_be_within_the_margin_is_none() -> None:
     found = between(measured(60, noise=0.05), measured(60, factor=1.045, noise=0.05, seed=3))
-    assert verdicts(found)[1] == "cannot tell"
+    assert verdicts(found)[1] == "inconclusive"
     assert found.arms[1].reason == "slower, but maybe by no more than the margin"
 
 
@@ -171,7 +171,7 @@ def test_quiet_trials_are_enough_where_there_are_six() -> None:
     assert "too few were quiet" in text(few)
 
 
-@pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "cannot tell")])
+@pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "inconclusive")])
 def test_where_more_than_a_third_are_disturbed_nothing_is_told(hit: int, verdict: str) -> None:
     """As in the report over the same trials: a busy core slows one framework and not another."""
     loud = {"disturbed": "others took 43 % of the CPUs"}
@@ -186,8 +186,8 @@ def test_where_more_than_a_third_are_disturbed_nothing_is_told(hit: int, verdict
         "4 of 7 configs were quiet, and 6 are needed where more than a third are disturbed: run "
         "with disturbed: rerun, or on a quieter node"
     )
-    assert (why in text(found)) == (verdict == "cannot tell")
-    assert ((XLA, why) in found.unjudged) == (verdict == "cannot tell")
+    assert (why in text(found)) == (verdict == "inconclusive")
+    assert ((XLA, why) in found.unjudged) == (verdict == "inconclusive")
 
 
 def test_what_differs_besides_is_told_first() -> None:
@@ -447,18 +447,18 @@ def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
     code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "slower")
     assert code == 0
     assert "Warning: no arm could be judged" in err
-    code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "untold")
+    code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "inconclusive")
     assert code == 1
-    assert err.endswith("--fail-on untold: no arm could be judged\n")
-    both = ("--fail-on", "untold", "--fail-on", "slower")
+    assert err.endswith("--fail-on inconclusive: no arm could be judged\n")
+    both = ("--fail-on", "inconclusive", "--fail-on", "slower")
     assert run("compare", "quickstart#2", "quickstart#1", *both)[0] == 0
 
 
 def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
     moved = tuple(Arm(arm.implementation, "Intel Xeon, 2 CPUs") for arm in (PORTABLE, XLA))
     found = between(measured(), measured(arms=moved, factor=2.0))
-    assert found.untold
-    assert as_json(found, ())["untold"]
+    assert found.all_inconclusive
+    assert as_json(found, ())["inconclusive"]
     assert not between(measured(), measured(factor=2.0)).untold
 
 

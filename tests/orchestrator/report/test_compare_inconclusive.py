@@ -77,7 +77,7 @@ def text(changes: Changes) -> str:
 def test_an_arm_all_of_whose_trials_failed_is_told_so() -> None:
     found = between(recorded(), recorded(change=failed(XLA)))
     assert found.unjudged == ((XLA, "all its trials failed in new"),)
-    assert not found.untold
+    assert not found.all_inconclusive
     assert "became faster or slower (all its trials failed in new)" in text(found)
     assert as_json(found, ())["unjudged"] == [
         {"arm": str(XLA), "reason": "all its trials failed in new"}
@@ -110,7 +110,7 @@ def test_an_arm_that_diverges_now_is_not_called_as_accurate_as_before() -> None:
     assert (xla.verdict, len(xla.pairs)) == ("same", 7)
     assert portable.accuracy is not None and portable.accuracy.verdict == "equal"
     assert xla.accuracy is not None
-    assert (xla.accuracy.verdict, xla.accuracy.diverged) == ("cannot tell", 7)
+    assert (xla.accuracy.verdict, xla.accuracy.diverged) == ("inconclusive", 7)
     why = "the later training diverged in 7 configs in which the earlier did not"
     assert found.unjudged == ((XLA, why),)
     assert f"tensorflow/portable+xla became less accurate ({why})" in text(found)
@@ -120,7 +120,7 @@ def test_what_diverged_before_alone_is_told_as_well() -> None:
     found = between(recorded(change=failed(XLA, NAN, blocks=2)), recorded())
     accuracy = found.arms[1].accuracy
     assert accuracy is not None
-    assert (accuracy.verdict, accuracy.diverged_before) == ("cannot tell", 2)
+    assert (accuracy.verdict, accuracy.diverged_before) == ("inconclusive", 2)
     both = between(*[recorded(change=failed(XLA, NAN, blocks=2))] * 2)
     assert both.arms[1].accuracy is not None
     assert both.arms[1].accuracy.verdict == "equal"
@@ -130,7 +130,7 @@ def test_accuracies_of_few_samples_that_coincide_are_not_shown_to_be_equal() -> 
     few = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
     (one, other) = (each.accuracy for each in between(few, few).arms)
     assert one is not None and other is not None
-    assert (one.verdict, other.verdict) == ("cannot tell", "cannot tell")
+    assert (one.verdict, other.verdict) == ("inconclusive", "inconclusive")
     assert one.difference.high > one.margin
 
 
@@ -184,7 +184,7 @@ def test_the_time_to_compile_is_that_of_warm_trainers() -> None:
 def test_needs_of_few_configs_tell_nothing() -> None:
     before = recorded(configs=5, compile_s=2.0)
     ((need,), _) = (arm.needs for arm in between(before, before).arms)
-    assert (need.verdict, need.corrected) == ("cannot tell", None)
+    assert (need.verdict, need.corrected) == ("inconclusive", None)
     assert need.ratio.value == 1.0
 
 
@@ -228,11 +228,11 @@ def test_what_was_not_judged_is_named_and_fails_where_that_is_asked(
     )
     assert run(before, after) == (0, "")
     assert run(before, after, "--fail-on", "slower") == (0, f"Warning: {told}")
-    assert run(before, after, "--fail-on", "untold") == (1, f"--fail-on untold: {told}")
-    new = run(after, before, "--fail-on", "untold")
+    assert run(before, after, "--fail-on", "inconclusive") == (1, f"--fail-on inconclusive: {told}")
+    new = run(after, before, "--fail-on", "inconclusive")
     assert new[0] == 1  # XLA still is untold
     assert f"{FUSED} (only quickstart (new.json) has it)" in new[1]
-    only_new = run(recorded(), before, "--fail-on", "untold")
+    only_new = run(recorded(), before, "--fail-on", "inconclusive")
     assert only_new == (
         0,
         f"Warning: not judged: {FUSED} (only quickstart (new.json) has it)\n",
@@ -244,9 +244,9 @@ def test_a_kept_report_knows_why_trainings_failed(
 ) -> None:
     kept = tmp_path / "changes.json"
     after = recorded(change=failed(XLA, NAN, blocks=1))
-    code, err = run(recorded(), after, "--fail-on", "untold", "-o", str(kept))
+    code, err = run(recorded(), after, "--fail-on", "inconclusive", "-o", str(kept))
     arms = json.loads(kept.read_text())["arms"]
-    assert [arm["accuracy"]["verdict"] for arm in arms] == ["equal", "cannot tell"]
+    assert [arm["accuracy"]["verdict"] for arm in arms] == ["equal", "inconclusive"]
     assert (code, "diverged in 1 config in which the earlier did not" in err) == (1, True)
 
 
@@ -257,7 +257,7 @@ def test_a_kept_report_knows_of_how_many_samples_an_accuracy_is(
     few = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
     assert run(few, few, "-o", str(kept))[0] == 0
     arms = json.loads(kept.read_text())["arms"]
-    assert [arm["accuracy"]["verdict"] for arm in arms] == ["cannot tell", "cannot tell"]
+    assert [arm["accuracy"]["verdict"] for arm in arms] == ["inconclusive", "inconclusive"]
 
 
 def test_configs_at_which_it_fails_now_are_told_beside_the_verdict() -> None:

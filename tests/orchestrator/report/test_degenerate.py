@@ -119,7 +119,7 @@ def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> 
     ]
     summary = summarise(sweep(trials, arms), "tensorflow/portable")
     verdicts = {cell.arm: cell.verdict for cell in summary.matrix.cells}
-    assert verdicts == {PORTABLE: "baseline", XLA: "slower", gpu: "baseline", cudnn: "cannot tell"}
+    assert verdicts == {PORTABLE: "baseline", XLA: "slower", gpu: "baseline", cudnn: "inconclusive"}
     assert {each.arm for each in summary.crossovers} == {XLA}
 
 

@@ -108,7 +108,7 @@ def test_where_more_than_a_third_are_disturbed_they_decide_nothing() -> None:
     found = only(record)
     assert (len(found.pairs), found.speedup is not None, found.corrected) == (10, True, None)
     assert found.speedup is not None and found.speedup.low > 1
-    assert (found.verdict, found.confidence, found.p_value) == ("cannot tell", None, None)
+    assert (found.verdict, found.confidence, found.p_value) == ("inconclusive", None, None)
     why = (
         "5 of 10 blocks were quiet, and 6 are needed where more than a third are disturbed: run "
         "with disturbed: rerun, or on a quieter node"
@@ -131,7 +131,7 @@ def test_neither_do_they_of_who_is_sooner_at_a_target() -> None:
     (target,) = summarise(record).targets
     (found,) = target.comparisons
     assert (len(found.pairs), found.both, found.corrected) == (10, 10, None)
-    assert found.verdict == "cannot tell"
+    assert found.verdict == "inconclusive"
     assert found.reason.startswith("5 of 10 blocks were quiet")
     assert "run with disturbed: rerun, or on a quieter node" in text(record)
 
@@ -222,7 +222,7 @@ def test_the_margin_is_the_specs() -> None:
     ("accuracy", "verdict", "said"),
     [
         (lambda b: 0.001 * (b % 3 - 1), "equal", ", and costs no accuracy (difference -0.0005 to"),
-        (lambda b: 0.03 * (b % 3 - 1), "cannot tell", "; cannot tell whether it costs accuracy ("),
+        (lambda b: 0.03 * (b % 3 - 1), "inconclusive", "; cannot tell whether it costs accuracy ("),
         (lambda b: 0.02 + 0.001 * (b % 3), "better", ", and is more accurate (difference +0.0"),
         (lambda b: -0.02 - 0.001 * (b % 3), "worse", ", and is less accurate (difference -0.0"),
     ],
@@ -240,14 +240,14 @@ def test_it_costs_no_accuracy_only_where_that_is_shown(
 def test_few_blocks_say_nothing_of_accuracy() -> None:
     found = only(scattered(2.0, 0.05, blocks=5)).accuracy
     assert found is not None
-    assert (found.corrected, found.verdict) == (None, "cannot tell")
+    assert (found.corrected, found.verdict) == (None, "inconclusive")
     assert "accura" not in sentence(scattered(2.0, 0.05, blocks=5))
 
 
 def test_what_cannot_be_told_says_what_would_tell() -> None:
     """± t(n-1) * 0.05 / sqrt(n) is within log(1.02) from 27 blocks on: 15 more than 12."""
     record = scattered(1.02, 0.05)
-    assert only(record).verdict == "cannot tell"
+    assert only(record).verdict == "inconclusive"
     assert sentence(record).endswith("; about 15 more blocks would give ± 2 %")
     assert sentence(scattered(1.02, 0.5)).endswith("; about 2,400 more blocks would give ± 2 %")
 
