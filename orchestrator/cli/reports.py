@@ -186,8 +186,8 @@ def query(sweep: str, where: str, **choices: Any) -> None:
     "--fail-on",
     type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
     multiple=True,
-    help="Exit with code 1 where an arm became so (larger: in memory), or (inconclusive) where one is "
-    "gone, or could not be judged; may be repeated.",
+    help="Exit with code 1 if an arm became so (larger: needs more memory), or, for "
+    "inconclusive, if an arm is missing or has no verdict; may be repeated.",
 )
 @click.option(
     "--margin",

@@ -161,9 +161,9 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
 def failing(changes: Changes, asked: Iterable[FailOn]) -> tuple[ArmChange, ...]:
     """The arms that changed in a way that was asked for, on hardware of the same name."""
     wanted = set(asked)
-    everything = {"slower", "faster", "worse", "better", "larger", "smaller"}
-    told = everything if "changed" in wanted else {str(each) for each in wanted}
-    return tuple(arm for arm in changes.arms if not arm.is_on_other_hardware and told & _ways(arm))
+    all_ways = {"slower", "faster", "worse", "better", "larger", "smaller"}
+    ways = all_ways if "changed" in wanted else all_ways & wanted
+    return tuple(arm for arm in changes.arms if not arm.is_on_other_hardware and ways & _ways(arm))
 
 
 def _ways(arm: ArmChange) -> set[str]:

@@ -459,7 +459,7 @@ def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
     found = between(measured(), measured(arms=moved, factor=2.0))
     assert found.all_inconclusive
     assert as_json(found, ())["inconclusive"]
-    assert not between(measured(), measured(factor=2.0)).untold
+    assert not between(measured(), measured(factor=2.0)).all_inconclusive
 
 
 @pytest.mark.parametrize(
