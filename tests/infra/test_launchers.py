@@ -106,7 +106,7 @@ class TestAws:
     def test_the_autoscaler_starts_each_kind_with_its_image_and_labels(self) -> None:
         config = AutoscalingConfig(configs=with_defaults(AWS), skip_content_hash=True)
         images = {
-            kind: config.get_docker_config(kind)["images"].rpartition(":")[2]
+            kind: config.get_docker_config(kind)["image"].rpartition(":")[2]
             for kind in with_defaults(AWS)["available_node_types"]
         }
         assert images == {"head": "cpu", "cpu": "cpu", "gpu-t4": "gpu", "gpu-l4": "gpu"}
