@@ -1,77 +1,142 @@
-"""How a command ends: exit codes, refusals without a traceback, and text that nobody may read."""
+"""How a command ends: its exit code, refusals without a traceback, and reports of bugs."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-import shutil
+import signal
 import sys
+import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, ParamSpec
 
 import click
 
+from orchestrator import __version__
+from orchestrator.cli.output import discard, show, unwritable
 from orchestrator.core.errors import Refusal
 
-COMPLETE, WITH_FAILURES, REFUSED, STOPPED = 0, 1, 2, 3
-"""Exit codes."""
+COMPLETE, WITH_FAILURES, REFUSED, STOPPED, INTERNAL_ERROR = 0, 1, 2, 3, 70
+"""Exit codes; the last is EX_SOFTWARE of sysexits.h."""
+
+EXIT_CODES_HELP = """\
+\b
+Exit codes:
+   0  complete
+   1  complete, with failed trials, or with what the command was to check
+   2  refused: the spec or the command line is wrong; nothing was run
+   3  stopped; resume with the same command
+  70  internal error: a bug in rnnsweep
+"""
 
 _Parameters = ParamSpec("_Parameters")
 
 
-class _Refused(click.ClickException):
-    """What the user has to change, without a traceback."""
+class _CommandRefused(click.ClickException):
+    """An error that the user can correct, shown without a traceback."""
 
     exit_code = REFUSED
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Say it, if anybody still reads."""
+        """Print the message, even if stderr is closed."""
         show(f"Error: {self.format_message()}\n", err=True)
 
 
-class Commands(click.Group):
-    """All commands; what click prints by itself (`--help`, `--version`) ends as theirs does."""
+class CommandGroup(click.Group):
+    """All commands; what click prints by itself (`--help`, `--version`) may meet a full disk."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command; the commands' own errors do not get here."""
+        """Run a command; errors of the commands themselves are handled by `with_exit_code`."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            _leave(1)
+            discard(1)
             show(f"Error: {unwritable('stdout', error)}\n", err=True)
             sys.exit(REFUSED)
+        except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
+            sys.exit(internal_error(error))
 
 
-def refusing(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
-    """Turn what a user can act on into a message and exit code 2; exit with the command's code."""
+def with_exit_code(command: Callable[_Parameters, int | None]) -> Callable[_Parameters, None]:
+    """Exit with the code that the command returns, or with that of the error that it raises."""
 
     @functools.wraps(command)
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> None:
         try:
-            code = command(*args, **kwargs)
+            code = command(*args, **kwargs) or COMPLETE
         except BrokenPipeError:  # the reader of a pipe has seen enough
-            _leave(1)
+            discard(1)
             code = COMPLETE
         except KeyboardInterrupt:
             show("Stopped.\n", err=True)
             code = STOPPED
+        except (click.exceptions.Exit, click.ClickException):
+            raise
         except Exception as error:
             if isinstance(error, refusals()):
-                raise _Refused(str(error)) from error
-            show(traceback.format_exc(), err=True)  # Python's exit code for it has a meaning here
-            code = REFUSED
-        _leave_what_waits(code or COMPLETE)
-        raise SystemExit(code or COMPLETE)
+                raise _CommandRefused(str(error)) from error
+            code = internal_error(error)
+        _exit_despite_waiting_threads(code)
+        raise SystemExit(code)
 
     return wrapped
 
 
-def _leave_what_waits(code: int) -> None:
-    """End the process at once where threads wait for ever, for which Python would wait as well."""
+def internal_error(error: Exception, log: Path | None = None, *, head: str = "Error") -> int:
+    """Keep the traceback of a bug in a file and print one line that asks for a bug report.
+
+    Args:
+        error: the unexpected error.
+        log: the file that gets the traceback at its end; by default a new temporary file.
+        head: the beginning of the line.
+
+    Returns:
+        The exit code: 70.
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    place = _keep_traceback(error, log)
+    show(f"{head}: internal error, {text}. Please report this bug, with {place}\n", err=True)
+    return INTERNAL_ERROR
+
+
+def _keep_traceback(error: Exception, log: Path | None) -> str:
+    """Write the traceback; return where it is, or itself where no file can be written."""
+    lines = [
+        f"rnnsweep {__version__}, Python {sys.version.split()[0]}, {' '.join(sys.argv[1:2])}\n",
+        *traceback.format_exception(error),
+    ]
+    try:
+        if log is None:
+            number, name = tempfile.mkstemp(prefix="rnnsweep-error-", suffix=".txt")
+            os.close(number)
+            path, where = Path(name), f"the traceback in {name}"
+        else:
+            path, where = log, f"the traceback at the end of {log}"
+        with path.open("a", encoding="utf-8", errors="replace") as file:
+            file.writelines(lines)
+    except OSError:
+        return "this traceback:\n" + "".join(lines).rstrip()
+    return where
+
+
+@contextlib.contextmanager
+def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
+    """Handle these signals like Ctrl-C within the block, so that child processes are ended."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _exit_despite_waiting_threads(code: int) -> None:
+    """End the process at once if threads wait for a lost cluster: Python would wait for them."""
     from orchestrator.cluster.connection import was_left_in_silence
 
     if was_left_in_silence():
@@ -81,7 +146,7 @@ def _leave_what_waits(code: int) -> None:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """Errors whose message tells a user what to do."""
+    """Return the errors that a user can act on."""
     from orchestrator.analysis.pairing.baseline import BaselineError
     from orchestrator.cluster.connection import ClusterError
     from orchestrator.spec import SpecError
@@ -106,34 +171,3 @@ def refusals() -> tuple[type[Exception], ...]:
         SweepNotFound,
         TrackingError,
     )
-
-
-def show(text: str | bytes, *, err: bool = False) -> None:
-    """Print; a reader who has seen enough (`| head`) changes nothing about how it ends.
-
-    Raises:
-        Refusal: stdout cannot be written, as on a full disk.
-    """
-    try:
-        click.echo(text, nl=False, err=err)
-    except BrokenPipeError:
-        _leave(2 if err else 1)
-    except OSError as error:
-        _leave(2 if err else 1)  # what waits in the buffer is lost as well
-        if not err:
-            raise Refusal(unwritable("stdout", error)) from error
-
-
-def _leave(stream: int) -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-
-
-def unwritable(path: Path | str, error: OSError) -> str:
-    """What to say of a place that cannot be written."""
-    reason = (error.strerror or str(error)).lower()
-    return f"{path}: expected a place that can be written, received: {reason}"
-
-
-def width() -> int:
-    """The terminal's columns, 100 elsewhere; never so few that a table cannot stand."""
-    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))

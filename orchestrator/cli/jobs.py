@@ -1,4 +1,4 @@
-"""The commands that reach a sweep on a cluster from anywhere: `submit`, `logs`, `stop`."""
+"""Commands that reach a sweep on a cluster from any machine: `submit`, `logs`, `stop`."""
 
 # ruff: noqa: PLC0415
 
@@ -9,20 +9,22 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.exit_codes import refusing
-from orchestrator.cli.options import set_option, spec_argument
+from orchestrator.cli.exit_codes import with_exit_code
+from orchestrator.cli.options import (
+    dashboard_option,
+    fresh_option,
+    retry_option,
+    set_option,
+    spec_argument,
+    yes_option,
+)
 from orchestrator.storage.home import sweep_home
 
-dashboard_option = click.option(
-    "--address",
-    metavar="URL",
-    help="Of the dashboard of a cluster's head, such as http://10.0.0.5:8265.",
-)
 _required_dashboard = click.option(
     "--address",
     metavar="URL",
     required=True,
-    help="Of the dashboard of the cluster's head, such as http://10.0.0.5:8265.",
+    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
 )
 
 
@@ -34,50 +36,53 @@ _required_dashboard = click.option(
     "--home",
     default="~/rnnsweep-data",
     show_default=True,
-    help="Where the head keeps the sweep: an absolute path there, or one from its user's home.",
+    help="Keep the sweep in this folder of the head: an absolute path, or one from ~.",
 )
-@click.option("--fresh", is_flag=True, help="Start anew, beside the trials that are there.")
-@click.option("--retry-failed", is_flag=True, help="Do failed trials again.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before a large sweep.")
-@click.option("--detach", is_flag=True, help="Do not follow it.")
-@refusing
-def submit(spec: Path, overrides: tuple[str, ...], address: str, **choices: Any) -> int:
-    """Run, or finish, the sweep of a SPEC file on a cluster, and follow it.
+@fresh_option
+@retry_option
+@yes_option
+@click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
+@with_exit_code
+def submit(spec: Path, overrides: tuple[str, ...], address: str, **options: Any) -> int:
+    """Run or resume the sweep of a SPEC file on a cluster, and follow its output.
 
-    It runs on the cluster's head and needs nothing from here: Ctrl-C, or the end of this machine,
-    leaves it running. Its code travels, with your own workload's; MLFLOW_TRACKING_URI and MLflow's
-    credentials go with it where they are set, and into Ray's logs there: to keep them out, put them
-    into ~/.mlflow/credentials on the head. The exit code is the sweep's own.
+    The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
+    running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
+    credentials of MLflow are passed on where they are set, and appear in Ray's logs there. To keep
+    them out of the logs, put them into ~/.mlflow/credentials on the head. The exit code is that of
+    the sweep.
     """
-    from orchestrator.cli import submit as submitting
+    from orchestrator.cli import submit as remote
 
-    return submitting.submit(spec, overrides, address, submitting.Options(**choices))
+    return remote.submit(spec, overrides, address, remote.SubmitOptions(**options))
 
 
 @click.command()
 @click.argument("sweep")
 @_required_dashboard
-@click.option("-f", "--follow", is_flag=True, help="Go on until it ends; with its exit code.")
-@refusing
+@click.option(
+    "-f", "--follow", is_flag=True, help="Follow the log to its end; exit with the sweep's code."
+)
+@with_exit_code
 def logs(sweep: str, address: str, follow: bool) -> int:
-    """Print what a submitted SWEEP has written."""
-    from orchestrator.cli import submit as submitting
+    """Print the log of a submitted SWEEP."""
+    from orchestrator.cli import submit as remote
 
-    return submitting.logs(address, sweep, follow=follow)
+    return remote.logs(address, sweep, follow=follow)
 
 
 @click.command()
 @click.argument("sweep")
 @dashboard_option
-@refusing
+@with_exit_code
 def stop(sweep: str, address: str | None) -> int:
-    """Stop a SWEEP that runs here, or on a cluster; it can go on later."""
-    from orchestrator.cli import stop as stopping_here
-    from orchestrator.cli import submit as submitting
+    """Stop a SWEEP that runs here, or on a cluster; it can be resumed later."""
+    from orchestrator.cli import stop as local
+    from orchestrator.cli import submit as remote
 
     if address is not None:
-        return submitting.stop(address, sweep)
-    return stopping_here.stop(sweep_home(), sweep)
+        return remote.stop(address, sweep)
+    return local.stop(sweep_home(), sweep)
 
 
 COMMANDS = (submit, logs, stop)

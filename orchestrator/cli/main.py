@@ -1,8 +1,6 @@
-"""The command line: commands, messages and exit codes. Results go to stdout, all else to stderr.
+"""The command line. Results go to stdout, messages to stderr; `exit_codes` has the exit codes.
 
-Exit codes: 0 complete; 1 complete with failed trials; 2 the spec or the command line is wrong
-(nothing was run); 3 stopped and resumable. Heavy imports wait until a command needs them, so
-that `--help` answers at once.
+Heavy imports wait until a command needs them, so that `--help` answers at once.
 """
 
 # ruff: noqa: PLC0415
@@ -21,21 +19,44 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli import jobs, reports
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, Commands, refusing, show, width
-from orchestrator.cli.jobs import dashboard_option
-from orchestrator.cli.options import set_option, spec_argument
+from orchestrator.cli.exit_codes import (
+    COMPLETE,
+    EXIT_CODES_HELP,
+    WITH_FAILURES,
+    CommandGroup,
+    interrupted_by,
+    with_exit_code,
+)
+from orchestrator.cli.options import (
+    dashboard_option,
+    fresh_option,
+    retry_option,
+    set_option,
+    spec_argument,
+    yes_option,
+)
+from orchestrator.cli.output import show, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 
 _address_option = click.option(
     "--address",
     metavar="ADDR",
-    help="Address of a running Ray cluster; without it, this machine alone is used.",
+    help="Use the Ray cluster at this address; by default this machine alone.",
+)
+_format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Print text or JSON.",
 )
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_CODES_HELP,
 )
 @click.version_option(__version__, prog_name="rnnsweep")
 def main() -> None:
@@ -46,26 +67,26 @@ def main() -> None:
 @spec_argument
 @set_option
 @_address_option
-@click.option("--fresh", is_flag=True, help="Start anew, beside the trials that are there.")
-@click.option("--retry-failed", is_flag=True, help="Do failed trials again.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before a large sweep.")
-@click.option("--again", hidden=True, help="The command that goes on with it, to be told.")
-@refusing
-def run(spec: Path, overrides: tuple[str, ...], **choices: Any) -> int:
-    """Run, or finish, the sweep of a SPEC file; report."""
-    from orchestrator.cli.run import Choices, start
+@fresh_option
+@retry_option
+@yes_option
+@click.option("--resume-command", hidden=True, help="Show this command as the one that resumes.")
+@with_exit_code
+def run(spec: Path, overrides: tuple[str, ...], **options: Any) -> int:
+    """Run or resume the sweep of a SPEC file, then report on it."""
+    from orchestrator.cli.run import StartOptions, start
 
-    return start(spec, overrides, Choices(**choices))
+    return start(spec, overrides, StartOptions(**options))
 
 
 @main.command()
 @spec_argument
 @set_option
 @_address_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@refusing
+@_format_option
+@with_exit_code
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
-    """Say what would run where, what cannot and why; run nothing."""
+    """Show what a SPEC file would run where, what it cannot run and why; run nothing."""
     from orchestrator.analysis.forecast.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.hardware import classify
@@ -77,63 +98,62 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.spec import load
     from orchestrator.storage.home import SweepFolder
 
-    loaded = load(spec, overrides)
+    checked = load(spec, overrides)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()
         if address is not None:
-            found = connection.connect(address, may_be_empty=loaded.may_wait)
-            nodes = stack.enter_context(found)
-        laid = make_plan(loaded, classify(nodes), "to come" if address is not None else None)
-    folder = SweepFolder(sweep_home(), loaded.name)
-    ahead = forecast(laid, folder, loaded, each_config=form == "json")
+            cluster = connection.connect(address, may_be_empty=checked.may_wait)
+            nodes = stack.enter_context(cluster)
+        made = make_plan(checked, classify(nodes), "to come" if address is not None else None)
+    folder = SweepFolder(sweep_home(), checked.name)
+    expected = forecast(made, folder, checked, each_config=form == "json")
+    lanes = make_lanes(made)
     if form == "json":
-        opening = {"open_blocks": open_limit(loaded, laid, make_lanes(laid))}
-        body = {"format": "rnnsweep-plan", "version": 1, **laid.as_json(), **opening}
-        _say(json.dumps({**body, **dataclasses.asdict(ahead)}, indent=2))
-    else:
-        _say(describe_plan(laid, loaded.name))
-        for line in describe_prices(loaded.prices, (arm.hardware for arm in laid.arms)):
-            _say(line)
-        if told := describe_opening(loaded, laid, make_lanes(laid), ahead.trial_s):
-            _say(told)
-    expect_runnable(loaded, laid)
-    if form == "json":
+        head = {"format": "rnnsweep-plan", "version": 1}
+        opening = {"open_blocks": open_limit(checked, made, lanes)}
+        _print_json({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
+        expect_runnable(checked, made)
         return
-    _say(describe_forecast(ahead, at_most=laid.auto is not None))
+    lines = [describe_plan(made, checked.name)]
+    lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
+    if note := describe_opening(checked, made, lanes, expected.trial_s):
+        lines.append(note)
+    show("".join(f"{line}\n" for line in lines))
+    expect_runnable(checked, made)
+    show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
 
 
 @main.command()
 @click.argument("sweep", required=False)
 @dashboard_option
-@refusing
+@with_exit_code
 def status(sweep: str | None, address: str | None) -> None:
-    """Say how far the sweeps of this home or of a cluster, or one, are."""
-    from orchestrator.cli import submit
+    """Show the progress of one SWEEP, or of all sweeps here or on a cluster."""
+    from orchestrator.cli import submit as remote
     from orchestrator.cli.status import describe_sweeps
 
     if address is not None:
-        show(submit.status(address, sweep))
+        show(remote.status(address, sweep))
     else:
         show(describe_sweeps(sweep_home(), sweep))
 
 
-for _module in (jobs, reports):
-    for _each in _module.COMMANDS:
-        main.add_command(_each)
+for _command in (*jobs.COMMANDS, *reports.COMMANDS):
+    main.add_command(_command)
 
 
 @main.command()
 @_address_option
-@click.option("--measure", is_flag=True, help="Measure each class's peaks that are not kept yet.")
-@click.option("--fresh", is_flag=True, help="With --measure: measure all of them anew.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@refusing
+@click.option("--measure", is_flag=True, help="Measure the peaks of classes that have none yet.")
+@click.option("--fresh", is_flag=True, help="With --measure: measure all peaks once more.")
+@_format_option
+@with_exit_code
 def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
-    """Say what the cluster, or this machine, is made of.
+    """Show the hardware of this machine or of a cluster, by class.
 
     With --measure each installed backend is timed on one node of each class, in a trainer process:
-    a matrix product and a copy, in float32, bfloat16 and, on a GPU, TF32. That takes a minute or
-    so, and is kept by class and versions. Exit code 1 if a class could not be measured.
+    a matrix product and a copy, in float32, bfloat16 and, on a GPU, TF32. That takes about a
+    minute. The result is kept by class and versions. Exit code 1 if a class could not be measured.
     """
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import peaks
@@ -147,17 +167,15 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
             nodes = stack.enter_context(connection.connect(address))
         classes = classify(nodes)
         if measure:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # trainers go, as on Ctrl-C
-            found = peaks.measure(
-                classes, sweep_home(), lambda line: show(f"{line}\n", err=True), fresh=fresh
-            )
+            with interrupted_by(signal.SIGTERM):
+                measured = peaks.measure(classes, sweep_home(), _progress, fresh=fresh)
         else:
-            found = peaks.PeakMeasurements(peaks.kept(sweep_home(), classes), ())
+            measured = peaks.PeakMeasurements(peaks.kept(sweep_home(), classes), ())
     if form == "json":
-        _say(json.dumps(hardware_json(classes, found.peaks), indent=2))
+        _print_json(hardware_json(classes, measured.peaks))
     else:
-        _say(describe_hardware(classes, found.peaks, width()))
-    return WITH_FAILURES if found.failures else COMPLETE
+        show(f"{describe_hardware(classes, measured.peaks, width())}\n")
+    return WITH_FAILURES if measured.failures else COMPLETE
 
 
 @main.command()
@@ -167,12 +185,12 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
     "overrides",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Ask what runs with this setting of NAME, such as cell=gru; may be repeated.",
+    help="Show what runs with this setting of NAME, such as cell=gru; may be repeated.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@refusing
+@_format_option
+@with_exit_code
 def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
-    """List workloads, or one by NAME: settings, metrics, what can run here and why not."""
+    """List all workloads, or describe one by NAME: settings, metrics, and what can run here."""
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import catalogue
     from orchestrator.hardware import classify
@@ -180,11 +198,11 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     if overrides and name is None:
         raise Refusal("--set: expected the name of the workload whose setting it is")
     classes = classify(connection.this_machine())
-    found = catalogue.one(name, overrides, classes) if name else catalogue.whole(classes)
+    listing = catalogue.one(name, overrides, classes) if name else catalogue.whole(classes)
     if form == "json":
-        _say(json.dumps(catalogue.as_json(found), indent=2))
+        _print_json(catalogue.as_json(listing))
     else:
-        show(catalogue.as_text(found, width()))
+        show(catalogue.as_text(listing, width()))
 
 
 @main.command()
@@ -194,26 +212,26 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     "overrides",
     metavar="KEY=VALUE",
     multiple=True,
-    help="A setting of image_rows, such as cell=gru (by default every cell); may be repeated.",
+    help="Use this setting of image_rows, such as cell=gru; by default all cells; may be repeated.",
 )
-@click.option("--samples", type=click.IntRange(min=1), help="Compare on so many validation images.")
+@click.option("--samples", type=click.IntRange(min=1), help="Compare on this many images.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
-    help="Largest relative difference allowed; by default as the precisions of both sides explain.",
+    help="Allow relative differences up to this; by default what the precisions explain.",
 )
 @click.option(
-    "--save", "into", metavar="DIR", type=click.Path(path_type=Path), help="Only save, into DIR."
+    "--save", "into", metavar="DIR", type=click.Path(path_type=Path), help="Save into DIR and stop."
 )
 @click.option(
     "--load",
     "source",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Only load what --save made, maybe on another machine, and compare.",
+    help="Load what --save wrote, here or on another machine, and compare.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@refusing
+@_format_option
+@with_exit_code
 def parity(
     implementations: tuple[str, ...],
     overrides: tuple[str, ...],
@@ -226,40 +244,43 @@ def parity(
     """Check that weights move: saved by each IMPLEMENTATION, loaded by all others.
 
     Each implementation that can run on this machine's CPU and GPU (or those given) trains for a
-    few steps, saves its weights and its outputs on validation data; then each loads what all have
-    saved, and the largest relative differences of the outputs are told. Exit code 1 if one
-    exceeds its tolerance. Nothing but this machine is used: --save here and --load there carry
-    weights to another one.
+    few steps, and saves its weights and its outputs on validation data. Then each loads the weights
+    of all others, and the largest relative differences of the outputs are printed. Exit code 1 if
+    a difference exceeds its tolerance. Use --save here and --load there to compare two machines.
     """
     from orchestrator.diagnostics import parity as checks
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # trainers and files go, as on Ctrl-C
     if into is not None and source is not None:
         raise Refusal("expected --save or --load; received both: run the command twice")
     if samples is not None:
         overrides = (*overrides, f"validation_samples={samples}")
-    question = checks.ask(implementations, overrides, checks.devices())
-
-    def tell(line: str) -> None:
-        show(f"{line}\n", err=True)
-
-    if into is not None:
-        found = checks.save(question, into, tell)
-    elif source is not None:
-        found = checks.load(question, source, tell, tolerance)
-    else:
-        found = checks.check(question, tell, tolerance)
+    with interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
+        question = checks.ask(implementations, overrides, checks.devices())
+        if into is not None:
+            result = checks.save(question, into, _progress)
+        elif source is not None:
+            result = checks.load(question, source, _progress, tolerance)
+        else:
+            result = checks.check(question, _progress, tolerance)
     if form == "json":
-        _say(json.dumps(checks.as_json(found), indent=2))
+        _print_json(checks.as_json(result))
     else:
-        show(checks.as_text(found, width()))
-    return COMPLETE if found.is_good else WITH_FAILURES
+        show(checks.as_text(result, width()))
+    return COMPLETE if result.is_good else WITH_FAILURES
 
 
 @main.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=5000, show_default=True)
-@click.option("--host", default="127.0.0.1", show_default=True)
-@refusing
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=5000,
+    show_default=True,
+    help="Listen on this port.",
+)
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Listen on this address of the machine."
+)
+@with_exit_code
 def ui(port: int, host: str) -> int:
     """Serve the MLflow UI on the store of this home."""
     from orchestrator.cli.ui import serve
@@ -268,5 +289,9 @@ def ui(port: int, host: str) -> int:
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
 
 
-def _say(text: str) -> None:
-    show(f"{text}\n")
+def _print_json(body: Any) -> None:
+    show(f"{json.dumps(body, indent=2)}\n")
+
+
+def _progress(line: str) -> None:
+    show(f"{line}\n", err=True)

@@ -1,10 +1,17 @@
-"""Arguments that several commands share."""
+"""Arguments, questions and hints that several commands share."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
+
+from orchestrator.core.errors import Refusal
+
+MANY_TRIALS = 500
+"""Trials beyond which a person at a terminal is asked before a sweep starts."""
 
 spec_argument = click.argument("spec", type=click.Path(path_type=Path))
 
@@ -15,3 +22,56 @@ set_option = click.option(
     multiple=True,
     help="Override a key of the spec, such as settings.epochs=2; may be repeated.",
 )
+
+dashboard_option = click.option(
+    "--address",
+    metavar="URL",
+    help="Use the cluster with this dashboard on its head, such as http://10.0.0.5:8265.",
+)
+
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Start a new generation; keep existing trials."
+)
+
+retry_option = click.option("--retry-failed", is_flag=True, help="Re-run failed trials.")
+
+yes_option = click.option(
+    "-y", "--yes", is_flag=True, help="Start a large sweep without confirmation."
+)
+
+
+def set_words(overrides: Sequence[str]) -> list[str]:
+    """Return the overrides as they are typed: `--set KEY=VALUE` for each."""
+    return [word for override in overrides for word in ("--set", override)]
+
+
+def resume_command(
+    command: str,
+    spec: Path,
+    overrides: Sequence[str],
+    *,
+    address: str | None = None,
+    home: str | None = None,
+    retry_failed: bool = False,
+) -> str:
+    """Return the command that resumes a sweep, quoted for a shell."""
+    words = ["rnnsweep", command, str(spec)]
+    words += ["--address", address] if address else []
+    words += set_words(overrides)
+    words += ["--home", home] if home else []
+    words += ["--retry-failed"] if retry_failed else []
+    return shlex.join(words)
+
+
+def expect_confirmation(question: str, ask: Callable[[str], str]) -> None:
+    """Ask a question by `ask`, which prints a prompt and returns the answer.
+
+    Raises:
+        Refusal: the answer is not yes.
+    """
+    try:
+        answer = ask(f"{question} [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")

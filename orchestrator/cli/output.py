@@ -1,38 +1,87 @@
-"""Whose words reach the terminal: ours. Everybody else's go to a log file."""
+"""What commands write: text on stdout and stderr, and a log file for everybody else's output."""
+
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+import click
+
+from orchestrator.core.errors import Refusal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show(text: str | bytes, *, err: bool = False) -> None:
+    """Print text as it is; a reader that has closed the pipe (`| head`) is no error.
+
+    Raises:
+        Refusal: stdout cannot be written, as on a full disk.
+    """
+    try:
+        click.echo(text, nl=False, err=err, color=None if err else wants_colour() or None)
+    except BrokenPipeError:
+        discard(2 if err else 1)
+    except OSError as error:
+        discard(2 if err else 1)  # the rest of the buffer is lost as well
+        if not err:
+            raise Refusal(unwritable("stdout", error)) from error
+
+
+def discard(descriptor: int) -> None:
+    """Send what is still buffered for this file descriptor, and all that follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def unwritable(path: Path | str, error: OSError) -> str:
+    """Return the message for a place that cannot be written."""
+    reason = (error.strerror or str(error)).lower()
+    return f"{path}: expected a place that can be written, received: {reason}"
+
+
+def width() -> int:
+    """Return the columns of the terminal, 100 where there is none; within 60 and 160."""
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
+
+
+def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether text on stdout may have colours: on a terminal, unless NO_COLOR is set.
+
+    FORCE_COLOR asks for colours in pipes too. NO_COLOR wins over it.
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and environ.get("TERM") != "dumb"
 
 
 class _Terminal(io.TextIOWrapper):
-    """Where messages go as long as somebody reads them (`2>&1 | head`); a sweep goes on alone."""
+    """A stream for messages that drops them once its reader is gone (`2>&1 | head`)."""
 
     def write(self, text: str, /) -> int:
         try:
             return super().write(text)
         except OSError:
-            self._go_dark()
+            discard(self.fileno())
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
-            self._go_dark()
-
-    def _go_dark(self) -> None:
-        """What is still buffered goes nowhere too."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.fileno())
-        os.close(nowhere)
+            discard(self.fileno())
 
 
 @contextlib.contextmanager
@@ -40,8 +89,10 @@ def quiet(log: Path) -> Iterator[Console]:
     """Send what this process and its children write to `log`; the console still reaches stderr.
 
     The file descriptors are changed, not only Python's streams: Ray's and TensorFlow's native
-    code writes to them directly. The log's folder must be there.
+    code writes to them directly. The folder of the log must exist.
     """
+    from rich.console import Console
+
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
@@ -50,7 +101,7 @@ def quiet(log: Path) -> Iterator[Console]:
         with _Terminal(os.fdopen(os.dup(kept[2]), "wb"), encoding="utf-8") as terminal:
             for number in kept:
                 os.dup2(descriptor, number)
-            # What is printed names files, arms and errors: text of others, never markup.
+            # Messages quote files, arms and errors of others: never markup.
             yield Console(file=terminal, soft_wrap=True, highlight=False, markup=False, emoji=False)
     finally:
         for stream in (sys.stdout, sys.stderr):

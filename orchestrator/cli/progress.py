@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: a live view on a terminal, plain lines elsewhere."""
+"""Progress of a running sweep: a live view on a terminal, plain lines in logs and pipes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 
 @dataclass(slots=True)
 class Tally:
-    """The sweep in numbers, as trials go by."""
+    """Counts of the trials of a running sweep."""
 
     plan: Plan
     ended: Counter[Arm] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ class Tally:
 
 
 class PlainLines:
-    """One line for each trial that ends: for logs and pipes."""
+    """A view for logs and pipes: one line for each trial that ends."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console

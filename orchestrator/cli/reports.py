@@ -1,4 +1,4 @@
-"""The commands that read what sweeps have measured: `report`, `query` and `compare`."""
+"""Commands that read what sweeps have measured: `report`, `query` and `compare`."""
 
 # ruff: noqa: PLC0415
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import click
 
-from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, refusing, show, unwritable, width
+from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
+from orchestrator.cli.output import show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
 
@@ -49,7 +50,7 @@ _QUERY_SUFFIXES: dict[str, SheetFormat] = {
 _generation_option = click.option(
     "--generation",
     type=click.IntRange(min=1),
-    help="An earlier --fresh, counted from 1 (or as NAME#1).",
+    help="Read this generation, counted from 1 (or name it, as in NAME#1).",
 )
 _output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write to this file."
@@ -62,7 +63,7 @@ _output_option = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json", "csv", "html"]),
-    help="By default as the output file's name says, else text.",
+    help="Write this format; by default that of the output file's suffix, else text.",
 )
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
 @click.option(
@@ -71,7 +72,7 @@ _output_option = click.option(
     metavar="ACCURACY",
     multiple=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Tell what it takes to reach this val_accuracy as well; may be repeated.",
+    help="Report what it takes to reach this val_accuracy as well; may be repeated.",
 )
 @_generation_option
 @click.option(
@@ -81,10 +82,10 @@ _output_option = click.option(
     help="Draw the report's plots into this folder as well, as PNG and SVG.",
 )
 @click.option(
-    "--brief", is_flag=True, help="The verdict and the speed-ups alone; text and markdown."
+    "--brief", is_flag=True, help="Write the verdict and the speed-ups only; text and markdown."
 )
 @_output_option
-@refusing
+@with_exit_code
 def report(
     sweep: str,
     form: _ReportFormat | None,
@@ -94,9 +95,9 @@ def report(
     output: Path | None,
     **compared: Any,
 ) -> None:
-    """Report on a SWEEP, as its tracking store has it.
+    """Report on a SWEEP from its tracking store.
 
-    `html` is one page with everything in it, to be opened in a browser without a network.
+    `html` is one self-contained page, which a browser opens without a network.
     """
     if form is None:
         form = _form_of(output, _REPORT_SUFFIXES, "text")
@@ -110,12 +111,14 @@ def report(
             f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
             " --format markdown"
         )
-    record = _read(sweep, generation)
+    record = _read_record(sweep, generation)
     from orchestrator.report import render
 
     curves = _curves(record) if plots is not None or form != "csv" else {}
     summary = render.summarise(record, curves=curves, **compared)
-    _put(render.render(summary, form, width=width(), brief=brief).encode(errors="replace"), output)
+    colour = output is None and wants_colour()
+    text = render.render(summary, form, width=width(), colour=colour, brief=brief)
+    _put(text.encode(errors="replace"), output)
     if plots is not None:
         from orchestrator.report.formats.matplotlib_plots import draw
 
@@ -129,35 +132,39 @@ def report(
 @click.command()
 @click.argument("sweep")
 @click.argument("where", required=False, default="")
-@click.option("--columns", metavar="A,B,…", help="These columns, in this order; `all` for all.")
-@click.option("--sort", metavar="A,-B,…", help="Sort by these columns; with a - falling.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="At most so many rows.")
-@click.option("--list", "lists", is_flag=True, help="Tell which columns there are instead.")
+@click.option(
+    "--columns", metavar="A,B,…", help="Print these columns in this order; `all` for all."
+)
+@click.option(
+    "--sort", metavar="A,-B,…", help="Sort by these columns; a leading - reverses the order."
+)
+@click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
+@click.option("--list", "lists", is_flag=True, help="List the columns instead of the trials.")
 @_generation_option
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="By default as the output file's name says, else table.",
+    help="Write this format; by default that of the output file's suffix, else table.",
 )
 @_output_option
-@refusing
-def query(sweep: str, where: str, **choices: Any) -> None:
-    """The trials of a SWEEP that WHERE means, one row each.
+@with_exit_code
+def query(sweep: str, where: str, **options: Any) -> None:
+    """Print the trials of SWEEP that match WHERE, one row each.
 
     \b
     rnnsweep query quickstart "hardware ~ 'H200' and val_accuracy > 0.97" \\
         --columns arm,units,step_ms,val_accuracy --sort step_ms
 
-    WHERE compares columns with numbers and texts in quotes by = != < <= > >= in (…), by ~ and !~
-    (the text stands in it; with * or ? it fits the whole; upper and lower case are one), and asks
-    whether they are missing (`is missing`, `is not missing`); joined by and, or, not and
-    parentheses. A missing value matches nothing else. Times are in UTC.
+    WHERE compares columns with numbers and quoted texts by = != < <= > >= and in (…). `~` and `!~`
+    search for a text, ignoring case; with * or ? the pattern must match the whole text.
+    `is missing` and `is not missing` test for a value; a missing value matches nothing else. Join
+    conditions by and, or, not and parentheses. Times are in UTC.
     """
     from orchestrator.report.query import as_bytes, ask, select, to_listing, usual_columns
 
-    form: SheetFormat | None = choices["form"]
-    output: Path | None = choices["output"]
+    form: SheetFormat | None = options["form"]
+    output: Path | None = options["output"]
     if form is None:
         form = _form_of(output, _QUERY_SUFFIXES, "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
@@ -165,18 +172,18 @@ def query(sweep: str, where: str, **choices: Any) -> None:
             "--format parquet: expected a file to write to, received a terminal. "
             f"Add -o {_file_name(sweep)}.parquet"
         )
-    record = _read(sweep, choices["generation"])
-    wanted = _names(choices["columns"])
-    columns = None if choices["lists"] or wanted in ([], ["all"]) else wanted
-    found = ask(record, where, columns, sort=_names(choices["sort"]), limit=choices["limit"])
-    if choices["lists"]:
-        show(to_listing(found))
+    record = _read_record(sweep, options["generation"])
+    wanted = _names(options["columns"])
+    columns = None if options["lists"] or wanted in ([], ["all"]) else wanted
+    sheet = ask(record, where, columns, sort=_names(options["sort"]), limit=options["limit"])
+    if options["lists"]:
+        show(to_listing(sheet))
         return
-    shown = found if wanted or form != "table" else select(found, usual_columns(record, found))
+    shown = sheet if wanted or form != "table" else select(sheet, usual_columns(record, sheet))
     about = {"sweep": record.name, "generation": record.generation, "where": where}
     _put(as_bytes(shown, form, about), output)
-    if form == "table" or not found.rows:
-        _say_how_many(len(record.trials), found)
+    if form == "table" or not sheet.rows:
+        _print_count(len(record.trials), sheet)
 
 
 @click.command()
@@ -194,16 +201,16 @@ def query(sweep: str, where: str, **choices: Any) -> None:
     type=click.FloatRange(min=0, min_open=True, max=1),
     default=0.05,
     show_default=True,
-    help="The share of the time per step, or of the memory, that does not matter.",
+    help="Ignore changes of the time per step, or of the memory, up to this share.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json"]),
-    help="By default as the output file's name says, else text.",
+    help="Write this format; by default that of the output file's suffix, else text.",
 )
 @_output_option
-@refusing
+@with_exit_code
 def compare(
     before: str,
     after: str,
@@ -212,13 +219,12 @@ def compare(
     form: _CompareFormat | None,
     output: Path | None,
 ) -> int:
-    """What changed from A to B beyond noise: two sweeps, or one at two times.
+    """Compare A and B: two sweeps, or one at two times; report what changed beyond noise.
 
     A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
-    (`baseline.json`). Arms are compared by their names, over the configs that both sides have: at
-    least 6, for a verdict. Exit code 1 where --fail-on says so. An arm that is gone, of which
-    nothing can be told, or on hardware of another name, is named then, and fails with `--fail-on
-    inconclusive` alone.
+    (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A
+    verdict needs at least 6 of these. Arms that are gone, inconclusive or on other hardware are
+    named on stderr where --fail-on is given; they fail with `--fail-on inconclusive` only.
     """
     from orchestrator.report import compare as comparing
     from orchestrator.report.formats.markdown import to_markdown
@@ -231,92 +237,84 @@ def compare(
     if form == "json":
         text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"
     else:
-        told = comparing.to_document(changes)
-        text = to_markdown(told) if form == "markdown" else to_text(told, width())
+        document = comparing.to_document(changes)
+        colour = output is None and wants_colour()
+        is_text = form == "text"
+        text = to_text(document, width(), colour=colour) if is_text else to_markdown(document)
     _put(text.encode(errors="replace"), output)
-    fails = _say_what_fails(changes, failed, fail_on)
+    fails = _print_failures(changes, failed, fail_on)
     return WITH_FAILURES if fails else COMPLETE
 
 
-def _say_what_fails(
+def _print_failures(
     changes: Changes, failed: Sequence[ArmChange], fail_on: Sequence[FailOn]
 ) -> bool:
-    """Name what makes the exit code 1, and every arm that was not judged; whether there is any."""
+    """Print what makes the exit code 1 and every arm without a verdict; return if there is any."""
     if failed:
         show(f"--fail-on: {'; '.join(str(arm.after) for arm in failed)}\n", err=True)
     if not fail_on:
         return False
-    inconclusive = "inconclusive" in fail_on and (
-        changes.all_inconclusive or bool(changes.unjudged)
-    )
+    is_failure = "inconclusive" in fail_on and (changes.all_inconclusive or bool(changes.unjudged))
     new = ((arm, f"only {changes.after.label} has it") for arm in changes.only_after)
-    names = [f"{arm} ({why})" for arm, why in (*changes.unjudged, *new)]
+    names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
     if names:
-        head = "--fail-on inconclusive" if inconclusive else "Warning"
+        head = "--fail-on inconclusive" if is_failure else "Warning"
         show(f"{head}: not judged: {'; '.join(names)}\n", err=True)
-    if changes.all_inconclusive and inconclusive:
+    if changes.all_inconclusive and is_failure:
         show("--fail-on inconclusive: no arm could be judged\n", err=True)
     elif changes.all_inconclusive and not failed:
         show(
-            "Warning: no arm could be judged, so that --fail-on had nothing to find; "
+            "Warning: no arm could be judged, so that --fail-on had nothing to check; "
             "`--fail-on inconclusive` makes that exit code 1\n",
             err=True,
         )
-    return bool(failed) or inconclusive
+    return bool(failed) or is_failure
 
 
-def _form_of(output: Path | None, known: Mapping[str, _Format], usual: _Format) -> _Format:
-    """The format that the file's name says; the usual one where it says none.
+def _form_of(output: Path | None, by_suffix: Mapping[str, _Format], usual: _Format) -> _Format:
+    """Return the format of the file's suffix; the usual one if it has none.
 
     Raises:
-        Refusal: its suffix is none of those known.
+        Refusal: the suffix is none of those.
     """
     if output is None or not output.suffix:
         return usual
     try:
-        return known[output.suffix.lower()]
+        return by_suffix[output.suffix.lower()]
     except KeyError:
         raise Refusal(
-            f"{output}: expected a name that ends in {', '.join(known)}; received "
-            f"{output.suffix}. Name it so, or add --format"
+            f"{output}: expected a name that ends in {', '.join(by_suffix)}; received "
+            f"{output.suffix}. Rename it, or add --format"
         ) from None
 
 
 def _side(name: str) -> Side:
-    """A report's file, or a sweep of the store."""
+    """Return one side of a comparison: a report's file, or a sweep of the store."""
     from orchestrator.report.compare import of_record, read_report
 
     path = Path(name)
     if path.suffix.lower() == ".json":
         return read_report(path)
-    record = _read(name, None)
+    record = _read_record(name, None)
     return of_record(record, f"{record.name}#{record.generation}")
 
 
-def _say_how_many(trials: int, found: Sheet) -> None:
+def _print_count(trials: int, sheet: Sheet) -> None:
     if not trials:
         show("no trial of this sweep has ended yet\n", err=True)
     else:
-        show(f"{len(found.rows)} of {trials} trials\n", err=True)
+        show(f"{len(sheet.rows)} of {trials} trials\n", err=True)
 
 
 def _names(text: str | None) -> list[str]:
-    return list(dict.fromkeys(name for each in (text or "").split(",") if (name := each.strip())))
+    return list(dict.fromkeys(name for part in (text or "").split(",") if (name := part.strip())))
 
 
 def _file_name(sweep: str) -> str:
     return sweep.replace("#", "-").replace("/", "-")
 
 
-def _read(sweep: str, generation: int | None) -> SweepRecord:
-    import atexit
-    import gc
-
-    # These commands build one large thing and end: the collector, which looks at it again whenever
-    # it has grown by 700 objects, would take a quarter of the time at 10,000 trials; and as much
-    # again at the very end, where Python looks through all that is there: MLflow, and the trials.
-    gc.set_threshold(200_000)
-    atexit.register(gc.freeze)
+def _read_record(sweep: str, generation: int | None) -> SweepRecord:
     from orchestrator.storage.tracking import tracking_uri
     from orchestrator.storage.tracking.reader import read_sweep
 
@@ -324,7 +322,7 @@ def _read(sweep: str, generation: int | None) -> SweepRecord:
 
 
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
-    """The telemetry of one trial of each arm: what a report shows over time."""
+    """Return the telemetry of one trial of each arm, which a report shows over time."""
     from orchestrator.analysis.arms.representatives import representatives
     from orchestrator.storage.tracking import tracking_uri
     from orchestrator.storage.tracking.curves import read_curves

@@ -1,55 +1,48 @@
-"""`rnnsweep run`: a start of a sweep as its user sees it, from announcement to exit code."""
+"""`rnnsweep run`: a start of a sweep, from the announcement to the exit code."""
 
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import os
 import shlex
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.exit_codes import (
     COMPLETE,
-    REFUSED,
     STOPPED,
     WITH_FAILURES,
+    internal_error,
     refusals,
-    show,
-    width,
 )
-from orchestrator.core.errors import Refusal
+from orchestrator.cli.options import MANY_TRIALS, expect_confirmation, resume_command
+from orchestrator.cli.output import show, wants_colour, width
 from orchestrator.storage.home import sweep_home
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from orchestrator.cli.progress import PlainLines
     from orchestrator.core.records import SweepRecord
     from orchestrator.planning.plan import Plan
     from orchestrator.scheduling.finish import RunResult
     from orchestrator.spec import SweepSpec
 
-_LARGE = 500
-"""Trials beyond which a person at a terminal is asked before a sweep starts."""
-
 
 @dataclass(frozen=True, slots=True)
-class Choices:
-    """How `run` was called; `again` is the command that goes on, if it is another one."""
+class StartOptions:
+    """The options of `run`; `resume_command` is set where another command resumes the sweep."""
 
     address: str | None = None
     fresh: bool = False
     retry_failed: bool = False
     yes: bool = False
-    again: str | None = None
+    resume_command: str | None = None
 
 
-def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
-    """Run the sweep of a spec file, or what is missing of it, and print its report.
+def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
+    """Run or resume the sweep of a spec file, and print its report.
 
     Returns:
         The exit code.
@@ -63,19 +56,15 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking import tracking_uri
 
-    loaded = load(spec, overrides)
+    checked = load(spec, overrides)
     home = sweep_home()
-    options = RunOptions(
-        home,
-        tracking_uri(home, os.environ),
-        choices.address,
-        choices.fresh,
-        choices.retry_failed,
-    )
-    folder = SweepFolder(home, loaded.name)
+    store = tracking_uri(home, os.environ)
+    folder = SweepFolder(home, checked.name)
     folder.make()
     log = folder.log
-    again = choices.again or _again(spec, overrides, choices)
+    resume = options.resume_command or resume_command(
+        "run", spec, overrides, address=options.address, retry_failed=options.retry_failed
+    )
     begun = False
     try:
         with quiet(log) as console:
@@ -84,10 +73,11 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
                 console.print("Stopping; a second Ctrl-C stops at once.")
 
             def confirm(plan: Plan, missing: int) -> None:
-                console.print(_announcement(loaded, plan, missing, options.tracking_uri, log))
-                if missing > _LARGE and not choices.yes and console.is_terminal:
+                console.print(_announcement(checked, plan, missing, store, log))
+                if missing > MANY_TRIALS and not options.yes and console.is_terminal:
                     with stop.at_once():
-                        _expect_yes(console, missing)
+                        ask = functools.partial(console.input, markup=False)
+                        expect_confirmation(f"Run {missing} trials?", ask)
 
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun
@@ -95,41 +85,32 @@ def start(spec: Path, overrides: tuple[str, ...], choices: Choices) -> int:
                 return make_view(console, plan)
 
             with StopSignal(stopping) as stop:
-                ended = run_sweep(loaded, options, stop=stop, view=view, confirm=confirm)
-        code = _conclude(ended, loaded.baseline, again, begun=begun)
+                run = RunOptions(home, store, options.address, options.fresh, options.retry_failed)
+                ended = run_sweep(checked, run, stop=stop, view=view, confirm=confirm)
+        code = _report_end(ended, checked.baseline, resume, begun=begun)
         if ended.record.trials:
-            show(f"{view_of(ended.record, options.tracking_uri)}\n", err=True)
+            show(f"{view_of(ended.record, store)}\n", err=True)
             show(_next_steps(ended.record), err=True)
         return code
     except Stopped:
-        show(f"Stopped before a trial was started. To go on: {again}\n", err=True)
+        show(f"Stopped before a trial was started. Resume with: {resume}\n", err=True)
         return STOPPED
-    except Exception as error:  # noqa: BLE001  (Python's exit code for it has a meaning here)
-        return _explain(error, log, again if begun else None)
-
-
-def _again(spec: Path, overrides: tuple[str, ...], choices: Choices) -> str:
-    """The command that goes on with the sweep."""
-    return shlex.join(
-        ["rnnsweep", "run", str(spec)]
-        + [word for each in overrides for word in ("--set", each)]
-        + (["--address", choices.address] if choices.address else [])
-        + (["--retry-failed"] if choices.retry_failed else [])
-    )
+    except Exception as error:  # noqa: BLE001  (a bug, whose exit code must be ours)
+        return _report_error(error, log, resume if begun else None)
 
 
 def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, log: Path) -> str:
-    """What a person reads before a sweep starts."""
+    """Return what a person reads before a sweep starts."""
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.open_blocks import describe_opening
     from orchestrator.planning.plan import describe_plan
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.storage.tracking.address import shown
 
-    lines, groups = [describe_plan(plan, spec.name)], make_lanes(plan)
+    lines, lanes = [describe_plan(plan, spec.name)], make_lanes(plan)
     lines += describe_prices(spec.prices, (arm.hardware for arm in plan.arms))
-    if len(groups) > 1 and (told := describe_opening(spec, plan, groups, {})):
-        lines.append(told)
+    if len(lanes) > 1 and (note := describe_opening(spec, plan, lanes, {})):
+        lines.append(note)
     if missing < plan.trials:
         at_most = "at most " if plan.auto else ""
         lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")
@@ -137,8 +118,8 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     return "\n".join(lines)
 
 
-def _conclude(ended: RunResult, baseline: str | None, again: str, *, begun: bool) -> int:
-    """Print how a start of a sweep ended; the exit code."""
+def _report_end(ended: RunResult, baseline: str | None, resume: str, *, begun: bool) -> int:
+    """Print how a start of a sweep ended, with its report; return the exit code."""
     from orchestrator.core.text import counted
     from orchestrator.report.render import render, summarise
 
@@ -155,19 +136,19 @@ def _conclude(ended: RunResult, baseline: str | None, again: str, *, begun: bool
         because = f", because {ended.stopped.reason}" if ended.stopped.reason else ""
         show(
             f"Stopped{because}: {done} of {ended.record.expected_trials} trials are done and "
-            f"recorded. To go on: {again}\n",
+            f"recorded. Resume with: {resume}\n",
             err=True,
         )
         return STOPPED
     summary = summarise(ended.record, baseline, ended.curves)
-    show(render(summary, "text", width=width()))
+    show(render(summary, "text", width=width(), colour=wants_colour()))
     failed = sum(trial.status == "failed" for trial in ended.record.trials)
     if not begun:
-        show("Every trial had been done already; nothing was run.\n", err=True)
+        show("All trials were done already; nothing was run.\n", err=True)
     if failed:
         show(
             f"{counted(failed, 'trial')} failed; the output of each is the artifact "
-            "trainer_output.txt of its MLflow run. --retry-failed does them again.\n",
+            "trainer_output.txt of its MLflow run. --retry-failed re-runs them.\n",
             err=True,
         )
     bad = failed + sum(trial.status == "wrong_kernel" for trial in ended.record.trials)
@@ -175,7 +156,7 @@ def _conclude(ended: RunResult, baseline: str | None, again: str, *, begun: bool
 
 
 def _next_steps(record: SweepRecord) -> str:
-    """What to do with the trials that there are now, as commands."""
+    """Return commands that read the recorded trials."""
     label = shlex.quote(f"{record.name}#{record.generation}")
     name = record.name if record.generation == 1 else label
     return (
@@ -184,29 +165,15 @@ def _next_steps(record: SweepRecord) -> str:
     )
 
 
-def _explain(error: Exception, log: Path, again: str | None) -> int:
-    """Say what ended a start of a sweep and, once anything was run, how to go on (`again`)."""
+def _report_error(error: Exception, log: Path, resume: str | None) -> int:
+    """Print what ended a start of a sweep and, if a trial was started, how to `resume`."""
     if isinstance(error, refusals()):
-        if again is None:
+        if resume is None:
             raise error
-        show(f"Stopped: {error}\nTo go on: {again}\n", err=True)
+        show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
         return STOPPED
-    with contextlib.suppress(OSError), log.open("a", encoding="utf-8", errors="replace") as file:
-        traceback.print_exception(error, file=file)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    where = f"an unexpected error, {text} (its traceback is at the end of {log})"
-    if again is None:
-        show(f"Error: nothing was run, because of {where}\n", err=True)
-        return REFUSED
-    show(f"Stopped by {where}. To go on: {again}\n", err=True)
+    code = internal_error(error, log)
+    if resume is None:
+        return code
+    show(f"Stopped. Resume with: {resume}\n", err=True)
     return STOPPED
-
-
-def _expect_yes(console: Console, missing: int) -> None:
-    """Ask whether to run so many trials; anything but a yes declines."""
-    try:
-        answer = console.input(f"Run {missing} trials? [y/N] ", markup=False)
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in ("y", "yes"):
-        raise Refusal("nothing was run: it was not confirmed (--yes runs it without asking)")

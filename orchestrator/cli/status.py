@@ -1,4 +1,4 @@
-"""How far sweeps are, from another terminal: read from their journals, without touching them."""
+"""The progress of sweeps, read from their journals without touching them."""
 
 from __future__ import annotations
 
@@ -18,32 +18,33 @@ class NoSuchSweep(Refusal):
 
 
 def describe_sweeps(home: Path, name: str | None) -> str:
-    """A paragraph for each sweep of the home, or for the one of that name.
+    """Return a paragraph for each sweep of the home, or for the one of that name.
 
     Raises:
         NoSuchSweep: there is none of that name.
-        HomeUnusable: the home is no folder.
-        JournalError: the journal of the one that was named cannot be read.
+        HomeUnusable: the home is not a folder.
+        JournalError: the journal of the named sweep cannot be read.
     """
     if home.exists() and not home.is_dir():
         raise HomeUnusable(home, "not a directory")
     folder = home / "sweeps"
-    found = folder.iterdir() if folder.is_dir() else ()
-    names = sorted(each.name for each in found if each.is_dir())
+    entries = folder.iterdir() if folder.is_dir() else ()
+    names = sorted(entry.name for entry in entries if entry.is_dir())
     if name is not None and name not in names:
-        known = f"; it has {', '.join(names)}" if names else "; it has none"
+        others = ", ".join(names) or "none"
         raise NoSuchSweep(
-            f"no sweep {name!r} in {home}{known}. Set RNNSWEEP_HOME to the home that has it"
+            f"no sweep {name!r} in {home}; it has {others}. Set RNNSWEEP_HOME to the home that "
+            "has it"
         )
     if name is not None:
         return _describe(SweepFolder(home, name))
     if not names:
         return f"no sweeps in {home}\n"
-    return "".join(_describe_or_say_why_not(SweepFolder(home, each)) for each in names)
+    return "".join(_describe_if_readable(SweepFolder(home, sweep)) for sweep in names)
 
 
-def _describe_or_say_why_not(folder: SweepFolder) -> str:
-    """One sweep that cannot be read does not hide the others."""
+def _describe_if_readable(folder: SweepFolder) -> str:
+    """Describe a sweep; one whose journal cannot be read does not hide the others."""
     try:
         return _describe(folder)
     except (JournalError, OSError) as error:
@@ -57,11 +58,11 @@ def _describe(folder: SweepFolder) -> str:
     if not state.sessions:
         return f"{state.identity.label}: {_opening(folder)}\n"
     session = state.sessions[-1]
-    finished = [each for each in state.finished.values() if session.includes(each.trial)]
+    finished = [done for done in state.finished.values() if session.includes(done.trial)]
     blocks = sum(session.has_block(index) for index in state.blocks)
     total = blocks if state.stop_decision else session.blocks - len(session.skipped_blocks)
     trials = total * session.repeats * len(session.arms)
-    outcomes = Counter(each.outcome.status for each in finished)
+    outcomes = Counter(done.outcome.status for done in finished)
     counted = ", ".join(f"{number} {status}" for status, number in sorted(outcomes.items()))
     at_most = "at most " if session.least and not state.stop_decision else ""
     lines = [
@@ -70,32 +71,30 @@ def _describe(folder: SweepFolder) -> str:
         f"{blocks} of {at_most}{total} blocks suggested",
     ]
     if state.stop_decision:
-        lines.append(
-            f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
-        )
-    for each in finished:
-        if each.outcome.failure is not None:
-            failure = each.outcome.failure
+        lines.append(f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}")
+    for done in finished:
+        if done.outcome.failure is not None:
+            failure = done.outcome.failure
             lines.append(
-                f"  failed: block {each.trial.block}, {each.trial.arm}: {failure.reason}: "
+                f"  failed: block {done.trial.block}, {done.trial.arm}: {failure.reason}: "
                 f"{failure.message}"
             )
     return "\n".join(lines) + "\n"
 
 
-_GOES_ON = "the same run command goes on"
+_RESUME = "resume with the same run command"
 
 
 def _opening(folder: SweepFolder) -> str:
-    """Of a sweep that the store has and that has begun no trial: `stopped`, as reports call it."""
-    who = holder(folder.path)
-    return f"starting ({who})" if who is not None else f"stopped before it began; {_GOES_ON}"
+    """Describe a sweep that the store has and that has begun no trial."""
+    driver = holder(folder.path)
+    return f"starting ({driver})" if driver is not None else f"stopped before it began; {_RESUME}"
 
 
 def _activity(folder: SweepFolder, state: SweepState) -> str:
-    who = holder(folder.path)
-    if who is not None:
-        return f"running ({who}), for {duration(time.time() - state.sessions[-1].at_s)}"
+    driver = holder(folder.path)
+    if driver is not None:
+        return f"running ({driver}), for {duration(time.time() - state.sessions[-1].at_s)}"
     if state.ended is None:
-        return f"stopped abruptly; {_GOES_ON}"
+        return f"stopped abruptly; {_RESUME}"
     return state.ended.state

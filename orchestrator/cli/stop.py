@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.cli.exit_codes import COMPLETE, show
+from orchestrator.cli.exit_codes import COMPLETE
+from orchestrator.cli.output import show
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.lock import FILE_NAME, holder
@@ -21,35 +22,35 @@ _WAIT_S, _POLL_S = 90.0, 0.2
 
 
 def stop(home: Path, sweep: str) -> int:
-    """Ask the driver of a sweep to stop, as Ctrl-C does in its own terminal, and wait for it.
+    """Ask the driver of a sweep to stop, as Ctrl-C does in its own terminal, and wait for its end.
 
     Raises:
-        Refusal: nobody runs it, or not from this machine.
+        Refusal: no process runs the sweep, or one on another machine does.
     """
     folder = SweepFolder(home, sweep).path
-    who = holder(folder)
-    if who is None:
+    driver = holder(folder)
+    if driver is None:
         raise Refusal(
-            f"sweep {sweep!r} is not running in {home}. One on a cluster is stopped with --address"
+            f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
         )
-    known = _HOLDER.fullmatch(who)
-    if known is None or known[2] != socket.gethostname() or not _has_open(int(known[1]), folder):
-        raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {who} runs it")
-    os.kill(int(known[1]), signal.SIGTERM)
-    show(f"Stopping {who}: it records what is done\n", err=True)
+    match = _HOLDER.fullmatch(driver)
+    if match is None or match[2] != socket.gethostname() or not _has_lock(int(match[1]), folder):
+        raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
+    os.kill(int(match[1]), signal.SIGTERM)
+    show(f"Stopping {driver}: finished trials are being recorded\n", err=True)
     deadline_s = time.monotonic() + _WAIT_S
-    while holder(folder) == who:
+    while holder(folder) == driver:
         if time.monotonic() > deadline_s:
-            raise Refusal(f"sweep {sweep!r}: {who} has not stopped within {_WAIT_S:.0f} s")
+            raise Refusal(f"sweep {sweep!r}: {driver} has not stopped within {_WAIT_S:.0f} s")
         time.sleep(_POLL_S)
-    show(f"{sweep}: stopped; the same run command goes on\n", err=True)
+    show(f"{sweep}: stopped. Resume with the same command\n", err=True)
     return COMPLETE
 
 
-def _has_open(pid: int, folder: Path) -> bool:
-    """Whether this process is the one that holds the lock: a container's may have the same id."""
+def _has_lock(pid: int, folder: Path) -> bool:
+    """Return whether this process has the lock open: ids of a container's processes may collide."""
     try:
         files = psutil.Process(pid).open_files()
     except psutil.Error:
         return False
-    return any(Path(each.path) == folder / FILE_NAME for each in files)
+    return any(Path(file.path) == folder / FILE_NAME for file in files)

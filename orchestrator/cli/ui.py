@@ -11,29 +11,30 @@ import sys
 import time
 from pathlib import Path
 
+from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.storage.tracking import TrackingError, address
 from orchestrator.storage.tracking.ui_views import view_link
 
 HOST, PORT = "127.0.0.1", 5000
-"""Where the UI is served, unless told otherwise."""
+"""The default address of the UI."""
 
 _LATEST = 5
 
 
 class PortTaken(Refusal):
-    """Somebody else listens there."""
+    """Another process listens on the port."""
 
 
 def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
-    """Serve the UI until it is interrupted; for a tracking server, say where its UI is.
+    """Serve the UI until it is interrupted; for a tracking server, print the address of its UI.
 
     Returns:
         The exit code: 0 once interrupted.
 
     Raises:
-        StoreMissing: no sweep has made a store yet.
+        StoreMissing: there is no store, because no sweep has run yet.
         PortTaken: the port is not free.
     """
     if not address.is_database(tracking_uri):
@@ -54,11 +55,12 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
         *("--default-artifact-root", str(address.artifact_root(home, tracking_uri))),
         *("--host", host, "--port", str(port)),
     ]
-    print("MLflow is coming up …", flush=True)  # noqa: T201
-    for ending in (signal.SIGTERM, signal.SIGHUP):  # no less than Ctrl-C: the server ends with us
-        signal.signal(ending, signal.default_int_handler)
+    print("MLflow is starting …", flush=True)  # noqa: T201
     # A session of its own: Ctrl-C in the terminal is this command's to handle.
-    with subprocess.Popen(command, env=environ, start_new_session=True) as server:
+    with (
+        interrupted_by(signal.SIGTERM, signal.SIGHUP),
+        subprocess.Popen(command, env=environ, start_new_session=True) as server,
+    ):
         try:
             if _wait_for(server, host, port):
                 print(f"MLflow: http://{host}:{port} (Ctrl-C ends it)", flush=True)  # noqa: T201
@@ -70,7 +72,7 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
 
 
 def view_of(record: SweepRecord, tracking_uri: str) -> str:
-    """Where a sweep's trials are to be seen in MLflow, with the columns and charts that matter."""
+    """Return a link to the trials of a sweep in MLflow, with the columns and charts that matter."""
     is_local = address.is_database(tracking_uri)
     root_url = f"http://{HOST}:{PORT}" if is_local else address.shown(tracking_uri)
     link = view_link(root_url, record.experiment_id, record.run_id)
@@ -78,7 +80,7 @@ def view_of(record: SweepRecord, tracking_uri: str) -> str:
 
 
 def _links(tracking_uri: str, root_url: str) -> str:
-    """A line for each of the latest sweeps; none where the store cannot be read just now."""
+    """Return a line for each of the latest sweeps; none if the store cannot be read."""
     from orchestrator.storage.tracking.reader import list_sweeps  # noqa: PLC0415  (MLflow: seconds)
 
     try:
@@ -86,17 +88,18 @@ def _links(tracking_uri: str, root_url: str) -> str:
     except TrackingError:
         return ""
     names = [
-        f"{each.name}#{each.generation}" if each.generation > 1 else each.name for each in latest
+        f"{sweep.name}#{sweep.generation}" if sweep.generation > 1 else sweep.name
+        for sweep in latest
     ]
     width = max(map(len, names), default=0)
     return "".join(
-        f"  {name:{width}}  {view_link(root_url, each.experiment_id, each.run_id)}\n"
-        for name, each in zip(names, latest, strict=True)
+        f"  {name:{width}}  {view_link(root_url, sweep.experiment_id, sweep.run_id)}\n"
+        for name, sweep in zip(names, latest, strict=True)
     )
 
 
 def _wait_for(server: subprocess.Popen[bytes], host: str, port: int) -> bool:
-    """Whether the server answers before it ends."""
+    """Wait until the server answers; return False if it ends before."""
     while server.poll() is None:
         with contextlib.suppress(OSError):
             socket.create_connection((host, port), timeout=1).close()

@@ -11,7 +11,6 @@ from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 
 _LABEL = 12
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
-_NONE_LEFT = "NVML answers, and has none for this process (is CUDA_VISIBLE_DEVICES set?)"
 _DISTURBED = (
     "! rounds differ by more than half: something else was at work; when nothing is, measure again"
     " with --measure --fresh"

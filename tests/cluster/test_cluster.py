@@ -31,7 +31,7 @@ def test_a_sweep_is_left_stopped_and_submitted_again(lab: Lab) -> None:
     assert "goes on without this terminal" in followed.output
     assert "classes: running" in lab.at_a_distance("status").expect().out
     lab.at_a_distance("stop", "classes").expect()
-    assert "classes: stopped, and can go on" in lab.at_a_distance("status", "classes").out
+    assert "classes: stopped, can be resumed" in lab.at_a_distance("status", "classes").out
     before = len(lab.finished("classes"))
     assert 0 < before < 12
 

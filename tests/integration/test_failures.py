@@ -100,7 +100,7 @@ def test_a_lost_node_costs_no_trial_an_attempt(home: Home) -> None:
         raylet.send_signal(signal.SIGTERM)  # as `ray stop` does, or a node that is taken away
         done = command.wait(60).expect(3)
     assert "Stopped, because the Ray cluster has lost" in done.err
-    assert f"To go on: rnnsweep run {spec}" in done.err
+    assert f"Resume with: rnnsweep run {spec}" in done.err
     assert home.finished("stranded") == []
 
 

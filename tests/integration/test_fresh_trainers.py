@@ -26,6 +26,6 @@ def test_trials_whose_memory_is_compared_have_fresh_trainers(home: Home) -> None
     assert [each["outcome"]["artifacts"]["echoes.txt"] for each in home.finished(NAME)]
     (home.sweep(NAME) / "1" / "journal.jsonl").unlink()
     again = home.run("run", spec).expect(0)
-    assert "Every trial had been done already" in again.err
+    assert "All trials were done already" in again.err
     assert [home.artifact(run, "texts/echoes.txt") for run in home.children(NAME)] == texts
     assert [each["outcome"]["artifacts"] for each in home.finished(NAME)] == [{}] * 4

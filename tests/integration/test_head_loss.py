@@ -37,7 +37,7 @@ def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(
         kill_whole(head, "gcs_server")
         done = command.wait(90).expect(3)
     assert "the head of the Ray cluster has not answered for 25 seconds" in done.err
-    assert f"To go on: rnnsweep run {spec} --address {address}" in done.err
+    assert f"Resume with: rnnsweep run {spec} --address {address}" in done.err
     ended = home.finished(NAME)
     home.gate.touch()
     with cluster() as (address, _):

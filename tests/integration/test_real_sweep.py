@@ -189,7 +189,7 @@ def test_the_same_command_again_runs_and_changes_nothing(real: Real) -> None:
     done = real.home.run("run", real.spec).expect(0)
     assert done.out == real.done.out
     nothing, link, *_ = done.err.splitlines()
-    assert nothing == "Every trial had been done already; nothing was run."
+    assert nothing == "All trials were done already; nothing was run."
     assert "rnnsweep ui" in link
     assert "?viewStateShareKey=" in link
     assert (real.home.sweep(NAME) / "run.log").read_text() == log  # and Ray was not started

@@ -23,7 +23,7 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
     home.expect_nothing_running()
     assert done.out == ""
     assert "a second Ctrl-C stops at once" in done.err
-    assert f"To go on: rnnsweep run {spec}" in done.err
+    assert f"Resume with: rnnsweep run {spec}" in done.err
     (parent,) = home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("KILLED", "stopped")
     ended = home.finished(NAME)
@@ -70,6 +70,6 @@ def test_a_signal_before_ray_is_up(home: Home, number: signal.Signals) -> None:
         command.send(number)
         done = command.wait(30).expect(3)
     assert done.out == ""
-    assert f"To go on: rnnsweep run {spec}" in done.err
+    assert f"Resume with: rnnsweep run {spec}" in done.err
     home.expect_nothing_running()
     assert home.finished(NAME) == []

@@ -70,6 +70,19 @@ def test_a_brief_report_is_the_beginning_of_the_whole(run: Run, tmp_path: Path) 
     assert "## Validity in short" in (tmp_path / "r.md").read_text()
 
 
+def test_text_is_coloured_where_colours_are_wanted(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b[" not in run()[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in run()[1]
+    assert "\x1b[" not in run("--format", "markdown")[1]
+    assert run("-o", str(tmp_path / "r.txt"))[0] == 0
+    assert "\x1b[" not in (tmp_path / "r.txt").read_text()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in run()[1]
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "html"])
 def test_what_is_never_brief_is_refused(run: Run, tmp_path: Path, form: str) -> None:
     code, out, error = run("--brief", "-o", str(tmp_path / f"r.{form}"))
@@ -86,7 +99,7 @@ def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
     assert (code, out) == (2, "")
     assert err == (
         f"Error: {target}: expected a name that ends in .txt, .md, .json, .csv, .html, .htm; "
-        "received .pdf. Name it so, or add --format\n"
+        "received .pdf. Rename it, or add --format\n"
     )
     assert not target.exists()
     assert run("-o", str(target), "--format", "text")[0] == 0
@@ -110,7 +123,7 @@ def test_other_commands_refuse_it_as_well(
     known: str,
 ) -> None:
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
-    said = f"expected a name that ends in {known}; received .html. Name it so, or add --format"
+    said = f"expected a name that ends in {known}; received .html. Rename it, or add --format"
     code, _, err = typed(capfd, *command, "-o", str(home / "r.html"))
     assert code == 2 and said in err
     assert not (home / "r.html").exists()

@@ -78,7 +78,7 @@ def log_of(tmp_path: Path) -> str:
 def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(run: Run, error: Exception) -> None:
     code, out, err = run(error, BEGIN)
     assert (code, out) == (3, "")
-    assert f"Stopped: {error}\nTo go on: rnnsweep run SPEC" in err
+    assert f"Stopped: {error}\nResume with: rnnsweep run SPEC" in err
     code, out, err = run(error)
     assert (code, out) == (2, "")
     assert f"Error: {error}" in err
@@ -87,14 +87,15 @@ def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(run: Run, error: Except
 def test_an_unexpected_error_never_looks_like_failed_trials(run: Run, tmp_path: Path) -> None:
     code, out, err = run(KeyError("a\nbug"), BEGIN)
     assert (code, out) == (3, "")
-    (line,) = err.splitlines()
-    assert "unexpected error, KeyError: 'a\\nbug'" in line
-    assert "run.log" in line
-    assert line.endswith("To go on: rnnsweep run SPEC")
+    line, hint = err.splitlines()
+    assert "internal error, KeyError: 'a\\nbug'" in line
+    assert "report this bug" in line
+    assert line.endswith("run.log")
+    assert hint == "Stopped. Resume with: rnnsweep run SPEC"
     assert "Traceback" in log_of(tmp_path)
     code, out, err = run(RuntimeError("early"))
-    assert (code, out) == (2, "")
-    assert "nothing was run" in err
+    assert (code, out) == (70, "")
+    assert len(err.splitlines()) == 1
     assert "RuntimeError: early" in log_of(tmp_path)
 
 
@@ -104,7 +105,10 @@ def test_a_broken_pipe_within_the_sweep_is_no_success(run: Run) -> None:
 
 def test_a_signal_before_the_first_trial(run: Run) -> None:
     code, _, err = run(Stopped())
-    assert (code, err) == (3, "Stopped before a trial was started. To go on: rnnsweep run SPEC\n")
+    assert (code, err) == (
+        3,
+        "Stopped before a trial was started. Resume with: rnnsweep run SPEC\n",
+    )
 
 
 def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run: Run) -> None:

@@ -69,7 +69,7 @@ def test_what_has_not_begun_is_told_in_the_words_of_reports(tmp_path: Path) -> N
     with Journal.open(folder.generation(1)) as journal:
         assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
         journal.append(SweepOpened(IDENTITY, {}))
-    told = "quickstart: stopped before it began; the same run command goes on\n"
+    told = "quickstart: stopped before it began; resume with the same run command\n"
     assert describe_sweeps(tmp_path, None) == told
     with lock.hold(folder.path):
         assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
@@ -80,4 +80,4 @@ def test_a_killed_sweep_is_stopped(tmp_path: Path) -> None:
         journal.append(SweepOpened(IDENTITY, {}))
         journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
     told = describe_sweeps(tmp_path, None)
-    assert told.startswith("quickstart: stopped abruptly; the same run command goes on\n")
+    assert told.startswith("quickstart: stopped abruptly; resume with the same run command\n")

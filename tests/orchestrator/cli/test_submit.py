@@ -68,7 +68,9 @@ def test_the_sweep_goes_as_a_job_with_its_code(
     assert words[:6] == ["exec", "python", "-m", "orchestrator", "run", "sweep.yaml"]
     assert words[6:8] == ["--address", "auto"]
     assert words[words.index("--set") + 1] == "settings.epochs=2"
-    assert words[words.index("--again") + 1].startswith("rnnsweep submit mine.yaml --address http")
+    assert words[words.index("--resume-command") + 1].startswith(
+        "rnnsweep submit mine.yaml --address http"
+    )
     environ = job["runtime_env"]["env_vars"]
     assert environ["RNNSWEEP_HOME"] == "~/rnnsweep-data"
     assert environ["MLFLOW_TRACKING_URI"] == STORE
@@ -205,7 +207,7 @@ def test_status_says_how_far_a_sweep_is(server: JobServer, run: Run) -> None:
     mine, log, other = out.splitlines()
     assert mine.startswith("mine: running (rnnsweep-mine-1)")
     assert log.strip() == "2/3  block 1"
-    assert other.startswith("other: stopped, and can go on")
+    assert other.startswith("other: stopped, can be resumed")
     code, _, err = run("status", "nobody")
     assert code == 2 and "mine, other" in err
 
@@ -213,7 +215,7 @@ def test_status_says_how_far_a_sweep_is(server: JobServer, run: Run) -> None:
 def test_stop_waits_for_the_end(server: JobServer, run: Run) -> None:
     server.add("mine")
     code, _, err = run("stop", "mine")
-    assert code == 0 and "stopped, and can go on" in err
+    assert code == 0 and "stopped, can be resumed" in err
     code, _, err = run("stop", "mine")
     assert code == 2 and "is not running" in err
 

@@ -230,7 +230,7 @@ def test_what_was_not_judged_is_named_and_fails_where_that_is_asked(
     assert run(before, after, "--fail-on", "slower") == (0, f"Warning: {told}")
     assert run(before, after, "--fail-on", "inconclusive") == (1, f"--fail-on inconclusive: {told}")
     new = run(after, before, "--fail-on", "inconclusive")
-    assert new[0] == 1  # XLA still is untold
+    assert new[0] == 1  # XLA still is inconclusive
     assert f"{FUSED} (only quickstart (new.json) has it)" in new[1]
     only_new = run(recorded(), before, "--fail-on", "inconclusive")
     assert only_new == (
