@@ -71,7 +71,9 @@ def _describe(folder: SweepFolder) -> str:
         f"{blocks} of {at_most}{total} blocks suggested",
     ]
     if state.stop_decision:
-        lines.append(f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}")
+        lines.append(
+            f"  enough after {state.stop_decision.blocks} blocks: {state.stop_decision.why}"
+        )
     for done in finished:
         if done.outcome.failure is not None:
             failure = done.outcome.failure
