@@ -41,9 +41,10 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
     code = (
         "import pathlib, sys; from workloads import cpus;"
         "cpus.usable_cpus.__defaults__ = (pathlib.Path(sys.argv[1]),);"
-        "from workloads import frameworks; from workloads.implementations import parse;"
-        "framework = frameworks.current(sys.argv[2]);"
-        "framework.configure(parse(sys.argv[2] + '/portable'), 'cpu');"
+        "from workloads import frameworks, implementations;"
+        "framework = frameworks.load_framework(sys.argv[2]);"
+        "parse = implementations.parse_implementation;"
+        "framework.configure(parse(f'{sys.argv[2]}/portable'), 'cpu');"
         "print(framework.facts()['usable_cpus'], framework.facts()['intra_op_threads'])"
     )
     done = subprocess.run(

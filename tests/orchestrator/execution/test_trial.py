@@ -371,8 +371,8 @@ def test_a_trainer_dies_with_its_holder() -> None:
     program = (
         "import os, time\n"
         "from orchestrator.execution.trainer_process import Trainer\n"
-        "from workloads.implementations import parse\n"
-        "print(Trainer(parse('a/b', known_only=False), 'cpu').pid, flush=True)\n"
+        "from workloads.implementations import parse_implementation\n"
+        "print(Trainer(parse_implementation('a/b', known_only=False), 'cpu').pid, flush=True)\n"
         "time.sleep(60)\n"
     )
     with subprocess.Popen(

@@ -185,7 +185,7 @@ def test_values_that_no_single_change_would_cure_are_told_as_their_config(
     def either(_: object, traits: LayerTraits, __: object) -> str | None:
         return "too much" if traits.bidirectional or not traits.use_bias else None
 
-    monkeypatch.setattr("orchestrator.planning.feasibility.ineligible", either)
+    monkeypatch.setattr("orchestrator.planning.feasibility.ineligibility_reason", either)
     configs = [
         {"bidirectional": False, "use_bias": True},
         {"bidirectional": True, "use_bias": False},

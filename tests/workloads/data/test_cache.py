@@ -122,10 +122,10 @@ def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path, umask: int,
 def test_racing_processes_agree(folder: Path) -> None:
     code = (
         "import numpy as np\n"
-        "from workloads.data.cache import cached\n"
+        "from workloads.data.cache import load_or_make\n"
         "for size in range(40):\n"
-        "    found = cached('race', {'size': size}, ('a',), lambda: {'a': np.arange(size)})\n"
-        "    assert found['a'].tolist() == list(range(size))\n"
+        "    arrays = load_or_make('race', {'size': size}, ('a',), lambda: {'a': np.arange(size)})\n"
+        "    assert arrays['a'].tolist() == list(range(size))\n"
     )
     racers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [racer.wait() for racer in racers] == [0, 0, 0]

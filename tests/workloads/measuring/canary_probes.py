@@ -16,13 +16,13 @@ def told(trial: Context) -> dict[str, float]:
     """`image_rows`, whose canary tells when it sings, and takes 3 ms and then 2."""
     takes_ms = iter((3.0, 2.0))
 
-    def sing(*_: Any) -> float:
+    def run_canary(*_: Any) -> float:
         with trial.phase("canary"):
             return next(takes_ms)
 
     import workloads.measuring.full_training
 
-    with mock.patch.object(workloads.measuring.full_training, "sing", sing):
+    with mock.patch.object(workloads.measuring.full_training, "run_canary", run_canary):
         return run(trial)
 
 
