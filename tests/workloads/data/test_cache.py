@@ -124,8 +124,8 @@ def test_racing_processes_agree(folder: Path) -> None:
         "import numpy as np\n"
         "from workloads.data.cache import load_or_make\n"
         "for size in range(40):\n"
-        "    arrays = load_or_make('race', {'size': size}, ('a',), lambda: {'a': np.arange(size)})\n"
-        "    assert arrays['a'].tolist() == list(range(size))\n"
+        "    made = load_or_make('race', {'size': size}, ('a',), lambda: {'a': np.arange(size)})\n"
+        "    assert made['a'].tolist() == list(range(size))\n"
     )
     racers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [racer.wait() for racer in racers] == [0, 0, 0]
