@@ -11,12 +11,16 @@ import hashlib
 import json
 import os
 import secrets
+import urllib.request
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from workloads.failures import DataError
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Key: TypeAlias = dict[str, str | int | None]
@@ -98,3 +102,35 @@ def _open(path: Path) -> NDArray[Any]:
 
 def _short_digest(key: Key) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def fetch(url: str, kept: Path, *, sha256: str, timeout_s: float = 30.0) -> bytes:
+    """The bytes of `kept` where they have that digest, else of `url`, which are then kept there.
+
+    Raises:
+        DataError: the download failed, or has another digest.
+    """
+    with contextlib.suppress(OSError):
+        if _digest(content := kept.read_bytes()) == sha256:
+            return content
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
+            content = answer.read()
+    except (OSError, HTTPException) as error:
+        raise DataError(
+            f"{url}: expected to download it; {error}: on a machine without network, set"
+            f" settings.data_path to a copy of it, or put one at {kept}"
+        ) from error
+    if (received := _digest(content)) != sha256:
+        raise DataError(
+            f"{url}: expected SHA-256 {sha256}; received {len(content):,} bytes with {received}:"
+            " something on the way may have answered in its place; set settings.data_path to a"
+            " copy of the true file"
+        )
+    with contextlib.suppress(OSError), atomic_write(kept) as file:
+        file.write(content)
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

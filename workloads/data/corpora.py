@@ -1,4 +1,4 @@
-"""Corpora by name, as tokens."""
+"""Corpora by name, as tokens and as the samples that are cut from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.data.cache import Arrays, Key, load_or_make
+from workloads.data.samples import Samples
 from workloads.data.sources import CorpusName, TextSource, text_digest
 from workloads.data.text import load_text, text_source
 from workloads.data.tokens import ENCODING_VERSION, EncodedText, TokenKind, encode
@@ -70,3 +71,25 @@ def _encoded_text(
     arrays = load_or_make("tokens", key, ("tokens", "vocabulary"), make)
     written = tuple(json.loads(arrays["vocabulary"].tobytes()))
     return EncodedText(arrays["tokens"], written, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageData:
+    """Samples of a corpus, and how its tokens are written."""
+
+    name: str
+    digest: str
+    source: str
+    train: Samples
+    validation: Samples
+    encoded: EncodedText
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens told apart: a text may have fewer than were asked for."""
+        return len(self.encoded.vocabulary)
+
+
+def make_language_data(corpus: Corpus, parts: tuple[Samples, Samples]) -> LanguageData:
+    """The training and validation samples of a corpus."""
+    return LanguageData(corpus.name, corpus.digest, corpus.source, *parts, corpus.encoded)

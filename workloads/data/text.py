@@ -7,8 +7,7 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.data.cache import cache_folder
-from workloads.data.download import fetch
+from workloads.data.cache import cache_folder, fetch
 from workloads.data.prose import python_docs_text
 from workloads.data.sources import (
     SHAKESPEARE_SHA256,

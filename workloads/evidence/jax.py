@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from workloads.evidence import (
+from workloads.evidence.kernel_evidence import (
     TF32_CAPABILITY,
     OperationCounts,
     Proof,

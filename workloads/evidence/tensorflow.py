@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from workloads.evidence import (
+from workloads.evidence.kernel_evidence import (
     TF32_CAPABILITY,
     OperationCounts,
     Proof,

@@ -16,7 +16,7 @@ import keras
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from workloads.evidence import (
+from workloads.evidence.kernel_evidence import (
     TF32_CAPABILITY,
     OperationCounts,
     Proof,

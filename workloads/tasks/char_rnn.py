@@ -6,12 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from workloads.context import Context
-from workloads.data.corpora import load_corpus
-from workloads.data.language import LanguageData, make_language_data
+from workloads.data.corpora import LanguageData, load_corpus, make_language_data
 from workloads.data.samples import Samples
-from workloads.data.streams import cut_streams
+from workloads.data.sequences import cut_streams, cut_windows, tokens_needed
 from workloads.data.tokens import Tokens
-from workloads.data.windows import cut_windows, tokens_needed
 from workloads.measuring.measurement import measure
 from workloads.settings.char_rnn import CharRnnSettings
 

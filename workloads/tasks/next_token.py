@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workloads.context import Context
-from workloads.data.corpora import load_corpus
-from workloads.data.language import LanguageData, make_language_data
-from workloads.data.windows import cut_windows, tokens_needed
+from workloads.data.corpora import LanguageData, load_corpus, make_language_data
+from workloads.data.sequences import cut_windows, tokens_needed
 from workloads.measuring.measurement import measure
 from workloads.settings.next_token import NextTokenSettings
 

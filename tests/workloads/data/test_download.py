@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.data.download import fetch
+from workloads.data.cache import fetch
 from workloads.data.text import load_text
 from workloads.failures import DataError
 

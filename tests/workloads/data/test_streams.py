@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workloads.data.streams import cut_streams
-from workloads.data.windows import split_stream
+from workloads.data.sequences import cut_streams, split_stream
 from workloads.failures import DataError
 
 

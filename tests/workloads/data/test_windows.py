@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from workloads.data.sequences import cut_windows, split_stream, tokens_needed
 from workloads.data.tokens import Tokens
-from workloads.data.windows import cut_windows, split_stream, tokens_needed
 from workloads.failures import DataError
 
 

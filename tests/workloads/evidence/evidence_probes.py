@@ -90,7 +90,7 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
     """PyTorch: what is told of events as its profiler would give them on a GPU."""
-    from workloads.evidence import format_kernel, identify_kernel
+    from workloads.evidence.kernel_evidence import format_kernel, identify_kernel
     from workloads.evidence.torch import ProfiledOperation, count_operations
 
     events = [ProfiledOperation(Event(*event)) for event in trial.settings["events"]]

@@ -1,4 +1,7 @@
-"""Windows of a token stream as samples, validated on text that is never trained on."""
+"""Samples cut from a token stream: windows of it, or streams for stateful training.
+
+The last share of a stream is kept for validation, and is never trained on.
+"""
 
 from __future__ import annotations
 
@@ -93,3 +96,51 @@ def _windows_of(
     views = np.lib.stride_tricks.sliding_window_view(tokens, length)
     targets = views[1:] if each_step else tokens[length:]
     return Samples(views[:-1][chosen], targets[chosen])
+
+
+def cut_streams(
+    tokens: Tokens,
+    *,
+    batch_size: int,
+    sequence_length: int,
+    validation_share: float = VALIDATION_SHARE,
+) -> Parts:
+    """Training and validation samples, batch by batch, in the one order that keeps states true.
+
+    Each part is cut into `batch_size` streams of equal length that run side by side. Row b of
+    batch i, which is sample i · batch_size + b, holds step i of stream b, and row b of the next
+    batch goes on from there. What does not fill a last batch is dropped: all batches are full.
+
+    Args:
+        tokens: the stream; shape (tokens,).
+        batch_size: rows of a batch.
+        sequence_length: tokens of a row.
+        validation_share: of the stream, put aside for validation.
+
+    Returns:
+        Inputs and targets of shape (batches · batch_size, sequence_length); the target of a step
+        is the token after it.
+
+    Raises:
+        DataError: a part is too short for one batch.
+    """
+    training, validation = split_stream(tokens, validation_share)
+    return (
+        _batches(training, batch_size, sequence_length, "training"),
+        _batches(validation, batch_size, sequence_length, "validation"),
+    )
+
+
+def _batches(tokens: Tokens, batch_size: int, length: int, part: str) -> Samples:
+    apart = (len(tokens) - 1) // batch_size  # from one stream's beginning to the next one's
+    batches = apart // length
+    if batches < 1:
+        raise DataError(
+            f"settings.batch_size × settings.sequence_length: expected at most"
+            f" {max(0, len(tokens) - 1):,}, the tokens of the {part} part less one; received"
+            f" {batch_size:,} × {length:,}: make one smaller, or use a longer text"
+        )
+    begins = np.arange(batch_size) * apart
+    places = (np.arange(batches)[:, None, None] * length + begins[:, None]) + np.arange(length)
+    flat = places.reshape(batches * batch_size, length)
+    return Samples(tokens[flat], tokens[flat + 1])
