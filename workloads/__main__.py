@@ -23,9 +23,9 @@ import sys
 from collections.abc import Sequence
 
 from workloads.backend import BackendClaim
+from workloads.parent_death import bind_trainer_to_parent
 from workloads.trainer.channel import Channel
 from workloads.trainer.commands import CommandReader
-from workloads.trainer.parent_death import bind_to_parent
 from workloads.trainer.requests import answer_request
 
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Answer requests until there are no more; returns the exit status."""
     parent = _parser().parse_args(arguments).die_with_parent
     if parent is not None:
-        bind_to_parent(parent)
+        bind_trainer_to_parent(parent)
     channel, claim, status = Channel(), BackendClaim(), 0
     lines = channel.lines(at_end=_leave if parent is not None else _finish_what_is_queued)
     commands = CommandReader(lines)

@@ -15,10 +15,11 @@ from typing import Any
 from orchestrator import hardware
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import last_line, one_line
+from orchestrator.core.process_state import restored_process
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import Node, NodeProfile
 
-_QUIET = {
+_RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -62,19 +63,21 @@ def connect(
         Refusal: the user's own code cannot travel.
         Stopped: SIGTERM came while Ray started.
     """
-    os.environ.update({key: os.environ.get(key, value) for key, value in _QUIET.items()})
-    if address is not None:
-        address = _answering(address)
-        use_token()  # before Ray is imported: it reads its configuration then
-    import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
+    with restored_process():
+        for name, value in _RAY_SETTINGS.items():
+            os.environ.setdefault(name, value)
+        if address is not None:
+            address = _answering(address)
+            os.environ.update(token_settings())  # Ray reads its configuration when imported
+        import ray  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
-    try:
-        yield _join(address, workload, may_be_empty=may_be_empty)
-    finally:
-        if address is None:
-            ray.shutdown()
-        else:
-            _leave()
+        try:
+            yield _join(address, workload, may_be_empty=may_be_empty)
+        finally:
+            if address is None:
+                ray.shutdown()
+            else:
+                _leave()
 
 
 def _leave() -> None:
@@ -209,15 +212,16 @@ def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
     return {"working_dir": str(folder), "env_vars": code_bundle.environ()}
 
 
-def use_token() -> None:
-    """Show the cluster this machine's token, where it has one.
+def token_settings() -> dict[str, str]:
+    """Return the variables with which Ray shows a cluster this machine's token, where it has one.
 
     Ray 2.60 switches token authentication on by itself when it starts a cluster, and not when
     it joins one: without this, a cluster started with `ray start` refuses its own user.
     """
     token_file = Path.home() / ".ray" / "auth_token"
     if token_file.exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(os.environ):
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        return {"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")}
+    return {}
 
 
 class _Present:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from orchestrator.cluster import connection
 from orchestrator.core.errors import Refusal, last_line
+from orchestrator.core.process_state import restored_process
 
 State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
@@ -110,10 +111,11 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self.address = _checked(address)
-        connection.use_token()
-        for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):
-            os.environ.pop(name, None)  # they would win over --address without a word
-        self._client = self._ask(lambda: _client(self.address))
+        with restored_process():
+            os.environ.update(connection.token_settings())
+            for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS"):
+                os.environ.pop(name, None)  # they would silently win over --address
+            self._client = self._ask(lambda: _client(self.address))
 
     def starts(self, sweep: str | None = None) -> list[Submitted]:
         """The starts of a sweep (of all sweeps) that this cluster has had, the oldest first."""

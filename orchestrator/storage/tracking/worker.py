@@ -6,9 +6,7 @@ loop, and no part of it can print on the driver's terminal.
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -26,8 +24,7 @@ from orchestrator.storage.tracking.requests import (
     Request,
     Service,
 )
-
-_PR_SET_PDEATHSIG = 1
+from workloads.parent_death import die_with_parent
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +33,10 @@ def main() -> None:
     """Answer requests until the driver closes the socket."""
     with Connection(int(sys.argv[1])) as connection:
         service: Service = connection.recv()
-        _die_with(service.parent_pid)
+        # What stops a sweep may signal all of its processes (Ray's job server does). The driver
+        # still has something to record then, and ends this process itself.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        die_with_parent(service.parent_pid)
         logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s: %(message)s")
         desk = _Desk(service)
         while True:
@@ -101,19 +101,6 @@ def _answer(desk: _Desk, request: Request) -> Any:
             f"{type(error).__name__}: {error}",
             "Its log has the whole trace; please report it",
         )
-
-
-def _die_with(parent_pid: int) -> None:
-    """Let the kernel kill this process when the driver's recorder thread ends, however it ends.
-
-    What stops a sweep may signal all of its processes (Ray's job server does): the driver still
-    has something to record then, and ends this process itself.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        sys.exit("the driver has gone")
 
 
 if __name__ == "__main__":

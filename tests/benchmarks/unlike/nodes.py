@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.cluster.connection import use_token
+from orchestrator.cluster.connection import token_settings
 from orchestrator.execution.cpu_claims import confined
 
 FAST_CPUS, SLOW_CPUS = 1, 2
@@ -31,7 +31,7 @@ def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
     if len(usable) < SLOW_CPUS:
         raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    use_token()  # a sweep does, and a cluster without would take its word for a lost driver's
+    os.environ.update(token_settings())  # as a sweep does: a cluster without ends its actors
     from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
 
     folder = tempfile.mkdtemp(prefix="unlike-")  # else it would be the machine's `auto` cluster

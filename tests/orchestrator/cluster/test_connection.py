@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -32,9 +33,10 @@ class Ray:
             for index, each in enumerate(resources)
         ]
         self.started: dict[str, Any] = {}
+        self.environ: dict[str, str] = {}
 
     def init(self, **options: Any) -> None:
-        self.started = options
+        self.started, self.environ = options, dict(os.environ)
 
     def shutdown(self) -> None: ...
 
@@ -60,9 +62,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Ray], Ray]]:
         return NodeProfile("host", "CPU A", 8, 8_000, gpus, None, "Linux", "3.11")
 
     monkeypatch.setattr(hardware, "probe", probe)
-    for name in connection._QUIET:  # which `connect` sets for good
-        monkeypatch.setenv(name, connection._QUIET[name])
-    monkeypatch.setattr(connection, "use_token", lambda: None)
+    monkeypatch.setattr(connection, "token_settings", lambda: {})
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     yield install
 
@@ -115,6 +115,32 @@ def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray])
 
 
 @pytest.mark.parametrize("address", ["auto", None])
+def test_the_process_is_restored_after_a_connection(
+    use: Callable[[Ray], Ray],
+    beside_a_lost_gpu: None,
+    monkeypatch: pytest.MonkeyPatch,
+    address: str | None,
+) -> None:
+    class Changing(Ray):
+        """As Ray itself does when it starts."""
+
+        def init(self, **options: Any) -> None:
+            super().init(**options)
+            os.environ["PYTHONBREAKPOINT"] = "ray.util.rpdb.set_trace"
+            signal.signal(signal.SIGTERM, lambda *_: None)
+
+    monkeypatch.setattr(connection, "token_settings", lambda: {"RAY_AUTH_MODE": "disabled"})
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "1")
+    before = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    ray = use(Changing({"CPU": 8.0, "GPU": 4.0}))
+    join(address)
+    assert (dict(os.environ), signal.getsignal(signal.SIGTERM)) == before
+    assert ray.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert ray.environ["RAY_CHDIR_TO_TRIAL_DIR"] == "1", "a user's own setting is kept"
+    assert ray.environ.get("RAY_AUTH_MODE") == (None if address is None else "disabled")
+
+
+@pytest.mark.parametrize("address", ["auto", None])
 def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str | None) -> None:
     use(Ray({"CPU": 8.0}))
     (node,) = join(address)
@@ -128,7 +154,7 @@ def beside_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = ("GPU 4 does not answer: GPU is lost",)
     profile = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
     lost = dataclasses.replace(profile, gpu_faults=faults)
-    monkeypatch.setattr(hardware, "probe", lambda: lost)
+    monkeypatch.setattr(hardware, "probe", lambda **_: lost)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
 
 
@@ -136,7 +162,7 @@ def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], beside_a_lost_
     ray = use(Ray({"CPU": 8.0, "GPU": 4.0}))
     (node,) = join(None)
     assert (ray.started["num_gpus"], node.gpus) == (4, 4)
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
+    assert ray.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
 
 
 def test_ray_that_does_not_start_beside_a_lost_gpu_is_told(

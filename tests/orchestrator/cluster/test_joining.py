@@ -54,9 +54,7 @@ def join(monkeypatch: pytest.MonkeyPatch) -> Join:
             pass
         return {**told, "error": str(refused.value)}
 
-    for name in connection._QUIET:  # which `connect` sets for good
-        monkeypatch.setenv(name, connection._QUIET[name])
-    monkeypatch.setattr(connection, "use_token", lambda: None)
+    monkeypatch.setattr(connection, "token_settings", lambda: {})
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return join
 
@@ -110,10 +108,7 @@ def test_a_heads_name_is_looked_up(join: Join) -> None:
         ("10.0.0.5:70000", ""),
     ],
 )
-def test_an_address_that_is_no_heads_is_told(
-    monkeypatch: pytest.MonkeyPatch, address: str, hint: str
-) -> None:
-    monkeypatch.setattr(connection, "_QUIET", {})  # leave this process's environment alone
+def test_an_address_that_is_no_heads_is_refused(address: str, hint: str) -> None:
     with (
         pytest.raises(connection.ClusterError, match="expected HOST:PORT of a Ray head") as told,
         connection.connect(address),
