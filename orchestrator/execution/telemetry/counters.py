@@ -1,4 +1,4 @@
-"""What grows with time (energy, CPU seconds), read off between its samples."""
+"""Growing totals (energy, CPU seconds), interpolated between their samples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from orchestrator.execution.telemetry.readings import Sample, TimeWindow
 
 _BEYOND_S = 0.5
-"""How far beyond the first and last sample a track is continued: an edge between two samples."""
+"""How far beyond the first and last sample a track is extrapolated, for an edge between samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """A total over time, and between which samples it is not known how it grew.
+    """A total over time.
 
-    `holes` are indices of the samples that end such a stretch.
+    `holes` are indices of samples: how the total grew just before one of these is unknown.
     """
 
     at_s: Sequence[float]
@@ -24,12 +24,12 @@ class Track:
     holes: frozenset[int] = frozenset()
 
     def over(self, windows: Sequence[TimeWindow]) -> float | None:
-        """How much it grew in the windows together; None where that is not known."""
-        grown = [self._grown(window) for window in windows]
-        known = [each for each in grown if each is not None]
-        return sum(known) if known and len(known) == len(grown) else None
+        """Return how much it grew in the windows together; None if that is unknown."""
+        growths = [self._growth(window) for window in windows]
+        measured = [growth for growth in growths if growth is not None]
+        return sum(measured) if measured and len(measured) == len(growths) else None
 
-    def _grown(self, window: TimeWindow) -> float | None:
+    def _growth(self, window: TimeWindow) -> float | None:
         if len(self.at_s) < 2:
             return None
         if window.began_s < self.at_s[0] - _BEYOND_S or window.ended_s > self.at_s[-1] + _BEYOND_S:
@@ -40,7 +40,7 @@ class Track:
         return self._total_at(window.ended_s, last) - self._total_at(window.began_s, first)
 
     def _interval(self, at_s: float) -> int:
-        """The index of the sample that begins the stretch which a time is in."""
+        """Return the index of the last sample before a time."""
         return min(max(bisect.bisect_right(self.at_s, at_s) - 1, 0), len(self.at_s) - 2)
 
     def _total_at(self, at_s: float, index: int) -> float:
@@ -50,10 +50,10 @@ class Track:
 
 
 def counted(points: Iterable[tuple[Sample, float | None]]) -> Track:
-    """A counter's track, from samples and its counts.
+    """Return a counter's track, from samples and its counts.
 
-    There is a hole where the count falls, for it was begun anew, and where the machine was
-    suspended. That samples are far apart takes nothing from a counter: it went on counting.
+    There is a hole where the count falls, since the counter was reset, and where the machine was
+    suspended. Samples that are far apart are no hole: the counter kept counting.
     """
     at_s, total, holes = list[float](), list[float](), set[int]()
     slept = False

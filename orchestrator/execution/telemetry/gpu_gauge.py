@@ -1,4 +1,4 @@
-"""The GPUs of a trial, read through NVML. A reading never raises, and tells what it can."""
+"""The GPUs of a trial, read through NVML. A reading never raises; it holds what can be read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PCIE_S = 2.0
 """How often the link's traffic is read: each reading waits for 20 ms, in each direction."""
 
 _PROCESSES_S = 5.0
-"""How often it is asked who computes there."""
+"""How often the processes that compute there are listed."""
 
 _SHARE = 0.001
 """The most of a core that each of these may take: some drivers spin where others wait."""
@@ -23,37 +23,37 @@ _SHARE = 0.001
 
 @dataclass(slots=True)
 class _VisibleGpu:
-    """One GPU, and what was read of it less often than the rest."""
+    """One GPU, and its values that are read less often than the rest."""
 
     device: NvmlDevice
     has_counter: bool
     highest_mhz: dict[str, float]
     pcie: tuple[float | None, float | None] = (None, None)
     others: int | None = None
-    due_s: dict[str, float] = field(default_factory=dict)
+    next_s: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def seldom(self, what: str, every_s: float) -> Iterator[bool]:
-        """Whether it is time to read that; what it then takes says when it is time again."""
+    def is_time_for(self, what: str, every_s: float) -> Iterator[bool]:
+        """Yield whether it is time to read that; what the block then costs sets the next time."""
         now_s, spent_s = time.monotonic(), time.thread_time()
-        if now_s < self.due_s.get(what, 0.0):
+        if now_s < self.next_s.get(what, 0.0):
             yield False
             return
         yield True
         spent_s = time.thread_time() - spent_s
-        self.due_s[what] = now_s + max(every_s, spent_s / _SHARE)
+        self.next_s[what] = now_s + max(every_s, spent_s / _SHARE)
 
 
 class KeptNvml:
-    """NVML, opened when it is first wanted and kept between trials: opening takes long."""
+    """NVML, opened at the first use and kept open between trials: opening takes long."""
 
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
         self.highest_mhz: dict[str, float] = {}
-        """The highest clock that was seen of each GPU, by its UUID."""
+        """The highest clock of each GPU so far, by its UUID."""
 
     def get(self) -> Nvml:
-        """NVML, open.
+        """Return NVML, open.
 
         Raises:
             NvmlError: it cannot be opened.
@@ -63,17 +63,20 @@ class KeptNvml:
         return self._nvml
 
     def close(self) -> None:
-        """Let go of it; it can be had again."""
+        """Close it; the next use opens it again."""
         if self._nvml is not None:
             self._nvml.__exit__(None, None, None)
             self._nvml = None
 
 
 class GpuGauge:
-    """Reads the GPUs that a trainer sees. Looked up for each trial: GPUs come and go."""
+    """A reader of the GPUs that a trainer sees, made for each trial: GPUs come and go.
+
+    `reason` is why none can be read.
+    """
 
     def __init__(self, nvml: KeptNvml, visible: str | None) -> None:
-        """Look them up; never raises.
+        """Look the GPUs up; never raise.
 
         Args:
             nvml: what to ask.
@@ -81,43 +84,43 @@ class GpuGauge:
         """
         self._nvml = nvml
         self._gpus: list[_VisibleGpu] = []
-        self.why_not = ""
+        self.reason: str | None = None
         try:
             self._gpus = [
                 _VisibleGpu(device, device.energy_j() is not None, nvml.highest_mhz)
                 for device in _visible(nvml.get(), visible)
             ]
             if not self._gpus:
-                self.why_not = "NVML shows none of the GPUs that the trainer sees"
+                self.reason = "NVML shows none of the GPUs that the trainer sees"
         except NvmlError as error:
-            self.why_not = f"no GPU can be read: {error}"
+            self.reason = f"no GPU can be read: {error}"
 
     def close(self) -> None:
-        """Let go of the GPUs; where one was lost, of NVML too, which knows it no more."""
-        if self.why_not or any(each.device.lost for each in self._gpus):
+        """Release the GPUs. If one was lost, close NVML too, which does not know it any more."""
+        if self.reason or any(gpu.device.lost for gpu in self._gpus):
             self._nvml.close()
 
     @property
     def counts_energy(self) -> bool:
-        """Whether each GPU has a counter of its energy; else its power is to be read often."""
-        return all(each.has_counter for each in self._gpus)
+        """Return whether each GPU has an energy counter; if not, its power must be read often."""
+        return all(gpu.has_counter for gpu in self._gpus)
 
-    def untold(self) -> tuple[str, ...]:
-        """What the GPUs refuse to tell, and why: `GPU 0: nvmlDeviceGetPowerUsage: …`."""
+    def failed_readings(self) -> tuple[str, ...]:
+        """Return the calls that GPUs refuse, with errors: `GPU 0: nvmlDeviceGetPowerUsage: …`."""
         return tuple(
             f"GPU {index}: {error}"
-            for index, each in enumerate(self._gpus)
-            for _, error in sorted(each.device.untold.items())
+            for index, gpu in enumerate(self._gpus)
+            for _, error in sorted(gpu.device.untold.items())
         )
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:
-        """A reading of each GPU.
+        """Return a reading of each GPU.
 
         Args:
             family: the trainers' processes; None for energy and power alone, which cost little.
             trainers: how many of them are the trial's and its rivals'.
         """
-        readings = [_quick(each) for each in self._gpus]  # at once, for all of them
+        readings = [_quick(gpu) for gpu in self._gpus]  # all at the same moment
         if family is None:
             return tuple(readings)
         return tuple(
@@ -127,7 +130,7 @@ class GpuGauge:
 
 
 def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
-    """The GPUs that the trainer sees, in the order in which it sees them."""
+    """Return the GPUs that the trainer sees, in its order."""
     devices: dict[str, NvmlDevice] = {}
     gpus: list[Gpu] = []
     for index in range(nvml.count()):
@@ -153,11 +156,11 @@ def _whole(
 ) -> GpuReading:
     device = gpu.device
     power_w = device.power_w() if gpu.has_counter else quick.power_w
-    with gpu.seldom("pcie", _PCIE_S) as due:
-        if due:
+    with gpu.is_time_for("pcie", _PCIE_S) as is_time:
+        if is_time:
             gpu.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
-    with gpu.seldom("processes", _PROCESSES_S) as due:
-        if due:
+    with gpu.is_time_for("processes", _PROCESSES_S) as is_time:
+        if is_time:
             gpu.others = _others(device.compute_pids(), family, trainers)
     memory, reasons = device.memory(), device.clock_reasons()
     clock_mhz = device.sm_clock_mhz()
@@ -187,9 +190,9 @@ def _highest(gpu: _VisibleGpu, clock_mhz: float | None) -> float | None:
 
 
 def _others(pids: frozenset[int] | None, family: Collection[int], trainers: int) -> int | None:
-    """How many processes compute on the GPU beside the trainers'.
+    """Return how many processes other than the trainers' compute on the GPU.
 
-    In a container NVML tells numbers that mean nothing inside: then so many of them are trainers.
+    Inside a container NVML's process ids mean nothing. Then `trainers` of them are subtracted.
     """
     if pids is None:
         return None

@@ -1,4 +1,4 @@
-"""A node around a trainer: whose CPU time it is, memory, temperature, and who else trains there."""
+"""The node of a trainer: CPU time by user, memory, temperature, and other trainers there."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from orchestrator.execution.telemetry.cpu_clocks import CpuClocks
+from orchestrator.execution.telemetry.cpu_sensors import CpuClocks
 from orchestrator.execution.telemetry.readings import NodeReading
 
 _LOOK_S = 10.0
-"""How often all processes are looked through, and `_LOOK_SHARE` at most of a core for it."""
+"""How often all processes are listed, with at most `_LOOK_SHARE` of a core."""
 
 _LOOK_SHARE = 0.002
 
 _TEMPERATURE_S = 2.0
 
 _AT_WORK = 0.05
-"""A trainer that takes less of a core than this is warm, and waits for its next trial."""
+"""A trainer that takes less of a core than this is idle, and waits for its next trial."""
 
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
 
 @dataclass(slots=True)
 class _Other:
-    """Another trainer on the node: when it was looked at, and its CPU seconds then."""
+    """Another trainer on the node, with its CPU seconds at the last look."""
 
     process: psutil.Process
     at_s: float
@@ -38,37 +38,37 @@ class _Other:
 
 @dataclass(slots=True)
 class Neighbours:
-    """The other trainers of a node, looked for now and then; kept between trials."""
+    """The other trainers of a node, searched for now and then; kept between trials."""
 
     _others: dict[int, _Other] = field(default_factory=dict)
-    _known: set[int] = field(default_factory=set)
+    _seen_pids: set[int] = field(default_factory=set)
     _looked: bool = False
 
     def look(self, family: Collection[int]) -> None:
-        """Look through the processes that have come since, but for a trainer's own."""
+        """Look through the processes that have started since, except a trainer's own."""
         with contextlib.suppress(psutil.Error, OSError):
             pids = set(psutil.pids())
-            for pid in pids - self._known - set(family):
+            for pid in pids - self._seen_pids - set(family):
                 self._meet(pid)
-            self._known = pids
+            self._seen_pids = pids
             self._looked = True
         self._others = {
-            pid: each
-            for pid, each in self._others.items()
-            if pid in self._known and pid not in family
+            pid: other
+            for pid, other in self._others.items()
+            if pid in self._seen_pids and pid not in family
         }
 
     def at_work(self) -> int | None:
-        """How many of them took CPU time since this was asked last; None before any look."""
+        """Return how many of them took CPU time since the last call; None before any look."""
         if not self._looked:
             return None
-        for each in self._others.values():
+        for other in self._others.values():
             with contextlib.suppress(psutil.Error, OSError):
-                now_s, used_s = time.monotonic(), _used_s(each.process)
-                if now_s - each.at_s > 0.2:
-                    each.at_work = used_s - each.cpu_s > _AT_WORK * (now_s - each.at_s)
-                    each.at_s, each.cpu_s = now_s, used_s
-        return sum(each.at_work for each in self._others.values())
+                now_s, used_s = time.monotonic(), _used_s(other.process)
+                if now_s - other.at_s > 0.2:
+                    other.at_work = used_s - other.cpu_s > _AT_WORK * (now_s - other.at_s)
+                    other.at_s, other.cpu_s = now_s, used_s
+        return sum(other.at_work for other in self._others.values())
 
     def _meet(self, pid: int) -> None:
         with contextlib.suppress(psutil.Error, OSError):
@@ -78,10 +78,10 @@ class Neighbours:
 
 
 class NodeGauge:
-    """Reads the node around one trainer. What runs beside it is told from all that is busy."""
+    """A reader of the node of one trainer, which separates its CPU time from that of others."""
 
     def __init__(self, pid: int, neighbours: Neighbours, rivals: Collection[int] = ()) -> None:
-        """Find the trainer, and those that are timed in turns with it: while one is, others rest.
+        """Find the trainer, and those that are timed in turns with it: only one is busy at a time.
 
         Raises:
             psutil.Error: there is no such process any more.
@@ -106,11 +106,11 @@ class NodeGauge:
 
     @property
     def family(self) -> frozenset[int]:
-        """The trainers' processes and those that came from them, as far as they are known."""
+        """The trainers' processes and their descendants, as of the last look."""
         return frozenset(self._family)
 
     def read(self) -> NodeReading | None:
-        """A reading; None where the operating system does not tell."""
+        """Return a reading; None if the operating system gives none."""
         try:
             now_s = _cpu_seconds(self._cpus)
             memory = psutil.virtual_memory()
@@ -137,9 +137,9 @@ class NodeGauge:
         )
 
     def look(self) -> None:
-        """Look through all processes for the trainer's family and for others, when it is time.
+        """Search all processes for the trainer's descendants and other trainers, when it is time.
 
-        A descendant's CPU seconds count from the first look that finds it.
+        A descendant's CPU seconds count from the first search that finds it.
         """
         began_s = time.monotonic()
         if began_s < self._look_at_s:
@@ -154,7 +154,7 @@ class NodeGauge:
         self._look_at_s = began_s + max(_LOOK_S, spent_s / _LOOK_SHARE)
 
     def _family_use(self) -> tuple[float | None, float | None]:
-        """CPU seconds and MiB of the trainers and their descendants; None once it has ended."""
+        """Return CPU seconds and MiB of trainers and descendants; None once the trainer ended."""
         memory_mib = 0.0
         for pid, process in list(self._family.items()):
             is_trainer = process in self._trainers
@@ -194,7 +194,7 @@ def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:
 
 
 def _part_of_cpus(pid: int) -> list[int] | None:
-    """The CPUs that the process may use; None where they are all of the node's."""
+    """Return the CPUs that the process may use; None for all of the node's."""
     try:
         cpus = sorted(os.sched_getaffinity(pid))
     except (OSError, AttributeError):
@@ -203,12 +203,12 @@ def _part_of_cpus(pid: int) -> list[int] | None:
 
 
 def _cpu_seconds(cpus: list[int] | None) -> tuple[float, float, float]:
-    """CPU seconds since the start: busy, in all, and taken by the machine's host."""
+    """Return CPU seconds since the start: busy, total, and taken by the machine's host."""
     if cpus is None:
         times = [psutil.cpu_times()]
     else:
-        each = psutil.cpu_times(percpu=True)
-        times = [each[cpu] for cpu in cpus]
+        by_cpu = psutil.cpu_times(percpu=True)
+        times = [by_cpu[cpu] for cpu in cpus]
     # `guest` is in `user`, and `guest_nice` in `nice`.
     busy_s = sum(t.user + t.nice + t.system + t.irq + t.softirq for t in times)
     steal_s = sum(t.steal for t in times)
@@ -216,15 +216,15 @@ def _cpu_seconds(cpus: list[int] | None) -> tuple[float, float, float]:
 
 
 def _cpu_temperature() -> float | None:
-    """The hottest of the CPU's sensors; None where there is none."""
+    """Return the highest temperature of the CPU's sensors; None if there are none."""
     try:
         sensors = psutil.sensors_temperatures()
     except (OSError, AttributeError, ValueError):
         return None
-    found = [
-        float(each.current)
+    temperatures = [
+        float(sensor.current)
         for name in _CPU_SENSORS
-        for each in sensors.get(name, ())
-        if each.current and each.current > 0
+        for sensor in sensors.get(name, ())
+        if sensor.current and sensor.current > 0
     ]
-    return max(found, default=None)
+    return max(temperatures, default=None)

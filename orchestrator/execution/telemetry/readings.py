@@ -1,22 +1,27 @@
-"""What is read of a node and its GPUs at one moment, as plain data. Absent is None, never 0."""
+"""Readings of a node and its GPUs as plain data, up to the recording of a whole trial.
+
+Absent values are None, never 0.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.hardware.nvml import THROTTLING
+from workloads.protocol import Device
 
 LATE_S = 2.5
-"""SampleBuffer further apart than this leave a gap: nobody knows what was drawn in it."""
+"""Samples further apart than this leave a gap: nobody knows what was drawn in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """One GPU of the trial. `energy_j` and `power_w` are read more often than the rest.
+    """A reading of one GPU. `energy_j` and `power_w` are read more often than the rest.
 
-    `integrated_j` is the integral of its power so far, which begins anew after a gap.
-    `highest_sm_clock_mhz` is the highest that its clock was seen at, in this trial or before.
+    `integrated_j` is the integral of its power so far, which starts again at 0 after a gap.
+    `highest_sm_clock_mhz` is the highest clock seen so far, in this trial or before.
     """
 
     energy_j: float | None = None
@@ -37,11 +42,12 @@ class GpuReading:
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """The node. Seconds are CPU seconds that grow, summed over the CPUs that the trainer may use.
+    """A reading of the node.
 
-    `total_s` counts idle time too. `trainer_s` are the trainer's and its descendants', and those
-    of its rivals where several are timed in turns. `clock_share` is the fastest CPU's clock by its
-    guaranteed one; `throttled_s` grows while the CPUs are too hot for their clock.
+    Seconds are growing CPU seconds, summed over the CPUs that the trainer may use. `total_s`
+    includes idle time. `trainer_s` counts the trainer and its descendants, and its rivals where
+    several are timed in turns. `clock_share` is the fastest CPU's clock as a share of its
+    guaranteed one. `throttled_s` grows while the CPUs are too hot for their clock.
     """
 
     busy_s: float
@@ -59,11 +65,11 @@ class NodeReading:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment: seconds of the monotonic clock, and what was read then.
+    """Everything read at one moment, in seconds of the monotonic clock.
 
-    `gpus` are the trial's, in its order. `package_j` is the energy of the CPUs, which grows.
-    `late`: it came more than `LATE_S` after the one before. `slept`: the machine was suspended in
-    between, while that clock stood still.
+    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs. `late`: it
+    came more than `LATE_S` after the previous one. `slept`: the machine was suspended in between,
+    while the clock stood still.
     """
 
     at_s: float
@@ -87,36 +93,72 @@ class TimeWindow:
         return self.ended_s - self.began_s
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A trial's samples and the windows of its timed epochs, which do not overlap.
+
+    `gpu_problems` are reasons why readings of its GPUs are absent; `package_reason` is the reason
+    why the energy of the CPU is. `cost_pct` is what the sampling took, in percent of one core.
+    """
+
+    device: Device
+    samples: Sequence[Sample]
+    windows: Sequence[TimeWindow]
+    gpu_problems: Sequence[str] = ()
+    package_reason: str | None = None
+    cost_pct: float | None = None
+
+    def of(self, device: Device, windows: Sequence[TimeWindow]) -> Recording:
+        """Return the part of one trial among several that took turns.
+
+        A CPU's trial has no GPU in it, as if it had run alone.
+        """
+        if device == "gpu":
+            return replace(self, windows=windows)
+        samples = [replace(sample, gpus=()) for sample in self.samples]
+        return replace(self, device=device, samples=samples, windows=windows, gpu_problems=())
+
+    def inside(self) -> list[Sample]:
+        """Return the samples that were taken in the timed epochs."""
+        begins = [window.began_s for window in self.windows]
+
+        def holds(sample: Sample) -> bool:
+            at = bisect.bisect_right(begins, sample.at_s) - 1
+            return at >= 0 and sample.at_s < self.windows[at].ended_s
+
+        return [sample for sample in self.samples if holds(sample)]
+
+
 def throttled_pct(reading: GpuReading) -> float | None:
-    """100 where the GPU was slowed down against somebody's wish, 0 where not."""
+    """Return 100 if the GPU was slowed down against the user's wish, else 0."""
     reasons = reading.clock_reasons
     return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
 
 
-_WANTED = frozenset(
+_INTENDED = frozenset(
     {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
 )
-"""Reasons for a low clock that are the GPU's own load, or somebody's wish: as in every trial."""
+"""Reasons for a low clock that are the GPU's own load, or the user's wish: as in every trial."""
 
 
 def clock_drop_pct(reading: GpuReading) -> float | None:
-    """How far a GPU's clock lies below the highest seen of it, unless its load is why."""
+    """Return how far the clock is below the highest one seen; 0 if the GPU's own load is why."""
     clock_mhz, highest_mhz = reading.sm_clock_mhz, reading.highest_sm_clock_mhz
     if clock_mhz is None or not highest_mhz:
         return None
-    if _WANTED.intersection(reading.clock_reasons or ()):
+    if _INTENDED.intersection(reading.clock_reasons or ()):
         return 0.0
     return max(0.0, 100 * (1 - clock_mhz / highest_mhz))
 
 
 def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:
-    """Windows in their order, those that touch or overlap as one: nothing is counted twice."""
-    found: list[TimeWindow] = []
-    for window in sorted(windows, key=lambda each: each.began_s):
+    """Return the windows in order, those that touch or overlap as one: nothing counts twice."""
+    result: list[TimeWindow] = []
+    for window in sorted(windows, key=lambda window: window.began_s):
         if window.seconds <= 0:
             continue
-        if found and window.began_s <= found[-1].ended_s:
-            found[-1] = TimeWindow(found[-1].began_s, max(found[-1].ended_s, window.ended_s))
+        if result and window.began_s <= result[-1].ended_s:
+            result[-1] = TimeWindow(result[-1].began_s, max(result[-1].ended_s, window.ended_s))
         else:
-            found.append(window)
-    return found
+            result.append(window)
+    return result

@@ -1,4 +1,4 @@
-"""A trial's samples, kept within bounds however long it runs."""
+"""A trial's samples, bounded in number however long it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from orchestrator.execution.telemetry.readings import LATE_S, GpuReading, Sample
 
 _EDGES = 1_000
-"""How many edges of windows are remembered: more would be of windows too short to count."""
+"""The most edges of windows that are kept: more would be of windows too short to count."""
 
 
 @dataclass(slots=True)
@@ -21,9 +21,9 @@ class _Power:
 
 
 class SampleBuffer:
-    """SampleBuffer in the order of time. Every other one goes when there are too many.
+    """Samples in the order of time. Every other one is dropped when there are too many.
 
-    Those beside an edge of a window stay, as do those at a gap: energy is read off them.
+    Samples next to an edge of a window or to a gap stay, since energy is read off them.
     """
 
     def __init__(self, limit: int = 8_192, edge_s: float = 1.0) -> None:
@@ -33,7 +33,7 @@ class SampleBuffer:
         self._power: dict[int, _Power] = {}
 
     def add(self, sample: Sample) -> None:
-        """Keep a sample; one that is not after the one before is left out."""
+        """Keep a sample; drop one that is not later than the previous one."""
         if self._kept:
             since_s = sample.at_s - self._kept[-1].at_s
             if since_s <= 0:
@@ -46,15 +46,15 @@ class SampleBuffer:
             self._thin()
 
     def edge(self, at_s: float) -> None:
-        """A window begins or ends then."""
+        """Note that a window begins or ends then."""
         self._edges.append(at_s)
 
     def all(self) -> Sequence[Sample]:
-        """What was kept."""
+        """Return the samples."""
         return tuple(self._kept)
 
     def _integrated(self, index: int, sample: Sample) -> GpuReading:
-        """Integrate power as it comes: what is thinned out later has been counted."""
+        """Integrate power as it comes, so that dropped samples have been counted."""
         reading = sample.gpus[index]
         if reading.power_w is None:
             return reading
@@ -81,13 +81,13 @@ class SampleBuffer:
                 or after.late
                 or sample.slept
                 or newest_s - sample.at_s < 2 * self._edge_s
-                or self._beside_edge(sample, edges)
+                or self._is_near_edge(sample, edges)
             ):
                 kept.append(sample)
         self._kept = kept
         self._limit = max(self._limit, 2 * len(kept))
 
-    def _beside_edge(self, sample: Sample, edges: Sequence[float]) -> bool:
+    def _is_near_edge(self, sample: Sample, edges: Sequence[float]) -> bool:
         at = bisect.bisect_left(edges, sample.at_s)
         near = edges[max(0, at - 1) : at + 1]
         return any(abs(edge_s - sample.at_s) <= self._edge_s for edge_s in near)

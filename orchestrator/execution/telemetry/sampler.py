@@ -1,4 +1,4 @@
-"""Watches one trial from outside of its trainer: a thread that samples the node and its GPUs.
+"""A thread that samples the node and its GPUs while a trainer runs a trial.
 
 It takes under 1 % of a core by construction: after each sample it rests for at least a hundred
 times the CPU time that the sample took.
@@ -15,11 +15,16 @@ from pathlib import Path
 
 import psutil
 
+from orchestrator.execution.telemetry.cpu_sensors import POWERCAP, Rapl
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
-from orchestrator.execution.telemetry.rapl import POWERCAP, Rapl
-from orchestrator.execution.telemetry.readings import GpuReading, Sample, TimeWindow, merged
-from orchestrator.execution.telemetry.recording import Recording
+from orchestrator.execution.telemetry.readings import (
+    GpuReading,
+    Recording,
+    Sample,
+    TimeWindow,
+    merged,
+)
 from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
 from workloads import protocol
 
@@ -27,14 +32,14 @@ _TRAINING = "train"
 """The phase of the timed epochs."""
 
 _SETTLE_S = 0.05
-"""A trial that is over before this is not looked at: there is nothing to be told of it."""
+"""A trial that is over before this is not sampled: it is too short for any figure."""
 
 _COUNTER_S = 0.2
-"""How often energy is counted: NVML's counters move about every 0.1 s, and edges are read off
+"""How often energy is counted: NVML's counters move about every 0.1 s, and edges are interpolated
 between two samples."""
 
 _POWER_S = 0.1
-"""How often power is read where it has to be integrated."""
+"""How often power is read if it has to be integrated."""
 
 _WHOLE_S = 1.0
 """How often everything else is read."""
@@ -43,21 +48,21 @@ _REST = 120.0
 """Seconds of rest for each second of CPU time: at most 0.83 % of a core."""
 
 _LONGEST_REST_S = 2.0
-"""Longer rests would leave gaps (`LATE_S`); a sample that costs more than 17 ms is not known."""
+"""Longer rests would leave gaps (`LATE_S`). No sample is known to cost more than 17 ms."""
 
-_FAREWELL_S = 0.5
-"""How long the end of a trial waits for the last sample: a driver that hangs holds nothing up."""
+_LAST_SAMPLE_S = 0.5
+"""How long the end of a trial waits for the last sample: a hanging driver must not delay it."""
 
 
-_A_NAP_S = 0.5
-"""A suspension of the machine that is longer than what two readings of clocks differ by."""
+_SUSPENSION_S = 0.5
+"""A shorter difference between two clocks may be the time between reading them."""
 
 
 @dataclass(slots=True)
 class Instruments:
-    """What stays from one trial to the next: opening NVML or looking at every process takes long.
+    """Instruments that are kept from trial to trial: opening NVML or listing processes takes long.
 
-    One sampler uses them at a time. `rapl` is made by the first.
+    One sampler uses it at a time. The first one makes `rapl`.
     """
 
     nvml: KeptNvml = field(default_factory=KeptNvml)
@@ -68,14 +73,14 @@ class Instruments:
 
 @dataclass(slots=True)
 class _State:
-    """What the thread and its owner share; each field is written by one of them."""
+    """Fields that the thread and its owner share; only one of them writes each field."""
 
     samples: SampleBuffer = field(default_factory=SampleBuffer)
     gpu_problems: tuple[str, ...] = ()
-    why_no_package: str = ""
+    package_reason: str | None = None
     broken: str = ""
     cost_s: float = 0.0
-    watched_s: float = 0.0
+    sampled_s: float = 0.0
 
 
 class Sampler:
@@ -89,15 +94,15 @@ class Sampler:
         instruments: Instruments | None = None,
         rivals: Collection[int] = (),
     ) -> None:
-        """Watch a trainer.
+        """Prepare to sample a trainer.
 
         Args:
-            device: the trial's device; a CPU's trial has no GPU.
+            device: the trial's device; a trial on the CPU has no GPU.
             pid: the trainer's process.
             visible: the trainer's `CUDA_VISIBLE_DEVICES`.
-            instruments: from the trial before, which must have been stopped.
-            rivals: the processes of other trainers that are timed in turns with this one. Theirs
-                is no disturbance: each rests in the others' slices.
+            instruments: from the previous trial, whose sampler must have been stopped.
+            rivals: the processes of other trainers that are timed in turns with this one. They
+                are no disturbance, since each rests in the others' slices.
         """
         self._device, self._pid, self._visible = device, pid, visible
         self._rivals = tuple(rivals)
@@ -111,11 +116,11 @@ class Sampler:
 
     @property
     def hangs(self) -> bool:
-        """Whether it was stopped and still waits for its GPU: its instruments are not free."""
+        """Return whether it was stopped and still waits for its GPU: its instruments are in use."""
         return self._ending.is_set() and self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin to watch; where no thread can be had, the trial goes on unwatched."""
+        """Begin to sample. If no thread can be started, the trial continues without telemetry."""
         with contextlib.suppress(RuntimeError):
             self._thread.start()
 
@@ -131,23 +136,23 @@ class Sampler:
                     self._state.samples.edge(at_s)
 
     def stop(self) -> Recording:
-        """End the watching; everything that was seen."""
+        """End the sampling and return everything that was recorded."""
         self._ending.set()
         if self._thread.ident is not None:
-            self._thread.join(timeout=_FAREWELL_S)
+            self._thread.join(timeout=_LAST_SAMPLE_S)
         state = self._state
         with self._lock:
             samples = state.samples.all()
         problems = (*state.gpu_problems, *filter(None, [state.broken]))
         if self._thread.is_alive() and self._device == "gpu":
-            problems = (*problems, f"NVML did not answer within {_FAREWELL_S:g} s")
+            problems = (*problems, f"NVML did not answer within {_LAST_SAMPLE_S:g} s")
         return Recording(
             self._device,
             samples,
             merged(self._windows),
             problems,
-            state.broken or state.why_no_package,
-            100 * state.cost_s / state.watched_s if state.watched_s > _WHOLE_S else None,
+            state.broken or state.package_reason,
+            100 * state.cost_s / state.sampled_s if state.sampled_s > _WHOLE_S else None,
         )
 
     # The rest runs in the thread.
@@ -163,18 +168,18 @@ class Sampler:
                 self._instruments.rapl = Rapl(self._instruments.powercap)
             if self._device == "gpu":
                 gpus = GpuGauge(self._instruments.nvml, self._visible)
-            self._watch(gpus, node, self._instruments.rapl)
+            self._loop(gpus, node, self._instruments.rapl)
         except psutil.Error:
             pass  # the trainer has ended; what was sampled so far stays
         except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
             self._state.broken = f"telemetry failed: {type(error).__name__}: {error}"
         finally:
             self._state.cost_s = time.thread_time() - began_cpu_s
-            self._state.watched_s = time.monotonic() - began_s
+            self._state.sampled_s = time.monotonic() - began_s
             if gpus is not None:
                 gpus.close()
 
-    def _watch(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
+    def _loop(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
         whole_at_s = 0.0
         every_s = _COUNTER_S
         if gpus is not None and not gpus.counts_energy:
@@ -197,7 +202,7 @@ class Sampler:
 
     def _sample(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl, *, whole: bool) -> None:
         at_s, slept_s = time.monotonic(), _slept_s()
-        slept, self._slept_s = slept_s - self._slept_s > _A_NAP_S, slept_s
+        slept, self._slept_s = slept_s - self._slept_s > _SUSPENSION_S, slept_s
         package_j = rapl.read_j()
         readings: tuple[GpuReading, ...] = ()
         if gpus is not None:
@@ -207,14 +212,14 @@ class Sampler:
         with self._lock:
             self._state.samples.add(sample)
         if gpus is not None:
-            why = (gpus.why_not,) if gpus.why_not else ()
-            self._state.gpu_problems = (*why, *gpus.untold())
+            reasons = () if gpus.reason is None else (gpus.reason,)
+            self._state.gpu_problems = (*reasons, *gpus.failed_readings())
         if package_j is None:
-            self._state.why_no_package = rapl.why_not
+            self._state.package_reason = rapl.reason
 
 
 def _slept_s() -> float:
-    """How long the machine has been suspended since its start; the monotonic clock stood still."""
+    """Return how long the machine has been suspended, which the monotonic clock does not count."""
     if not hasattr(time, "CLOCK_BOOTTIME"):  # Linux has it
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)

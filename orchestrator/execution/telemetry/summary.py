@@ -1,7 +1,7 @@
 """A trial's telemetry in a few numbers: metrics named as in MLflow, and notes in words.
 
-Everything but the peak of memory is of the timed epochs alone: what runs between them (validation)
-and around them (loading, compiling) is not in it. What was not told is absent.
+All but the peak memory is of the timed epochs alone, without validation, loading and compiling.
+Figures that were not measured are absent.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import (
     GpuReading,
     NodeReading,
+    Recording,
     Sample,
     clock_drop_pct,
     throttled_pct,
 )
-from orchestrator.execution.telemetry.recording import Recording
 from orchestrator.hardware.nvml import THROTTLING
 
 
@@ -34,12 +34,12 @@ class Summary:
 
 
 def summarise(recording: Recording) -> Summary:
-    """The summary of a trial."""
+    """Return the summary of a trial."""
     metrics = dict(_metrics(recording))
     energy = energy_of(recording)
     notes = {"neighbours": _neighbours(recording.samples)}
     if energy.joules is None:
-        notes["energy_absent"] = energy.why_not
+        notes["energy_absent"] = energy.reason or ""
     else:
         seconds = sum(window.seconds for window in recording.windows)
         metrics |= {"energy_j": energy.joules, "mean_power_w": energy.joules / seconds}
@@ -53,23 +53,23 @@ def summarise(recording: Recording) -> Summary:
 
 
 def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
-    """Those that need no energy."""
+    """Yield the metrics other than energy."""
     inside = recording.inside()
     gpu = recording.device == "gpu"
     gauges: tuple[tuple[str, Callable[[GpuReading], float | None], Callable[..., float]], ...] = (
-        ("mean_gpu_utilization_pct", lambda each: each.utilization_pct, fmean),
-        ("sm_clock_mhz", lambda each: each.sm_clock_mhz, fmean),
+        ("mean_gpu_utilization_pct", lambda gpu: gpu.utilization_pct, fmean),
+        ("sm_clock_mhz", lambda gpu: gpu.sm_clock_mhz, fmean),
         ("throttled_pct", throttled_pct, fmean),
         ("clock_drop_pct", clock_drop_pct, fmean),
-        ("max_temperature_c", lambda each: each.temperature_c, max),
+        ("max_temperature_c", lambda gpu: gpu.temperature_c, max),
     )
-    for name, tell, fold in gauges:
-        told = [value for each in inside for one in each.gpus if (value := tell(one)) is not None]
-        if told:
-            yield name, fold(told)
+    for name, value_of, fold in gauges:
+        values = [value_of(gpu) for sample in inside for gpu in sample.gpus]
+        if measured := [value for value in values if value is not None]:
+            yield name, fold(measured)
     if not gpu:
-        yield from _cpus(recording, [each.node for each in inside if each.node])
-    if peak := max((_memory(each) for each in recording.samples), default=0.0):
+        yield from _cpus(recording, [sample.node for sample in inside if sample.node])
+    if peak := max((_memory(sample) for sample in recording.samples), default=0.0):
         yield "peak_gpu_used_mib", peak
     yield from _shares(recording)
     if recording.cost_pct is not None:
@@ -77,12 +77,12 @@ def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
 
 
 def _cpus(recording: Recording, inside: Sequence[NodeReading]) -> Iterator[tuple[str, float]]:
-    """The heat of the CPUs and what it did to their clocks, where they are the trial's device."""
+    """Yield temperature and clocks of the CPUs where they are the trial's device."""
     if heat := [node.temperature_c for node in inside if node.temperature_c is not None]:
         yield "max_temperature_c", max(heat)
     if shares := [node.clock_share for node in inside if node.clock_share is not None]:
         yield "clock_drop_pct", fmean(100 * max(0.0, 1 - share) for share in shares)
-    nodes = [(each, each.node) for each in recording.samples if each.node]
+    nodes = [(sample, sample.node) for sample in recording.samples if sample.node]
     throttled_s = counted((sample, node.throttled_s) for sample, node in nodes).over(
         recording.windows
     )
@@ -92,11 +92,11 @@ def _cpus(recording: Recording, inside: Sequence[NodeReading]) -> Iterator[tuple
 
 
 def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
-    """Whose the node's CPU time was, in percent of the CPUs that the trainer may use."""
+    """Yield the users of the node's CPU time, in percent of the CPUs that the trainer may use."""
 
-    def over(tell: Callable[[NodeReading], float | None]) -> float | None:
-        nodes = [(each, each.node) for each in recording.samples if each.node]
-        return counted((sample, tell(node)) for sample, node in nodes).over(recording.windows)
+    def over(value_of: Callable[[NodeReading], float | None]) -> float | None:
+        nodes = [(sample, sample.node) for sample in recording.samples if sample.node]
+        return counted((sample, value_of(node)) for sample, node in nodes).over(recording.windows)
 
     total_s = over(lambda node: node.total_s)
     if not total_s:
@@ -112,26 +112,27 @@ def _shares(recording: Recording) -> Iterator[tuple[str, float]]:
 
 
 def _memory(sample: Sample) -> float:
-    return sum(each.memory_used_mib or 0.0 for each in sample.gpus)
+    return sum(gpu.memory_used_mib or 0.0 for gpu in sample.gpus)
 
 
 def _throttle_reasons(inside: Sequence[Sample]) -> str | None:
-    """`sw_power_cap 80 %, sync_boost 2 %`: the share of the samples that each was seen in."""
-    told = [
-        one.clock_reasons for each in inside for one in each.gpus if one.clock_reasons is not None
-    ]
-    if not told:
+    """Return the share of samples with each reason: `sw_power_cap 80 %, sync_boost 2 %`."""
+    gpus = [gpu for sample in inside for gpu in sample.gpus]
+    readings = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
+    if not readings:
         return None
-    seen = Counter(reason for reasons in told for reason in THROTTLING.intersection(reasons))
-    shares = (f"{reason} {100 * count / len(told):.0f} %" for reason, count in seen.most_common())
+    seen = Counter(reason for reasons in readings for reason in THROTTLING.intersection(reasons))
+    shares = (
+        f"{reason} {100 * count / len(readings):.0f} %" for reason, count in seen.most_common()
+    )
     return ", ".join(shares) or "none"
 
 
 def _neighbours(samples: Sequence[Sample]) -> str:
-    """Who else was at work on the node and its GPUs: the most that was seen at once."""
-    trainers = [each.node.other_trainers for each in samples if each.node]
-    processes = [one.other_processes for each in samples for one in each.gpus]
-    found = [
+    """Return who else was at work on the node and its GPUs: the most at once."""
+    trainers = [sample.node.other_trainers for sample in samples if sample.node]
+    processes = [gpu.other_processes for sample in samples for gpu in sample.gpus]
+    counts = [
         (
             _most(trainers),
             "other trainer at work on the node",
@@ -139,10 +140,10 @@ def _neighbours(samples: Sequence[Sample]) -> str:
         ),
         (_most(processes), f"other process {ON_THE_GPU}", f"other processes {ON_THE_GPU}"),
     ]
-    if all(count is None for count, _, _ in found):
+    if all(count is None for count, _, _ in counts):
         return ""
-    told = [f"{count} {one if count == 1 else more}" for count, one, more in found if count]
-    return ", ".join(told) or "none"
+    texts = [f"{count} {one if count == 1 else more}" for count, one, more in counts if count]
+    return ", ".join(texts) or "none"
 
 
 def _most(counts: Sequence[int | None]) -> int | None:

@@ -3,8 +3,8 @@
     python -m tests.orchestrator.execution.telemetry.recorded_lines FILE
 
 records this machine for half a minute, around a process that computes in three windows of 4 s and
-rests for 2 s between them; beside its GPUs if it has any, else beside a pretended one that draws
-250 W in the windows and 60 W between.
+rests for 2 s between them. It records the machine's GPUs if there are any, else a simulated one
+that draws 250 W in the windows and 60 W between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from orchestrator.execution.telemetry import Recording, Sample, Sampler
+from orchestrator.execution.telemetry import Recording, Sample, Sampler, TimeWindow
 from orchestrator.hardware import probe
 from tests.nvml.pretended import Course, Pretended, PretendedGpu
 from workloads.protocol import PhaseBegan, PhaseEnded
@@ -39,13 +39,13 @@ for line in sys.stdin:
         sum(range(10_000))
 """
 _EDGES_S = (2.0, 6.0, 8.0, 12.0, 14.0, 18.0)
-"""When the windows begin and end, after the pretence began."""
+"""Begin and end of the windows, from the start of the simulation."""
 
 
 def to_lines(recording: Recording) -> str:
-    """A recording as text."""
+    """Return a recording as text."""
     lines = [_head.dump_json(replace(recording, samples=()), exclude_none=True)]
-    lines += [_sample.dump_json(each, exclude_none=True) for each in recording.samples]
+    lines += [_sample.dump_json(sample, exclude_none=True) for sample in recording.samples]
     return "".join(f"{line.decode()}\n" for line in lines)
 
 
@@ -103,16 +103,12 @@ def _nothing() -> Iterator[None]:
 
 
 def _from_zero(recording: Recording) -> Recording:
-    """With times that begin at 0, to the millisecond: nothing of this machine's uptime."""
+    """Return it with times from 0, in milliseconds, without this machine's uptime."""
     zero_s = recording.samples[0].at_s
-    moved = [replace(each, at_s=round(each.at_s - zero_s, 3)) for each in recording.samples]
+    moved = [replace(s, at_s=round(s.at_s - zero_s, 3)) for s in recording.samples]
     windows = [
-        replace(
-            each,
-            began_s=round(each.began_s - zero_s, 3),
-            ended_s=round(each.ended_s - zero_s, 3),
-        )
-        for each in recording.windows
+        TimeWindow(round(window.began_s - zero_s, 3), round(window.ended_s - zero_s, 3))
+        for window in recording.windows
     ]
     return replace(recording, samples=moved, windows=windows)
 

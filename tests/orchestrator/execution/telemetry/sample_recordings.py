@@ -36,7 +36,7 @@ _COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(70
 
 
 def joules(at_s: float) -> float:
-    """What a counter shows that moves every 0.1 s."""
+    """Return the reading of a counter that moves every 0.1 s."""
     return _COUNTED_J[int(at_s * 10 + 1e-6)]
 
 

@@ -1,4 +1,4 @@
-"""The energy of the timed epochs and of nothing else, from samples whose truth is known."""
+"""The energy of the timed epochs alone, from samples with a known result."""
 
 from __future__ import annotations
 
@@ -27,101 +27,108 @@ def without_counter(at_s: float, reading: GpuReading) -> GpuReading:
 
 
 def test_energy_covers_the_timed_epochs_and_nothing_else() -> None:
-    found = energy_of(recording(gpu_samples()))
+    energy = energy_of(recording(gpu_samples()))
     # The counter moves every 0.1 s: each of six edges may be that much off, of 300 W.
-    assert found.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
-    assert (found.method, found.scope) == ("nvml_counter", "gpu")
+    assert energy.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
+    assert (energy.method, energy.scope) == ("nvml_counter", "gpu")
     everything = joules(26.0) - joules(10.0)
-    assert everything > TRUTH_J * 1.9  # what would be told, were validation in it
+    assert everything > TRUTH_J * 1.9  # the result if validation counted
 
 
 def test_power_is_integrated_where_the_counter_is_missing() -> None:
     samples = gpu_samples(without_counter, every_s=0.1)
-    found = energy_of(recording(samples))
-    assert found.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
-    assert (found.method, found.scope) == ("nvml_power", "gpu")
+    energy = energy_of(recording(samples))
+    assert energy.joules == pytest.approx(TRUTH_J, abs=6 * 0.1 * 300 / 2)
+    assert (energy.method, energy.scope) == ("nvml_power", "gpu")
 
 
 @pytest.mark.parametrize("at_s", [0.0, 12.0, 17.2])
 def test_a_counter_that_was_reset_is_replaced_by_power(at_s: float) -> None:
     def reset(now_s: float, reading: GpuReading) -> GpuReading:
-        began_anew = replace(reading, energy_j=(reading.energy_j or 0.0) - 1e6)
-        return began_anew if now_s >= at_s else reading
+        was_reset = replace(reading, energy_j=(reading.energy_j or 0.0) - 1e6)
+        return was_reset if now_s >= at_s else reading
 
-    found = energy_of(recording(gpu_samples(reset)))
+    energy = energy_of(recording(gpu_samples(reset)))
     in_a_window = any(window.began_s < at_s <= window.ended_s for window in WINDOWS)
-    assert found.method == ("nvml_power" if in_a_window else "nvml_counter")
-    assert found.joules == pytest.approx(TRUTH_J, rel=0.5)
+    assert energy.method == ("nvml_power" if in_a_window else "nvml_counter")
+    assert energy.joules == pytest.approx(TRUTH_J, rel=0.5)
 
 
-def test_a_counter_that_stands_still_is_no_energy_of_0() -> None:
+def test_a_counter_that_does_not_move_is_no_energy_of_0() -> None:
     stuck = gpu_samples(lambda at_s, reading: replace(reading, energy_j=0.0))
     assert energy_of(recording(stuck)).method == "nvml_power"
     silent = gpu_samples(
         lambda at_s, reading: replace(reading, energy_j=0.0, power_w=0.0 * (reading.power_w or 0))
     )
-    found = energy_of(recording(silent))
-    assert (found.joules, found.why_not) == (
+    energy = energy_of(recording(silent))
+    assert (energy.joules, energy.reason) == (
         None,
         "GPU 0: the samples do not cover all of the timed epochs",
     )
 
 
-def test_what_the_gpu_refuses_is_said() -> None:
+def test_the_reason_names_what_the_gpu_refuses() -> None:
     samples = gpu_samples(lambda at_s, reading: replace(reading, energy_j=None, power_w=None))
     refused = "GPU 0: nvmlDeviceGetPowerUsage: No Permission"
     problems = ("GPU 0: nvmlDeviceGetEccMode: Not Supported", refused)
-    found = energy_of(recording(samples, gpu_problems=problems))
-    assert (found.joules, found.why_not) == (None, refused)
+    energy = energy_of(recording(samples, gpu_problems=problems))
+    assert (energy.joules, energy.reason) == (None, refused)
     none_at_all = energy_of(recording([], gpu_problems=("no GPU can be read: nvmlInit: …",)))
-    assert none_at_all.why_not == "no GPU can be read: nvmlInit: …"
+    assert none_at_all.reason == "no GPU can be read: nvmlInit: …"
 
 
 def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:
-    asleep = [each for each in gpu_samples() if not 11.0 < each.at_s < 14.5]
-    found = energy_of(recording(asleep))
-    assert found.method == "nvml_counter"
-    # An edge lies in the hole: what was drawn on each side of it is not told apart.
-    assert found.joules == pytest.approx(TRUTH_J, abs=3.5 * 200)
+    asleep = [sample for sample in gpu_samples() if not 11.0 < sample.at_s < 14.5]
+    energy = energy_of(recording(asleep))
+    assert energy.method == "nvml_counter"
+    # An edge lies in the hole: the energy on its two sides cannot be separated.
+    assert energy.joules == pytest.approx(TRUTH_J, abs=3.5 * 200)
     blind = [
-        each for each in gpu_samples(without_counter, every_s=0.1) if not 11.0 < each.at_s < 14.5
+        sample
+        for sample in gpu_samples(without_counter, every_s=0.1)
+        if not 11.0 < sample.at_s < 14.5
     ]
     assert energy_of(recording(blind)).joules is None
     between = [
-        each for each in gpu_samples(without_counter, every_s=0.1) if not 2.0 < each.at_s < 9.0
+        sample
+        for sample in gpu_samples(without_counter, every_s=0.1)
+        if not 2.0 < sample.at_s < 9.0
     ]
     assert energy_of(recording(between)).joules == pytest.approx(TRUTH_J, rel=0.1)
 
 
-def test_short_epochs_will_do_where_there_is_next_to_nothing_between_them() -> None:
+def test_short_epochs_suffice_if_next_to_nothing_is_between_them() -> None:
     """As of a user's workload of many small epochs, without validation between them."""
     dense = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + 0.098) for step in range(200))
-    found = energy_of(recording(gpu_samples(), dense))
-    assert found.joules == pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
+    energy = energy_of(recording(gpu_samples(), dense))
+    assert energy.joules == pytest.approx(0.98 * (joules(25.0) - joules(5.0)), rel=0.02)
     thin = tuple(TimeWindow(5 + step / 10, 5 + step / 10 + 0.08) for step in range(200))
     assert energy_of(recording(gpu_samples(), thin)).joules is None
 
 
 @pytest.mark.parametrize("at_s", [12.0, 15.0])
-def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float) -> None:
-    """The clock stood still, and the counter may have gone on, or not."""
-    asleep = [replace(each, slept=abs(each.at_s - at_s) < 0.01) for each in gpu_samples()]
-    found = energy_of(recording(asleep))
+def test_a_window_in_which_the_machine_was_suspended_has_no_energy(at_s: float) -> None:
+    """The clock stopped; the counter may have continued or not."""
+    asleep = [replace(sample, slept=abs(sample.at_s - at_s) < 0.01) for sample in gpu_samples()]
+    energy = energy_of(recording(asleep))
     if at_s == 15.0:  # between two windows
-        assert found.joules == energy_of(recording(gpu_samples())).joules
+        assert energy.joules == energy_of(recording(gpu_samples())).joules
     else:
-        assert (found.joules, found.why_not) == (
+        assert (energy.joules, energy.reason) == (
             None,
-            "GPU 0: the machine was suspended meanwhile",
+            "GPU 0: the machine was suspended during the trial",
         )
 
 
 @pytest.mark.parametrize(
     ("windows", "words"),
     [
-        ((), "told no training phase"),
-        ((TimeWindow(10.0, 19.5),), "took 9.5 s, less than the 10 s"),
-        (tuple(TimeWindow(at_s, at_s + 0.5) for at_s in range(25)), "took 0.50 s each, less than"),
+        ((), "no training phase"),
+        ((TimeWindow(10.0, 19.5),), "took 9.5 s; energy needs at least 10 s"),
+        (
+            tuple(TimeWindow(at_s, at_s + 0.5) for at_s in range(25)),
+            "took 0.50 s each; energy needs at least 1 s",
+        ),
         ((TimeWindow(10.0, 40.0),), "do not cover all of the timed epochs"),
         ((TimeWindow(-10.0, 20.0),), "do not cover all of the timed epochs"),
     ],
@@ -129,36 +136,36 @@ def test_a_machine_that_was_suspended_tells_no_energy_of_that_window(at_s: float
 def test_windows_that_cannot_be_measured_have_no_energy(
     windows: tuple[TimeWindow, ...], words: str
 ) -> None:
-    found = energy_of(recording(gpu_samples(), windows))
-    assert found.joules is None
-    assert words in found.why_not
+    energy = energy_of(recording(gpu_samples(), windows))
+    assert energy.joules is None
+    assert words in (energy.reason or "")
 
 
 def package(samples: list[Sample], power_w: float = 40.0) -> list[Sample]:
-    return [replace(each, package_j=power_w * each.at_s) for each in samples]
+    return [replace(sample, package_j=power_w * sample.at_s) for sample in samples]
 
 
 def test_a_cpus_trial_has_the_energy_of_the_packages() -> None:
     samples = package([Sample(float(at_s), node=node(at_s)) for at_s in range(31)])
-    found = energy_of(recording(samples, device="cpu"))
-    assert found.joules == pytest.approx(12 * 40.0)
-    assert (found.method, found.scope) == ("rapl", "cpu_package")
+    energy = energy_of(recording(samples, device="cpu"))
+    assert energy.joules == pytest.approx(12 * 40.0)
+    assert (energy.method, energy.scope) == ("rapl", "cpu_package")
     nothing = energy_of(recording(samples, device="cpu", windows=()))
     assert nothing.joules is None
-    unreadable = [replace(each, package_j=None) for each in samples]
-    why_not = "…/energy_uj may be read by root only"
-    found = energy_of(recording(unreadable, device="cpu", why_no_package=why_not))
-    assert (found.joules, found.why_not) == (None, why_not)
+    unreadable = [replace(sample, package_j=None) for sample in samples]
+    reason = "only root may read …/energy_uj"
+    energy = energy_of(recording(unreadable, device="cpu", package_reason=reason))
+    assert (energy.joules, energy.reason) == (None, reason)
 
 
-def test_a_gpus_trial_has_that_of_the_packages_beside_its_own() -> None:
-    found = energy_of(recording(package(gpu_samples())))
-    assert (found.method, found.scope) == ("nvml_counter+rapl", "gpu+cpu_package")
-    assert found.parts["cpu_package"] == pytest.approx(12 * 40.0)
-    assert found.joules == found.parts["gpu"] + found.parts["cpu_package"]
+def test_a_gpus_trial_adds_the_energy_of_the_packages() -> None:
+    energy = energy_of(recording(package(gpu_samples())))
+    assert (energy.method, energy.scope) == ("nvml_counter+rapl", "gpu+cpu_package")
+    assert energy.parts["cpu_package"] == pytest.approx(12 * 40.0)
+    assert energy.joules == energy.parts["gpu"] + energy.parts["cpu_package"]
     blind = gpu_samples(lambda at_s, reading: GpuReading())
-    found = energy_of(recording(package(blind)))
-    assert (found.joules, list(found.parts)) == (None, ["cpu_package"])
+    energy = energy_of(recording(package(blind)))
+    assert (energy.joules, list(energy.parts)) == (None, ["cpu_package"])
 
 
 @pytest.mark.parametrize(("at_s", "shared"), [(12.0, True), (15.0, False)])
@@ -167,24 +174,24 @@ def test_the_packages_are_of_no_trial_where_two_trainers_share_them(
 ) -> None:
     """A node's energy would be counted once for each of them."""
 
-    def beside(sample: Sample) -> Sample:
+    def shared_at(sample: Sample) -> Sample:
         at_work = replace(node(sample.at_s), other_trainers=1 if sample.at_s == at_s else 0)
         return replace(sample, node=at_work if sample.node else None)
 
-    on_gpu = energy_of(recording([beside(each) for each in package(gpu_samples())]))
+    on_gpu = energy_of(recording([shared_at(sample) for sample in package(gpu_samples())]))
     assert on_gpu.scope == ("gpu" if shared else "gpu+cpu_package")
-    whole = [Sample(float(each), node=node(each)) for each in range(31)]
-    on_cpu = energy_of(recording([beside(each) for each in package(whole)], device="cpu"))
+    whole = [Sample(float(sample), node=node(sample)) for sample in range(31)]
+    on_cpu = energy_of(recording([shared_at(sample) for sample in package(whole)], device="cpu"))
     assert (on_cpu.joules is None) == shared
-    assert ("another trainer was at work" in on_cpu.why_not) == shared
+    assert ("another trainer was at work" in (on_cpu.reason or "")) == shared
 
 
 def test_several_gpus_are_counted_together() -> None:
-    two = [replace(each, gpus=each.gpus * 2) for each in gpu_samples()]
+    two = [replace(sample, gpus=sample.gpus * 2) for sample in gpu_samples()]
     one = energy_of(recording(gpu_samples())).joules
     assert one is not None
     assert energy_of(recording(two)).joules == pytest.approx(2 * one)
-    lost = [replace(each, gpus=(*each.gpus, GpuReading())) for each in gpu_samples()]
+    lost = [replace(sample, gpus=(*sample.gpus, GpuReading())) for sample in gpu_samples()]
     assert energy_of(recording(lost)).joules is None
 
 
@@ -200,7 +207,7 @@ def test_a_long_trial_is_thinned_and_its_energy_stays(counter: bool) -> None:
         store.add(sample)
     kept = store.all()
     assert len(kept) < len(samples) / 1.5
-    whole = sum(each.node is not None for each in kept)
+    whole = sum(sample.node is not None for sample in kept)
     assert 10 < whole < 61
     few = replace(recording([]), samples=kept, windows=WINDOWS)
     assert energy_of(few).joules == pytest.approx(energy_of(recording(samples)).joules, rel=1e-9)

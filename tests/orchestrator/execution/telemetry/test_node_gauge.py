@@ -14,9 +14,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from orchestrator.execution.telemetry.cpu_clocks import CpuClocks
+from orchestrator.execution.telemetry.cpu_sensors import CpuClocks, Rapl
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
-from orchestrator.execution.telemetry.rapl import Rapl
 
 SPIN = "import time\nend = time.monotonic() + 60\nwhile time.monotonic() < end: pass"
 REST = "import time; time.sleep(60)"
@@ -31,7 +30,7 @@ def running(*command: str) -> Iterator[int]:
             process.kill()
 
 
-def test_a_busy_trainer_is_told_from_others() -> None:
+def test_a_busy_trainer_is_separated_from_others() -> None:
     with running("-c", SPIN) as pid:
         gauge = NodeGauge(pid, Neighbours())
         time.sleep(0.1)
@@ -69,21 +68,21 @@ def test_what_rivals_take_is_not_others_and_stays_counted_when_one_has_ended() -
 
 
 def test_clocks_are_measured_against_what_is_guaranteed(tmp_path: Path) -> None:
-    def tell(file: str, value: str) -> None:
+    def write_value(file: str, value: str) -> None:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"{value}\n")
 
     assert CpuClocks([0, 1], tmp_path).share() is None
     assert CpuClocks([0, 1], tmp_path).throttled_s() is None
-    tell("cpu0/cpufreq/base_frequency", "2000000")
-    tell("cpu0/cpufreq/scaling_cur_freq", "800000")
-    tell("cpu1/acpi_cppc/nominal_freq", "2000")
-    tell("cpu1/cpufreq/scaling_cur_freq", "1500000")
-    tell("cpu1/thermal_throttle/package_throttle_total_time_ms", "1250")
+    write_value("cpu0/cpufreq/base_frequency", "2000000")
+    write_value("cpu0/cpufreq/scaling_cur_freq", "800000")
+    write_value("cpu1/acpi_cppc/nominal_freq", "2000")
+    write_value("cpu1/cpufreq/scaling_cur_freq", "1500000")
+    write_value("cpu1/thermal_throttle/package_throttle_total_time_ms", "1250")
     clocks = CpuClocks([0, 1], tmp_path)
-    assert clocks.share() == 0.75, "an idle CPU's clock tells nothing"
+    assert clocks.share() == 0.75, "an idle CPU's clock does not count"
     assert clocks.throttled_s() == 1.25
-    tell("cpu1/cpufreq/scaling_cur_freq", "<unknown>")
+    write_value("cpu1/cpufreq/scaling_cur_freq", "<unknown>")
     assert clocks.share() == 0.4
     assert CpuClocks([0], tmp_path).throttled_s() is None
 
@@ -151,7 +150,7 @@ def test_what_the_kernel_counts_back_is_no_time_that_was_won(
 
 def test_the_hottest_sensor_of_the_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     def sensors() -> dict[str, list[SimpleNamespace]]:
-        cores = [SimpleNamespace(current=each) for each in (51.0, None, 63.5, 0.0)]
+        cores = [SimpleNamespace(current=reading) for reading in (51.0, None, 63.5, 0.0)]
         return {"coretemp": cores, "nvme": [SimpleNamespace(current=80.0)]}
 
     monkeypatch.setattr(psutil, "sensors_temperatures", sensors, raising=False)
@@ -208,22 +207,22 @@ def test_the_packages_of_a_node_are_counted_together(tmp_path: Path) -> None:
     (second / "name").write_text("package-1\n")
     rapl = Rapl(tmp_path)
     assert rapl.read_j() == 0.0
-    (first / "energy_uj").write_text("100000")  # it has begun anew
+    (first / "energy_uj").write_text("100000")  # it has started again at 0
     (second / "energy_uj").write_text("500005")
     for name in parts:
         (tmp_path / name / "energy_uj").write_text("999999")
     assert rapl.read_j() == pytest.approx(0.200001 + 0.5)
     (second / "energy_uj").unlink()
     assert rapl.read_j() is None
-    assert "went away" in rapl.why_not
+    assert "went away" in (rapl.reason or "")
     assert rapl.read_j() is None
 
 
-def test_a_counter_that_may_not_be_read_says_so(
+def test_a_counter_that_may_not_be_read_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert Rapl(tmp_path / "nowhere").read_j() is None
-    assert "no energy counter" in Rapl(tmp_path / "nowhere").why_not
+    assert "no energy counter" in (Rapl(tmp_path / "nowhere").reason or "")
     (zone(tmp_path, "intel-rapl:0", 1) / "name").write_text("package-0")
     read_text = Path.read_text
 
@@ -235,4 +234,4 @@ def test_a_counter_that_may_not_be_read_says_so(
     monkeypatch.setattr(Path, "read_text", guarded)
     rapl = Rapl(tmp_path)
     assert rapl.read_j() is None
-    assert rapl.why_not == f"{tmp_path}/intel-rapl:0/energy_uj may be read by root only"
+    assert rapl.reason == f"only root may read {tmp_path}/intel-rapl:0/energy_uj"

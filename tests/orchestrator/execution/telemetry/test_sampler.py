@@ -1,4 +1,4 @@
-"""Watching a real process beside GPUs that are pretended: placement and errors, never a figure."""
+"""Sampling a real process with simulated GPUs: placement and errors, not figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.execution.telemetry.sampler._REST", 1.0)
 
 
-def watch(
+def sample(
     pid: int,
     device: Device = "gpu",
     *,
@@ -56,7 +56,7 @@ def watch(
     seconds: float = 0.25,
     instruments: Instruments | None = None,
 ) -> Recording:
-    """Watch a process through one window of so many seconds, with something before and after."""
+    """Sample a process through one window of so many seconds, with a margin on both sides."""
     sampler = Sampler(device, pid, visible, instruments)
     sampler.start()
     _await_samples(sampler, 1)
@@ -76,7 +76,7 @@ def _await_samples(sampler: Sampler, count: int) -> None:
     """Wait for so many whole samples more, however busy the machine is; for 10 s at most."""
 
     def whole() -> int:
-        return sum(each.node is not None for each in sampler._state.samples.all())
+        return sum(sample.node is not None for sample in sampler._state.samples.all())
 
     enough, until_s = whole() + count, time.monotonic() + 10
     while whole() < enough and sampler._thread.is_alive() and time.monotonic() < until_s:
@@ -84,23 +84,23 @@ def _await_samples(sampler: Sampler, count: int) -> None:
 
 
 @pytest.mark.parametrize(("counter", "method"), [(True, "nvml_counter"), (False, "nvml_power")])
-def test_energy_is_told_by_the_counter_or_by_power(
+def test_energy_is_measured_by_the_counter_or_by_power(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, counter: bool, method: str
 ) -> None:
     energy: Value = Course(100.0, per_s=200.0) if counter else None
     gpu = PretendedGpu(power_w=200.0, energy_j=energy, processes={pid: 900.0, 999_999: 1.0})
     Pretended([gpu]).in_this_process(monkeypatch, tmp_path)
-    seen = watch(pid)
-    assert seen.gpu_problems == (
+    recording = sample(pid)
+    assert recording.gpu_problems == (
         () if counter else ("GPU 0: nvmlDeviceGetTotalEnergyConsumption: Not Supported",)
     )
-    (window,) = seen.windows
-    told = summarise(seen)
-    assert told.metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
-    assert told.notes["energy_method"].split("+")[0] == method
-    assert told.metrics["max_temperature_c"] == 55.0
-    assert told.metrics["peak_gpu_used_mib"] == 1024.0
-    assert "1 other process on the GPU" in told.notes["neighbours"]
+    (window,) = recording.windows
+    summary = summarise(recording)
+    assert summary.metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
+    assert summary.notes["energy_method"].split("+")[0] == method
+    assert summary.metrics["max_temperature_c"] == 55.0
+    assert summary.metrics["peak_gpu_used_mib"] == 1024.0
+    assert "1 other process on the GPU" in summary.notes["neighbours"]
 
 
 def test_a_gpu_s_highest_clock_is_kept_between_trials(
@@ -109,12 +109,12 @@ def test_a_gpu_s_highest_clock_is_kept_between_trials(
     Pretended([PretendedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
     instruments.nvml.highest_mhz["GPU-00000000-0000-0000-0000-000000000000"] = 1_500.0
-    told = summarise(watch(pid, instruments=instruments))
-    assert told.metrics["clock_drop_pct"] == pytest.approx(20.0)
+    summary = summarise(sample(pid, instruments=instruments))
+    assert summary.metrics["clock_drop_pct"] == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize("rivals", [(), (999_998,)])
-def test_a_rival_on_the_gpu_is_no_stranger_even_in_a_container(
+def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
 ) -> None:
     gpu = PretendedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
@@ -133,20 +133,20 @@ def test_only_the_gpus_that_the_trainer_sees_are_read(
     Pretended(gpus).in_this_process(monkeypatch, tmp_path)
     expected = {"2": [52.0], "GPU-3,1": [53.0, 51.0], "": [], None: [50.0, 51.0, 52.0, 53.0]}
     for visible, temperatures in expected.items():
-        seen = watch(pid, visible=visible, seconds=0.05)
-        assert [gpu.temperature_c for gpu in seen.samples[-1].gpus] == temperatures
-        assert bool(seen.gpu_problems) == (not temperatures)
+        recording = sample(pid, visible=visible, seconds=0.05)
+        assert [gpu.temperature_c for gpu in recording.samples[-1].gpus] == temperatures
+        assert bool(recording.gpu_problems) == (not temperatures)
 
 
 def test_a_cpus_trial_asks_no_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
     Pretended([PretendedGpu()]).in_this_process(monkeypatch, tmp_path)
-    seen = watch(pid, "cpu")
-    assert {each.gpus for each in seen.samples} == {()}
-    assert not [name for name in curves(seen.samples)[1] if "gpu" in name]
-    told = summarise(seen)
-    assert {"trainer_cpu_pct", "others_cpu_pct", "steal_pct"} <= set(told.metrics)
+    recording = sample(pid, "cpu")
+    assert {sample.gpus for sample in recording.samples} == {()}
+    assert not [name for name in curves(recording.samples)[1] if "gpu" in name]
+    summary = summarise(recording)
+    assert {"trainer_cpu_pct", "others_cpu_pct", "steal_pct"} <= set(summary.metrics)
 
 
 LESS_WITHOUT = {
@@ -174,37 +174,37 @@ TO_FIND_IT = {
 
 
 @pytest.mark.parametrize("call", [*NODE_CALLS, *GPU_CALLS])
-def test_whatever_call_fails_the_rest_is_told(
+def test_whatever_call_fails_the_rest_is_recorded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, call: str
 ) -> None:
     code = DRIVER_NOT_LOADED if call == "nvmlInitWithFlags" else UNKNOWN
     Pretended([PretendedGpu()], errors={call: code}).in_this_process(monkeypatch, tmp_path)
-    seen = watch(pid)
-    told = summarise(seen)
+    recording = sample(pid)
+    summary = summarise(recording)
     missing = OF_A_GPU if call in TO_FIND_IT else LESS_WITHOUT.get(call, set())
-    assert set(told.metrics) & OF_A_GPU == OF_A_GPU - missing
-    assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(told.metrics)
+    assert set(summary.metrics) & OF_A_GPU == OF_A_GPU - missing
+    assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(summary.metrics)
     if call in TO_FIND_IT:
-        assert told.notes["energy_absent"] == "; ".join(seen.gpu_problems) != ""
+        assert summary.notes["energy_absent"] == "; ".join(recording.gpu_problems) != ""
 
 
-def test_a_gpu_that_is_lost_in_the_middle_has_no_energy_and_says_why(
+def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
     lost = PretendedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
     Pretended([lost]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
-    told = summarise(watch(pid, seconds=0.8, instruments=instruments))
-    assert "energy_j" not in told.metrics
-    assert told.notes["energy_absent"].startswith(
+    summary = summarise(sample(pid, seconds=0.8, instruments=instruments))
+    assert "energy_j" not in summary.metrics
+    assert summary.notes["energy_absent"].startswith(
         "GPU 0: nvmlDeviceGetPowerUsage: GPU is lost; GPU 0: nvmlDeviceGetTotalEnergyConsumption"
     )
     Pretended([PretendedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
-    told = summarise(watch(pid, instruments=instruments))
-    assert "energy_j" in told.metrics
+    summary = summarise(sample(pid, instruments=instruments))
+    assert "energy_j" in summary.metrics
 
 
-def test_a_driver_that_hangs_holds_no_trial_up(
+def test_a_driver_that_hangs_delays_no_trial(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
     hanging = PretendedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
@@ -213,52 +213,52 @@ def test_a_driver_that_hangs_holds_no_trial_up(
     sampler.start()
     time.sleep(0.3)
     began_s = time.monotonic()
-    seen = sampler.stop()
+    recording = sampler.stop()
     assert time.monotonic() - began_s < 2.0
     assert sampler.hangs
-    assert seen.gpu_problems[-1] == "NVML did not answer within 0.5 s"
-    assert summarise(seen).metrics == {}
+    assert recording.gpu_problems[-1] == "NVML did not answer within 0.5 s"
+    assert summarise(recording).metrics == {}
 
 
-def test_a_trial_that_is_over_at_once_is_not_looked_at(pid: int) -> None:
+def test_a_trial_that_is_over_at_once_is_not_sampled(pid: int) -> None:
     sampler = Sampler("cpu", pid, None)
     sampler.start()
-    seen = sampler.stop()
-    assert (seen.samples, sampler.hangs) == ((), False)
+    recording = sampler.stop()
+    assert (recording.samples, sampler.hangs) == ((), False)
 
 
 def test_a_trainer_that_dies_ends_nothing_but_its_own_part(pid: int) -> None:
     with subprocess.Popen(["true"]) as process:
         process.wait()
-        seen = watch(process.pid, "cpu")
-    assert all(each.node is None or each.node.trainer_s is None for each in seen.samples)
+        recording = sample(process.pid, "cpu")
+    assert all(sample.node is None or sample.node.trainer_s is None for sample in recording.samples)
 
 
-def test_a_device_that_no_longer_supports_its_counter_goes_on_by_power(
+def test_a_device_that_no_longer_supports_its_counter_is_measured_by_power(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
     refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
     Pretended([PretendedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
-    told = summarise(watch(pid, seconds=0.8))
-    assert told.notes["energy_method"].split("+")[0] == "nvml_power"
-    assert told.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
+    summary = summarise(sample(pid, seconds=0.8))
+    assert summary.notes["energy_method"].split("+")[0] == "nvml_power"
+    assert summary.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
 
 
 def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
     naps = itertools.chain([0.0, 0.0, 0.0], itertools.repeat(30.0))
     monkeypatch.setattr("orchestrator.execution.telemetry.sampler._slept_s", lambda: next(naps))
-    seen = watch(pid, "cpu")
-    assert [each.slept for each in seen.samples].count(True) == 1
+    recording = sample(pid, "cpu")
+    assert [sample.slept for sample in recording.samples].count(True) == 1
 
 
 def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
-    seen = watch(pid, "cpu")
-    told = summarise(seen)
-    assert told.notes["energy_absent"] == "telemetry failed: ZeroDivisionError: division by zero"
+    recording = sample(pid, "cpu")
+    summary = summarise(recording)
+    assert summary.notes["energy_absent"] == "telemetry failed: ZeroDivisionError: division by zero"
 
 
-def test_a_trial_goes_on_unwatched_where_no_thread_can_be_had(
+def test_a_trial_continues_without_telemetry_if_no_thread_can_start(
     monkeypatch: pytest.MonkeyPatch, pid: int
 ) -> None:
     def refuse(self: threading.Thread) -> None:

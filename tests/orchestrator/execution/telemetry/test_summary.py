@@ -1,4 +1,4 @@
-"""A trial's telemetry in numbers, notes and curves, from samples whose truth is known."""
+"""A trial's telemetry in numbers, notes and curves, from samples with known results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
             memory_used_mib=3000.0,
         )
 
-    told = summarise(recording(gpu_samples(hotter_between), cost_pct=0.4))
+    summary = summarise(recording(gpu_samples(hotter_between), cost_pct=0.4))
     exact = {
         "mean_gpu_utilization_pct": 90.0,
         "max_temperature_c": 60.0,
@@ -43,11 +43,11 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
         "peak_gpu_used_mib": 3000.0,  # at any time
         "telemetry_cpu_pct": 0.4,
     }
-    assert {name: told.metrics[name] for name in exact} == exact
+    assert {name: summary.metrics[name] for name in exact} == exact
     close = {"trainer_cpu_pct": 50.0, "others_cpu_pct": 12.5, "steal_pct": 5.0}
-    assert {name: told.metrics[name] for name in close} == pytest.approx(close)
-    assert told.metrics["mean_power_w"] == pytest.approx(told.metrics["energy_j"] / 12)
-    assert told.notes == {
+    assert {name: summary.metrics[name] for name in close} == pytest.approx(close)
+    assert summary.metrics["mean_power_w"] == pytest.approx(summary.metrics["energy_j"] / 12)
+    assert summary.notes == {
         "energy_method": "nvml_counter",
         "energy_scope": "gpu",
         "throttle_reasons": "none",
@@ -73,9 +73,9 @@ def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
         first = ("gpu_idle", "sw_power_cap") if at_s < 21 else ("gpu_idle",)
         return replace(reading, clock_reasons=first)
 
-    told = summarise(recording(gpu_samples(capped)))
-    assert told.metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
-    assert told.notes["throttle_reasons"] == "sw_power_cap 67 %"
+    summary = summarise(recording(gpu_samples(capped)))
+    assert summary.metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
+    assert summary.notes["throttle_reasons"] == "sw_power_cap 67 %"
 
 
 def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
@@ -87,8 +87,8 @@ def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_wh
         changes = {"sm_clock_mhz": clock_mhz, "highest_sm_clock_mhz": 2000.0}
         return replace(reading, clock_reasons=why, **changes)  # type: ignore[arg-type]
 
-    told = summarise(recording(gpu_samples(slower)))
-    assert told.metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
+    summary = summarise(recording(gpu_samples(slower)))
+    assert summary.metrics["clock_drop_pct"] == pytest.approx(50 * 4 / 12)
     assert "clock_drop_pct" not in summarise(recording(gpu_samples())).metrics
 
 
@@ -98,11 +98,11 @@ def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
             node(at_s, clock_share=0.8 if at_s < 15 else 1.2, throttled_s=at_s / 10)
             for at_s in range(31)
         ]
-        return [Sample(float(at_s), (), each) for at_s, each in enumerate(slow)]
+        return [Sample(float(at_s), (), sample) for at_s, sample in enumerate(slow)]
 
-    told = summarise(recording(samples(), device="cpu"))
-    assert told.metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
-    assert told.metrics["throttled_pct"] == pytest.approx(10.0)
+    summary = summarise(recording(samples(), device="cpu"))
+    assert summary.metrics["clock_drop_pct"] == pytest.approx(20 * 4 / 12)
+    assert summary.metrics["throttled_pct"] == pytest.approx(10.0)
     assert not {"clock_drop_pct", "throttled_pct"} & set(summarise(recording(samples())).metrics)
 
 
@@ -126,38 +126,38 @@ def test_neighbours_are_noted(
     assert summarise(recording([quiet, sample])).notes.get("neighbours") == note
 
 
-def test_what_is_not_told_is_absent_and_never_0() -> None:
-    blind = [Sample(each.at_s, (GpuReading(),)) for each in gpu_samples()]
-    told = summarise(recording(blind))
-    assert told.metrics == {}
-    assert told.notes == {
+def test_what_was_not_measured_is_absent_and_never_0() -> None:
+    blind = [Sample(sample.at_s, (GpuReading(),)) for sample in gpu_samples()]
+    summary = summarise(recording(blind))
+    assert summary.metrics == {}
+    assert summary.notes == {
         "energy_absent": "GPU 0: the samples do not cover all of the timed epochs"
     }
     assert curves(blind) == ([], {})
-    untold = [replace(each, node=node(each.at_s, trainer_s=None)) for each in blind]
-    assert set(summarise(recording(untold)).metrics) == {"steal_pct"}
+    without_trainer = [replace(sample, node=node(sample.at_s, trainer_s=None)) for sample in blind]
+    assert set(summarise(recording(without_trainer)).metrics) == {"steal_pct"}
 
 
 def test_a_workload_without_a_training_phase_has_no_summary_of_it() -> None:
-    told = summarise(recording(gpu_samples(), ()))
-    assert set(told.metrics) == {"peak_gpu_used_mib"}
-    assert "no training phase" in told.notes["energy_absent"]
+    summary = summarise(recording(gpu_samples(), ()))
+    assert set(summary.metrics) == {"peak_gpu_used_mib"}
+    assert "no training phase" in summary.notes["energy_absent"]
 
 
 def test_a_cpus_trial_is_as_hot_as_its_cpu() -> None:
     samples = [
         Sample(float(at_s), node=node(at_s, temperature_c=40.0 + at_s)) for at_s in range(31)
     ]
-    told = summarise(recording(samples, device="cpu"))
-    assert told.metrics["max_temperature_c"] == 65.0
-    assert "sm_clock_mhz" not in told.metrics
+    summary = summarise(recording(samples, device="cpu"))
+    assert summary.metrics["max_temperature_c"] == 65.0
+    assert "sm_clock_mhz" not in summary.metrics
 
 
 def test_curves_have_mlflows_names_and_truth_between_the_points() -> None:
-    samples = [replace(each, package_j=40.0 * each.at_s) for each in gpu_samples()]
-    at_s, found = curves(samples)
+    samples = [replace(sample, package_j=40.0 * sample.at_s) for sample in gpu_samples()]
+    at_s, values_by_name = curves(samples)
     assert at_s == pytest.approx(list(range(1, 31)))
-    assert {name: values[0] for name, values in found.items()} == pytest.approx(
+    assert {name: values[0] for name, values in values_by_name.items()} == pytest.approx(
         {
             "system/cpu_utilization_percentage": 62.5,
             "system/cpu_trainer_percentage": 50.0,
@@ -186,19 +186,21 @@ def test_long_curves_are_thinned_to_means() -> None:
     samples = [
         Sample(float(at_s), node=node(at_s, temperature_c=40.0 + at_s % 2)) for at_s in range(3001)
     ]
-    at_s, found = curves(samples)
+    at_s, values_by_name = curves(samples)
     assert len(at_s) == POINTS
-    assert found["system/cpu_temperature_celsius"] == pytest.approx([40.5] * POINTS, abs=0.04)
-    assert all(len(values) == POINTS for values in found.values())
+    assert values_by_name["system/cpu_temperature_celsius"] == pytest.approx(
+        [40.5] * POINTS, abs=0.04
+    )
+    assert all(len(values) == POINTS for values in values_by_name.values())
     assert at_s[-1] == 3000.0
 
 
 def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     began_s = time.time() - time.monotonic() - 5.0  # on the samples' clock: 5 s before their 0
-    told = {"samples_per_s": 50.0, "train_s": 12.0, "steal_pct": 1.5}
-    metrics, seen = record(recording(gpu_samples()), began_s, told)
+    reported = {"samples_per_s": 50.0, "train_s": 12.0, "steal_pct": 1.5}
+    metrics, seen = record(recording(gpu_samples()), began_s, reported)
     assert metrics["energy_per_sample_j"] == pytest.approx(metrics["energy_j"] / 600)
-    assert "steal_pct" not in metrics  # the workload has told it
+    assert "steal_pct" not in metrics  # the workload has reported it
     assert seen.at_s[:2] == pytest.approx((6.0, 7.0), abs=0.02)
     assert seen.curves["system/gpu_0_power_usage_watts"][:12:11] == (300.0, 100.0)
     own, seen = record(recording(gpu_samples()), began_s, {"energy_j": 3.0})
@@ -206,9 +208,9 @@ def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     assert (seen.notes["energy_method"], "energy_scope" in seen.notes) == ("workload", False)
 
 
-def test_samples_that_make_no_sense_are_said_to_and_nothing_is_raised() -> None:
+def test_samples_that_make_no_sense_are_reported_and_nothing_is_raised() -> None:
     nonsense: Any = "now"
-    samples = [replace(each, at_s=nonsense) for each in gpu_samples()]
+    samples = [replace(sample, at_s=nonsense) for sample in gpu_samples()]
     broken = replace(recording([]), samples=samples)
     metrics, seen = record(broken, 0.0, {"step_ms": 1.0})
     assert metrics == {}
@@ -219,18 +221,18 @@ RECORDED = Path(__file__).with_name("telemetry_recorded.jsonl")
 
 
 def test_recorded_telemetry_is_replayed() -> None:
-    """Of a real machine under a load of others, beside a GPU whose power was pretended."""
+    """Recorded on a real machine under load, with a GPU of simulated power."""
     seen = from_lines(RECORDED.read_text(encoding="utf-8"))
-    told = summarise(seen)
+    summary = summarise(seen)
     assert sum(window.seconds for window in seen.windows) == pytest.approx(12.0)
     # 250 W in the windows, 60 W between: the counter lags by up to 0.1 s at each of six edges.
-    assert told.metrics["energy_j"] == pytest.approx(3000.0, abs=6 * 0.1 * 190)
-    assert told.metrics["energy_j"] == pytest.approx(2971.1, abs=0.1)
-    assert told.metrics["trainer_cpu_pct"] == pytest.approx(16.07, abs=0.01)
-    assert told.metrics["others_cpu_pct"] == pytest.approx(83.89, abs=0.01)
+    assert summary.metrics["energy_j"] == pytest.approx(3000.0, abs=6 * 0.1 * 190)
+    assert summary.metrics["energy_j"] == pytest.approx(2971.1, abs=0.1)
+    assert summary.metrics["trainer_cpu_pct"] == pytest.approx(16.07, abs=0.01)
+    assert summary.metrics["others_cpu_pct"] == pytest.approx(83.89, abs=0.01)
     without = [
-        replace(each, gpus=tuple(replace(gpu, energy_j=None) for gpu in each.gpus))
-        for each in seen.samples
+        replace(sample, gpus=tuple(replace(gpu, energy_j=None) for gpu in sample.gpus))
+        for sample in seen.samples
     ]
     by_power = summarise(replace(seen, samples=without))
     assert by_power.notes["energy_method"] == "nvml_power"

@@ -1,4 +1,4 @@
-"""Trials of a real trainer process, trial_run: what their outcomes then say."""
+"""The telemetry in the outcomes of trials of a real trainer process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
         assert outcome_adapter.validate_json(to_json(outcome_adapter, outcome)) == outcome
 
 
-def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: TrainerPool) -> None:
+def test_a_cpus_trial_has_its_energy_or_the_reason_why_not(trainers: TrainerPool) -> None:
     outcome = run(trainers, "cpu", 40)
     assert outcome.telemetry is not None
     notes = outcome.telemetry.notes
@@ -74,7 +74,7 @@ def test_a_cpus_trial_says_why_it_has_no_energy_or_tells_it(trainers: TrainerPoo
     assert "peak_gpu_used_mib" not in outcome.metrics
 
 
-def test_a_trial_that_is_taken_away_is_watched_no_longer(trainers: TrainerPool) -> None:
+def test_a_trial_that_is_taken_away_is_sampled_no_longer(trainers: TrainerPool) -> None:
     request = TrialRequest(
         "tests.workloads.examples.echo_memory:run", "numpy/loop", {"epochs": 10_000}
     )

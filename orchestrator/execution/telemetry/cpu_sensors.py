@@ -1,0 +1,116 @@
+"""The clocks and the energy of a node's CPUs, where Linux reports them.
+
+Most virtual machines report neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+CPUS = Path("/sys/devices/system/cpu")
+POWERCAP = Path("/sys/class/powercap")
+
+_MOST = 16
+"""How many CPUs are read: each costs a moment, and a trainer's busy ones are among them."""
+
+
+class CpuClocks:
+    """The clocks of some CPUs. A reading never raises; an absent one is None.
+
+    A CPU is compared with the clock that its maker guarantees (`base_frequency` of Intel's driver,
+    `nominal_freq` of ACPI's CPPC), and not with its boost: how long a boost lasts depends on luck
+    and on what ran before.
+    """
+
+    def __init__(self, cpus: Sequence[int], root: Path = CPUS) -> None:
+        self._folders = [root / f"cpu{cpu}" for cpu in cpus[:_MOST]]
+        self._guaranteed = {folder: _guaranteed_khz(folder) for folder in self._folders}
+
+    def share(self) -> float | None:
+        """Return the fastest CPU's clock as a share of its guaranteed one.
+
+        The others do not count, since idle CPUs are slow anyway.
+        """
+        shares = []
+        for folder, khz in self._guaranteed.items():
+            now_khz = _number(folder / "cpufreq/scaling_cur_freq")
+            if khz and now_khz:
+                shares.append(now_khz / khz)
+        return max(shares, default=None)
+
+    def throttled_s(self) -> float | None:
+        """Return for how long any of their packages has been too hot for its clock (it grows)."""
+        times_ms = (
+            _number(folder / "thermal_throttle/package_throttle_total_time_ms")
+            for folder in self._folders
+        )
+        return max((ms / 1000 for ms in times_ms if ms is not None), default=None)
+
+
+def _guaranteed_khz(folder: Path) -> float | None:
+    base_khz = _number(folder / "cpufreq/base_frequency")
+    if base_khz is not None:
+        return base_khz
+    nominal_mhz = _number(folder / "acpi_cppc/nominal_freq")
+    return nominal_mhz and nominal_mhz * 1000
+
+
+def _number(file: Path) -> float | None:
+    with contextlib.suppress(OSError, ValueError):
+        return float(file.read_text())
+    return None
+
+
+@dataclass(slots=True)
+class _Package:
+    counter: Path
+    range_uj: int
+    last_uj: int
+    total_uj: int = 0
+
+
+class Rapl:
+    """The energy of all CPU packages of the node since the first reading (Linux's RAPL).
+
+    It includes everything that runs on the node. `reason` is why there is none.
+    """
+
+    def __init__(self, powercap: Path = POWERCAP) -> None:
+        self._packages: list[_Package] = []
+        self.reason: str | None = f"no energy counter of the CPU in {powercap}"
+        # An AMD's packages are listed under intel-rapl as well; `intel-rapl-mmio` would double them
+        for zone in sorted(powercap.glob("intel-rapl:*")):
+            try:
+                if not (zone / "name").read_text().startswith("package"):
+                    continue  # cores and memory: parts of a package, or the whole machine
+                counter = zone / "energy_uj"
+                largest_uj = int((zone / "max_energy_range_uj").read_text())
+                self._packages.append(_Package(counter, largest_uj, int(counter.read_text())))
+            except PermissionError:
+                self._packages.clear()
+                self.reason = f"only root may read {zone / 'energy_uj'}"
+                return
+            except (OSError, ValueError):
+                continue
+
+    def read_j(self) -> float | None:
+        """Return the joules so far; None if a package cannot be read.
+
+        A counter starts again at 0 after `max_energy_range_uj` (at 100 W, after three quarters of
+        an hour). It must be read more often than that.
+        """
+        if not self._packages:
+            return None
+        try:
+            for package in self._packages:
+                now_uj = int(package.counter.read_text())
+                package.total_uj += (now_uj - package.last_uj) % (package.range_uj + 1)
+                package.last_uj = now_uj
+        except (OSError, ValueError) as error:
+            self.reason = f"the energy counter of the CPU went away: {error}"
+            self._packages.clear()
+            return None
+        return sum(package.total_uj for package in self._packages) / 1e6
