@@ -41,7 +41,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
 )
 from orchestrator.analysis.pairing.paired_arms import time_metric
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
-from orchestrator.core.names import mathematics_of, work_of
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, DatasetRecord, ImpossibleArm, Telemetry
 
@@ -152,8 +152,8 @@ def summarise(
     used = {each.arm: _used(matched, each.arm, own[each.arm]) for each in arms}
     fair = compare(record, matched, over) if over else ()
     unlike = contrast(record, matched, over) if over else ()
-    mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(work_of, over)
-    alike = {arm for arm in own if (mathematics_of(arm), work_of(arm)) == (mathematics, work)}
+    mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(lambda arm: arm.work, over)
+    alike = {arm for arm in own if (mathematics_of(arm), arm.work) == (mathematics, work)}
     metric = time_metric(matched)
     error = 1 - confidence_for(record.criteria.auto_blocks)
     table = matrix(arms, used, fair, unlike, over, measures)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import quantiles
 
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.trial import FinishedTrial
 
@@ -110,7 +111,7 @@ def _is_own_limit(throttle_reasons: str) -> bool:
     return bool(throttle_reasons) and all(words[0] == _OWN_LIMIT for words in told)
 
 
-_Place = tuple[str, str, str]
+_Place = tuple[str, HardwareUse, str]
 
 
 @dataclass(slots=True)

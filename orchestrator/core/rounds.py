@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.names import class_of, measure_of
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial
 
 RERUN = "rerun"
@@ -129,10 +129,10 @@ def trials_to_retime(
         finished: those that ended, each with its last outcome, by key.
         retry_failed: whether failed trials are to be done again.
     """
-    rounds: dict[tuple[int, int, str], list[Trial]] = defaultdict(list)
+    rounds: dict[tuple[int, int, HardwareRef], list[Trial]] = defaultdict(list)
     for trial in planned:
-        if measure_of(trial.arm) == "timing":
-            rounds[trial.block, trial.repeat, class_of(trial.arm.hardware)].append(trial)
+        if trial.arm.measure == "timing":
+            rounds[trial.block, trial.repeat, trial.arm.hardware_class].append(trial)
     again: dict[str, int] = {}
     for members in rounds.values():
         ended = [finished[each.key] for each in members if each.key in finished]

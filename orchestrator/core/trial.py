@@ -15,6 +15,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
+from orchestrator.core.arms import Arm as Arm  # noqa: PLC0414
+from orchestrator.core.arms import RequestedArm
+
 T = TypeVar("T")
 
 ConfigValue: TypeAlias = bool | int | float | str
@@ -40,17 +43,6 @@ FailureReason: TypeAlias = Literal[
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is a number: a truth value, which is one to Python, is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Arm:
-    """The treatment: an implementation (as text) on a hardware class (by name)."""
-
-    implementation: str
-    hardware: str
-
-    def __str__(self) -> str:
-        return f"{self.implementation} on {self.hardware}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,9 +268,9 @@ class FinishedTrial:
 
 @dataclass(frozen=True, slots=True)
 class ImpossibleArm:
-    """An arm that was asked for and cannot run, with its reason."""
+    """An arm that was requested and cannot run, with its reason."""
 
-    arm: Arm
+    arm: RequestedArm
     reason: str
 
 
@@ -354,8 +346,7 @@ def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> 
             identity.workload,
             identity.settings,
             block.config,
-            arm.implementation,
-            arm.hardware,
+            arm.identity,
             repeat,
             identity.data_digest,
         ]

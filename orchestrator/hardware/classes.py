@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator.core.names import gpu_class, selects
+from orchestrator.core.arms import HardwareRef
+from orchestrator.core.names import selects
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 from workloads.protocol import Device
 
@@ -27,9 +28,23 @@ class HardwareClass:
     widen a comparison's interval and do not bias it.
     """
 
-    name: str
-    device: Device
+    ref: HardwareRef
     nodes: tuple[Node, ...]
+
+    @property
+    def id(self) -> str:
+        """The class id, which no wording and no table of names changes."""
+        return self.ref.id
+
+    @property
+    def name(self) -> str:
+        """The class's name, to be read."""
+        return self.ref.name
+
+    @property
+    def device(self) -> Device:
+        """What its trials run on."""
+        return self.ref.device
 
     @property
     def slug(self) -> str:
@@ -43,7 +58,7 @@ class HardwareClass:
 
     def matches(self, selector: str) -> bool:
         """Whether a spec's `cpu`, `gpu`, class or GPU name or pattern (`*H200*`) means this."""
-        return selects(selector, self.name)
+        return selects(selector, self.ref)
 
 
 def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
@@ -55,20 +70,16 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     GPUs of which a trial might be given another one than its class says, or a part of one, form
     no class (`no_gpu_class_reason` says why).
     """
-    cpus: dict[str, list[Node]] = {}
-    gpus: dict[str, list[Node]] = {}
+    members: dict[HardwareRef, list[Node]] = {}
     for node in nodes:
-        cpus.setdefault(node.host, []).append(node)
+        members.setdefault(node.cpu_class, []).append(node)
         if _has_gpu_class(node):
-            gpus.setdefault(gpu_class(node.gpu_names[0], node.host), []).append(node)
-    classes = [
-        HardwareClass(
-            name, "cpu", tuple([each for each in members if not _has_gpu_class(each)] or members)
-        )
-        for name, members in sorted(cpus.items())
-    ]
-    classes += [HardwareClass(name, "gpu", tuple(found)) for name, found in sorted(gpus.items())]
-    return tuple(classes)
+            members.setdefault(node.gpu_class(node.gpu_names[0]), []).append(node)
+    for ref, equal in members.items():
+        if ref.device == "cpu":
+            members[ref] = [node for node in equal if not _has_gpu_class(node)] or equal
+    order = sorted(members, key=lambda ref: (ref.device, ref.name, ref.id))
+    return tuple(HardwareClass(ref, tuple(members[ref])) for ref in order)
 
 
 def no_gpu_class_reason(node: Node) -> str | None:

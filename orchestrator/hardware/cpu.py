@@ -71,14 +71,26 @@ def read_cpuinfo(root: Path) -> CpuInfo:
 
 
 def cpu_model(info: CpuInfo) -> str | None:
-    """`AMD EPYC 9654 96-Core Processor`, `Neoverse-V1`; None where nothing tells it."""
-    if "model name" in info or "Model" in info:
-        return info.get("model name") or info["Model"]
+    """Return `AMD EPYC 9654 96-Core Processor` or `Neoverse-V1`; None where it is not known."""
+    ids = _part_ids(info)
+    if ids is None:
+        return info.get("model name") or info.get("Model")
+    implementer, part = ids
+    known = _ARM.get(implementer.lower(), {}).get(part.lower())
+    return known or f"ARM implementer {implementer} part {part}"
+
+
+def cpu_part(info: CpuInfo) -> str | None:
+    """Return `ARM 0x41 0xd40`, implementer and part; None where the kernel names the model."""
+    ids = _part_ids(info)
+    return None if ids is None else f"ARM {' '.join(ids).lower()}"
+
+
+def _part_ids(info: CpuInfo) -> tuple[str, str] | None:
     implementer, part = info.get("CPU implementer"), info.get("CPU part")
-    if implementer is None or part is None:
+    if "model name" in info or "Model" in info or implementer is None or part is None:
         return None
-    named = _ARM.get(implementer.lower(), {}).get(part.lower())
-    return named or f"ARM implementer {implementer} part {part}"
+    return implementer, part
 
 
 def read_cpu(root: Path, info: CpuInfo) -> Cpu:

@@ -21,12 +21,13 @@ def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) 
         "version": VERSION,
         "classes": [
             {
+                "id": each.id,
                 "name": each.name,
                 "slug": each.slug,
                 "device": each.device,
                 "unlike": list(each.unlike),
                 "nodes": [_node(node) for node in each.nodes],
-                "peaks": [_peak(peak) for peak in peaks if peak.hardware == each.name],
+                "peaks": [_peak(peak) for peak in peaks if peak.hardware == each.id],
             }
             for each in classes
         ],

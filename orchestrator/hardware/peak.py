@@ -30,7 +30,7 @@ class Peak:
     """What a device reached under one backend, in one precision.
 
     Args:
-        hardware: name of the hardware class.
+        hardware: id of the hardware class.
         backend: whose matrix product and copy it was.
         precision: `float32`, `tf32` or `bf16`.
         flops_per_s: of a matrix product.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.hardware.cpu import cpu_model, read_cpu, read_cpuinfo
+from orchestrator.hardware.cpu import cpu_model, cpu_part, read_cpu, read_cpuinfo
 from orchestrator.hardware.gpus import probe_gpus, visible_gpus
 from orchestrator.hardware.profile import NodeProfile
 from orchestrator.hardware.virtualization import read_machine
@@ -63,6 +63,7 @@ def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
         machine=read_machine(root, info),
         gpu_faults=found.faults,
         no_nvml=found.no_nvml,
+        cpu_part=cpu_part(info),
         packages=installed(),
     )
 

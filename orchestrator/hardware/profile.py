@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.text import counted
 from workloads.cgroups import CgroupLimits
 
@@ -80,6 +81,8 @@ class NodeProfile:
     """One node. `cpus` are those this process may use: CPU affinity and the cgroup's quota.
 
     Args:
+        cpu_model: the CPU's name. Where the kernel gives none it comes from a table of parts.
+        cpu_part: implementer and part of a CPU whose name comes from that table; else None.
         memory_mib: of the machine; a cgroup may allow less of it (`usable_memory_mib`).
         gpus: those that answer.
         driver: NVIDIA's driver; `cuda` is the newest CUDA that it can run.
@@ -103,6 +106,7 @@ class NodeProfile:
     machine: Machine = field(default_factory=Machine)
     gpu_faults: tuple[str, ...] = ()
     no_nvml: str | None = None
+    cpu_part: str | None = None
     packages: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -139,6 +143,16 @@ class Node:
         return tuple(sorted({gpu.name for gpu in self.profile.gpus})) if self.gpus else ()
 
     @property
-    def host(self) -> str:
-        """The name of the node's CPU class."""
-        return f"{self.profile.cpu_model}, {counted(self.profile.cpus, 'CPU')}"
+    def cpu_class(self) -> HardwareRef:
+        """The node's CPU class."""
+        profile = self.profile
+        return HardwareRef(
+            id=f"{profile.cpu_part or profile.cpu_model}/{profile.cpus}",
+            device="cpu",
+            name=f"{profile.cpu_model}, {counted(profile.cpus, 'CPU')}",
+        )
+
+    def gpu_class(self, gpu: str) -> HardwareRef:
+        """Return the class of GPUs of this name in nodes with this CPU."""
+        host = self.cpu_class
+        return HardwareRef(f"{gpu}/{host.id}", "gpu", f"{gpu} ({host.name})", gpu)

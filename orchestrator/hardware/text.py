@@ -29,12 +29,12 @@ def describe_hardware(
     found = list(classes)
     told: set[Node] = set()
     for each in found:
-        its_own = [peak for peak in peaks if peak.hardware == each.name]
+        its_own = [peak for peak in peaks if peak.hardware == each.id]
         lines += [*_class(each, its_own, told, width), ""]
         told |= set(each.nodes)
     lines += _without_gpus(found, width)
     measured = {peak.hardware for peak in peaks}
-    if lacking := [each.name for each in found if each.name not in measured]:
+    if lacking := [each.name for each in found if each.id not in measured]:
         which = "" if len(lacking) == len(found) else f" of {', '.join(lacking)}"
         lines += folded(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
     return "\n".join(lines).rstrip("\n")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.labels import carries, shown
-from orchestrator.core.names import gpu_class, selects
+from orchestrator.core.names import selects
 from orchestrator.core.text import counted
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.hardware import HardwareClass, Node, no_gpu_class_reason
@@ -50,7 +51,7 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     if entry.selector is None:
         return _why_no_gpu(labelled, lambda _: True) or "no node of these labels takes trials"
     selector = entry.selector
-    if why := _why_no_gpu(labelled, lambda name: selects(selector, name)):
+    if why := _why_no_gpu(labelled, lambda ref: selects(selector, ref)):
         return why
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
@@ -71,11 +72,11 @@ def _unanswered(nodes: Iterable[Node]) -> str:
     return "".join(faults)
 
 
-def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[str], bool]) -> str | None:
+def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[HardwareRef], bool]) -> str | None:
     """Why GPUs of these nodes that an entry wants form no class."""
     for node in nodes:
-        unusable = {gpu_class(gpu.name, node.host) for gpu in node.profile.gpus}
-        if any(wanted(name) for name in unusable) and (why := no_gpu_class_reason(node)):
+        unusable = {node.gpu_class(gpu.name) for gpu in node.profile.gpus}
+        if any(wanted(ref) for ref in unusable) and (why := no_gpu_class_reason(node)):
             return why
     return None
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.core.names import Usage, device_of, usage_of
+from orchestrator.core.arms import HardwareUse, Usage
 from orchestrator.core.trial import Arm
 from orchestrator.hardware import Node
 from orchestrator.planning.plan import Plan, PlannedArm
@@ -46,10 +46,10 @@ class Lane:
 
     def cpus_used(self, arm: Arm) -> int | None:
         """How many CPUs the arm's trainer may keep busy here; None for all of the node's."""
-        usage = usage_of(arm.hardware)
+        usage = arm.usage
         if usage.threads is not None:
             return usage.threads
-        if device_of(arm.hardware) == "cpu":
+        if arm.device == "cpu":
             return None
         share = _share(self.node, usage)
         return share if share < _usable(self.node) else None
@@ -62,12 +62,12 @@ class LaneGroup:
     A node on which several such groups stand has one lane, which is in each of them.
     """
 
-    hardware: frozenset[str]
+    hardware: frozenset[HardwareUse]
     lanes: tuple[Lane, ...]
 
     def room(self, arm: Arm) -> int:
         """How many of an arm's trials run at once, over all lanes."""
-        return sum(lane.room(device_of(arm.hardware)) for lane in self.lanes)
+        return sum(lane.room(arm.device) for lane in self.lanes)
 
 
 def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
@@ -79,7 +79,7 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
     """
     nodes: dict[str, Node] = {}
     arms: dict[str, list[PlannedArm]] = {}
-    hardware: dict[frozenset[str], dict[str, None]] = {}
+    hardware: dict[frozenset[str], dict[HardwareUse, None]] = {}
     for planned in plan.possible:
         for node in planned.hardware.nodes:
             nodes.setdefault(node.id, node)
@@ -98,9 +98,9 @@ def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
     return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
 
 
-def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[str], ...]:
+def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[HardwareUse], ...]:
     """The hardware (as arms name it) of groups that have lanes in common, directly or not."""
-    shared: list[tuple[set[str], set[str]]] = []
+    shared: list[tuple[set[str], set[HardwareUse]]] = []
     for group in groups:
         nodes, hardware = {lane.node.id for lane in group.lanes}, set(group.hardware)
         for other in [each for each in shared if not nodes.isdisjoint(each[0])]:
@@ -122,7 +122,7 @@ def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
     on_gpus = [planned for planned in arms if planned.hardware.device == "gpu"]
     if not on_gpus:
         return Lane(node, node.cpus)
-    cpus = max(_share(node, planned.usage) for planned in on_gpus)
+    cpus = max(_share(node, planned.arm.usage) for planned in on_gpus)
     slots = max(1, min(node.gpus, _usable(node) // cpus))
     is_mixed = len(on_gpus) < len(arms)
     if is_mixed and slots == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from orchestrator.core.names import measure_of, names_arm, work_of
+from orchestrator.core.names import names_arm
 from orchestrator.core.trial import Arm, Outcome
 from orchestrator.spec import Objective
 
@@ -26,10 +26,10 @@ def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
     """
     averaged = objective.over in _OVER
     named = [arm for arm in arms if averaged or names_arm(objective.over, arm)]
-    whole = [arm for arm in named if measure_of(arm) == "full"] or named
+    whole = [arm for arm in named if arm.measure == "full"] or named
     if not averaged:
         return tuple(whole)
-    return tuple(arm for arm in whole if not work_of(arm)) or tuple(whole)
+    return tuple(arm for arm in whole if not arm.work) or tuple(whole)
 
 
 def arms_that_speak(objectives: Iterable[Objective], arms: Sequence[Arm]) -> tuple[Arm, ...]:

@@ -72,7 +72,9 @@ def idle_shares(
         own_s = _block_s(plan, group, trial_s, plan.blocks)
         work_s = plan.blocks * own_s
         until_s = max(work_s, (plan.blocks - held) * pace_s + own_s)
-        shares[" and ".join(sorted(group.hardware))] = 1 - work_s / until_s if until_s else 0.0
+        shares[" and ".join(sorted(map(str, group.hardware)))] = (
+            1 - work_s / until_s if until_s else 0.0
+        )
     return shares
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from orchestrator.core.arms import HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
-from orchestrator.core.names import Usage, mathematics_of, measure_of, used
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.text import counted
 from orchestrator.core.trial import (
     Arm,
@@ -32,24 +33,23 @@ from orchestrator.spec import HardwareEntry, SweepSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedArm:
-    """An arm that can run, the hardware class that it runs on, there and how.
+    """An arm that can run, with its hardware class and nodes.
 
-    The class has only those of its nodes that the spec's labels leave.
+    The class has only the nodes that the spec's labels match.
     """
 
     arm: Arm
     hardware: HardwareClass
-    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitedArm:
-    """An arm for which no node is there yet, and how long one is waited for, in s.
+    """An arm for which no node has joined yet, and how long to wait for one, in s.
 
-    Its hardware is what the spec says: which class it is the node will tell.
+    Its hardware class is known when the node joins.
     """
 
-    arm: Arm
+    arm: RequestedArm
     entry: HardwareEntry
     wait_s: float
 
@@ -137,7 +137,9 @@ class Plan:
             "arms": [
                 {
                     "implementation": arm.implementation,
-                    "hardware": arm.hardware,
+                    "hardware": str(arm.hardware),
+                    "class_id": arm.hardware_class.id,
+                    "device": arm.device,
                     "mathematics": mathematics_of(arm),
                 }
                 for arm in self.arms
@@ -180,33 +182,34 @@ def make_plan(
     arm.
     """
     possible: dict[Arm, PlannedArm] = {}
-    impossible: dict[Arm, ImpossibleArm] = {}
-    awaited: dict[Arm, AwaitedArm] = {}
+    impossible: dict[RequestedArm, ImpossibleArm] = {}
+    awaited: dict[RequestedArm, AwaitedArm] = {}
     for entry in spec.hardware:
         classes = meant(entry, hardware)
         for implementation in spec.arms.implementations:
-            asked = Arm(implementation, str(entry))
+            asked = RequestedArm(implementation, str(entry))
             if not classes and entry.wait_s is not None and waiting == "to come":
                 awaited[asked] = AwaitedArm(asked, entry, entry.wait_s)
                 continue
-            reasons = {} if classes else {"": _why_absent(entry, hardware, waiting)}
+            reasons = {} if classes else {str(entry): _why_absent(entry, hardware, waiting)}
             for each in classes:
+                use = HardwareUse(each.ref, entry.usage)
                 reason = unusable_reason(entry, each) or arm_ineligibility_reason(
                     spec, implementation, each
                 )
                 if reason is not None:
-                    reasons[each.name] = reason
+                    reasons[str(use)] = reason
                     continue
-                arm = Arm(implementation, used(each.name, entry.usage))
+                arm = Arm(implementation, use)
                 known = possible.get(arm)
                 where = each if known is None else _joined(known.hardware, each)
-                possible[arm] = PlannedArm(arm, where, entry.usage)
+                possible[arm] = PlannedArm(arm, where)
             if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
             else:  # what holds for some of the classes only is told of these
-                for name, reason in reasons.items():
-                    arm = Arm(implementation, used(name, entry.usage))
-                    impossible[arm] = ImpossibleArm(arm, reason)
+                for text, reason in reasons.items():
+                    requested = RequestedArm(implementation, text)
+                    impossible[requested] = ImpossibleArm(requested, reason)
     return Plan(
         tuple(possible.values()),
         tuple(impossible.values()),
@@ -264,7 +267,7 @@ def describe_plan(plan: Plan, name: str) -> str:
         arms = counted(count, "implementation")
         lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
-    if any(measure_of(arm) == "timing" for arm in plan.arms):
+    if any(arm.measure == "timing" for arm in plan.arms):
         lines.append(f"  {_timed(plan.timing)}")
     if plan.fresh_trainer_reason:
         lines.append(f"  each trial in a fresh trainer process: {plan.fresh_trainer_reason}")

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from orchestrator.core.names import class_of, selects, usage_of
+from orchestrator.core.arms import HardwareUse
+from orchestrator.core.names import selects
 from orchestrator.core.trial import Arm, Outcome, Telemetry
 from orchestrator.spec import Price
 
@@ -57,26 +58,25 @@ def priced(
     )
 
 
-def price_of(hardware: str, prices: Sequence[Price]) -> Price | None:
+def price_of(hardware: HardwareUse, prices: Sequence[Price]) -> Price | None:
     """The first price that means a hardware class, however it is used; None if none does."""
-    whole = class_of(hardware)
-    return next((each for each in prices if selects(each.hardware, whole)), None)
+    return next((each for each in prices if selects(each.hardware, hardware.hardware_class)), None)
 
 
-def describe_prices(prices: Sequence[Price], hardware: Iterable[str]) -> list[str]:
+def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) -> list[str]:
     """What each hardware class costs, a line each; a price that was meant for it may not fit.
 
     Nothing where a spec has no prices.
     """
-    found = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
+    costs = {each: price_of(each, prices) for each in dict.fromkeys(hardware)} if prices else {}
     return [
-        f"  costs  {name}: {_promise(name, price) if price else 'no price, and so no cost'}"
-        for name, price in found.items()
+        f"  costs  {each}: {_promise(each, price) if price else 'no price, and so no cost'}"
+        for each, price in costs.items()
     ]
 
 
-def _promise(name: str, price: Price) -> str:
-    sharing = "its" if usage_of(name).measure == "timing" else ""
+def _promise(hardware: HardwareUse, price: Price) -> str:
+    sharing = "its" if hardware.usage.measure == "timing" else ""
     return _basis(price, measured=True, sharing=sharing)
 
 

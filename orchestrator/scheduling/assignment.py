@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.core.names import device_of
 from orchestrator.core.trial import FinishedTrial, Trial
 from orchestrator.planning.lanes import Lane
 from workloads.protocol import Device
@@ -27,7 +26,7 @@ class Assignment:
     @property
     def device(self) -> Device:
         """What of its node it runs on."""
-        return device_of(self.trial.arm.hardware)
+        return self.trial.arm.device
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.names import names_arm
 from orchestrator.core.trial import (
@@ -199,12 +200,12 @@ class Blocks:
         return any(queue.lane.node.id == node_id for queue in self._queues)
 
     @property
-    def stranded(self) -> dict[str, int]:
-        """How many trials of begun blocks wait for hardware that has no lane, by its name.
+    def stranded(self) -> dict[HardwareUse, int]:
+        """How many trials of begun blocks wait for hardware that has no lane, by hardware.
 
         Where there is no lane at all, blocks that have not begun wait, too.
         """
-        waiting: Counter[str] = Counter()
+        waiting: Counter[HardwareUse] = Counter()
         for units in self._units.values():
             for group, trials in units.items():
                 if not group.lanes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from orchestrator.core.names import device_of, measure_of
 from orchestrator.core.trial import Trial
 from orchestrator.planning.lanes import Lane, LaneGroup
 from workloads.protocol import Device
@@ -58,7 +57,7 @@ class LaneQueue:
 
     def take_round(self, trial: Trial) -> list[Trial]:
         """Take what is timed in turns with a trial that was picked: the rest of its round here."""
-        if measure_of(trial.arm) != "timing":
+        if trial.arm.measure != "timing":
             return []
         others = [each for each in self.waiting if self.is_beside(trial, each)]
         for each in others:
@@ -67,17 +66,13 @@ class LaneQueue:
 
     def is_beside(self, trial: Trial, other: Trial) -> bool:
         """Whether two trials are of one round that is timed in slices, and may take turns here."""
-        apart = self.lane.takes_turns and (
-            device_of(trial.arm.hardware) != device_of(other.arm.hardware)
-        )
+        apart = self.lane.takes_turns and (trial.arm.device != other.arm.device)
         return (
             (trial.block, trial.repeat) == (other.block, other.repeat)
-            and measure_of(trial.arm) == measure_of(other.arm) == "timing"
+            and trial.arm.measure == other.arm.measure == "timing"
             and not apart
         )
 
     def _in_turn(self) -> Trial | None:
         any_device = not self.lane.takes_turns
-        return next(
-            (t for t in self.waiting if any_device or device_of(t.arm.hardware) == self.turn), None
-        )
+        return next((t for t in self.waiting if any_device or t.arm.device == self.turn), None)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from orchestrator.cluster.autoscaler import Request
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.labels import carries
-from orchestrator.core.names import class_of, selects, usage_of
+from orchestrator.core.names import selects
 from orchestrator.core.trial import Arm, Block, FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
@@ -68,7 +69,7 @@ def requests(awaited: Iterable[AwaitedArm]) -> list[Request]:
     return [(_resources(entry), dict(entry.labels)) for entry in entries]
 
 
-def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[str]) -> list[Request]:
+def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse]) -> list[Request]:
     """What to ask an autoscaler for in the place of nodes that have left.
 
     Args:
@@ -120,6 +121,6 @@ def _could_be(awaited: AwaitedArm, arm: Arm) -> bool:
     entry = awaited.entry
     return (
         arm.implementation == awaited.arm.implementation
-        and usage_of(arm.hardware) == entry.usage
-        and (entry.selector is None or selects(entry.selector, class_of(arm.hardware)))
+        and arm.usage == entry.usage
+        and (entry.selector is None or selects(entry.selector, arm.hardware_class))
     )

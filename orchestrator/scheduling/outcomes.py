@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.rounds import reinstate, rerun_of, trials_to_rerun
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
@@ -26,7 +27,7 @@ class Ledger:
 
     def __init__(self, plan: Plan, suggestions: Suggestions, limits: DisturbanceLimits) -> None:
         self.trials: dict[int, tuple[Trial, ...]] = {}
-        self.sharing: tuple[frozenset[str], ...] = ()
+        self.sharing: tuple[frozenset[HardwareUse], ...] = ()
         self._plan = plan
         self._suggestions = suggestions
         self._limits = limits
@@ -131,7 +132,9 @@ class Ledger:
         """The trials that may be done again together with one of them, that one too."""
         if self._limits.action != "rerun":
             return (trial,)
-        beside = next((each for each in self.sharing if trial.arm.hardware in each), frozenset())
+        beside = next(
+            (each for each in self.sharing if trial.arm.hardware in each), frozenset[HardwareUse]()
+        )
         of_round = (t for t in self.trials.get(trial.block, ()) if t.repeat == trial.repeat)
         return tuple(each for each in of_round if each.arm.hardware in beside)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.core.errors import Refusal
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.planning.objectives import arms_read
 from orchestrator.planning.plan import Plan
@@ -39,7 +38,7 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
     for metric, objective in spec.search.objectives.items():
         read_arms = arms_read(objective, plan.arms)
-        timed = all(measure_of(arm) == "timing" for arm in read_arms)
+        timed = all(arm.measure == "timing" for arm in read_arms)
         if read_arms and timed and metric not in TIMING_METRICS:
             raise NothingToRun(
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "

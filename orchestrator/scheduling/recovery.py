@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchestrator.cluster.autoscaler import Request
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node
@@ -145,7 +146,7 @@ class Recovery:
                 left.append((assignment, since))
         self._doubts = left
 
-    def _ask_for_hardware(self, stranded: Mapping[str, int]) -> None:
+    def _ask_for_hardware(self, stranded: Mapping[HardwareUse, int]) -> None:
         """Whoever ends nodes that idle, or takes them away, may start others: if it is asked to."""
         wanted = replacements(self.session.spec, self.fleet.plan, stranded)
         if wanted != self._wanted:
@@ -153,7 +154,7 @@ class Recovery:
             with contextlib.suppress(Exception):  # the sweep goes on with what it has
                 self.ask_for(wanted)
 
-    def _expect_progress(self, stranded: Mapping[str, int]) -> None:
+    def _expect_progress(self, stranded: Mapping[HardwareUse, int]) -> None:
         if self.session.blocks.out or not stranded:
             self._idle_since = None
             return
@@ -163,7 +164,9 @@ class Recovery:
             return
         if not self.presence.nodes:
             raise Stopped("the Ray cluster has lost every node that trials could run on")
-        waiting = ", ".join(f"{count} on {name}" for name, count in sorted(stranded.items()))
+        waiting = ", ".join(
+            f"{stranded[hardware]} on {hardware}" for hardware in sorted(stranded, key=str)
+        )
         raise Stopped(
             f"no node is left for some hardware, and none came within {self.wait_s:.0f} seconds"
             f" (limits.node_wait_s); trials that wait: {waiting}"

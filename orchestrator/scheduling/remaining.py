@@ -121,13 +121,14 @@ def opening(
             blocks = max(blocks, before.blocks)
     if begun:  # which arms those will be that are awaited the nodes will tell
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
+    texts = {str(arm) for arm in arms}
     return SweepOpening(
         identity=identity,
         spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
         plan=plan.as_json(),
         objectives={name: each.direction for name, each in spec.search.objectives.items()},
         arms=arms,
-        impossible=tuple(each for each in plan.impossible if each.arm not in arms),
+        impossible=tuple(each for each in plan.impossible if str(each.arm) not in texts),
         blocks=blocks,
         repeats=repeats,
         owner=Owner.here(),

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from orchestrator.core.disturbance import CanaryBaseline, judge
-from orchestrator.core.names import measure_of, usage_of
 from orchestrator.core.rounds import RERUN, noted
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
@@ -157,7 +156,7 @@ class Session:
         notes = outcome.telemetry.notes if outcome.telemetry else {}
         usual_ms = self.canary_baseline.expected_ms(finished)
         told = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
-        if measure_of(trial.arm) == "timing":
+        if trial.arm.measure == "timing":
             began_s = min(each.started_s for each in together)
             told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
         if any(told.values()):
@@ -215,7 +214,7 @@ class Session:
         settings: Mapping[str, Any] = {
             **self.spec.written_settings(),
             **trial.config,
-            **usage_of(trial.arm.hardware).settings,
+            **trial.arm.usage.settings,
         }
         return TrialRequest(
             self.spec.workload,
@@ -224,7 +223,7 @@ class Session:
             device,
             trial.seed,
             self.data_digest,
-            measure_of(trial.arm),
+            trial.arm.measure,
             self.spec.timing.slice_s,
         )
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from orchestrator.core.names import device_of, measure_of
 from orchestrator.core.trial import Outcome, Trial, outcome_adapter
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
 from orchestrator.scheduling.assignment import Assignment
@@ -83,11 +82,11 @@ class BlockSearch(Searcher):
                 Rival(self._request(trial), assignment.lane.cpus_used(trial.arm))
                 for trial in assignment.others
             ),
-            timing=spec.timing if measure_of(assignment.trial.arm) == "timing" else None,
+            timing=spec.timing if assignment.trial.arm.measure == "timing" else None,
         )
 
     def _request(self, trial: Trial) -> TrialRequest:
-        return self._session.request(trial, device_of(trial.arm.hardware))
+        return self._session.request(trial, trial.arm.device)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
         """A sign of life: the running trial finished an epoch."""

@@ -32,8 +32,8 @@ from pydantic import (
 )
 
 from orchestrator.core import labels
+from orchestrator.core.arms import Usage
 from orchestrator.core.criteria import MeasureMode
-from orchestrator.core.names import Usage
 from orchestrator.core.trial import is_number
 from orchestrator.spec.errors import shown
 from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from orchestrator.core.trial import Arm, Config, FinishedTrial, SweepIdentity, Trial
 
-VERSION = 5
+VERSION = 6
 """The records' version. It is raised when an older rnnsweep could not read what is written."""
 
 

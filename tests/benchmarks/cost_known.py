@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.cost_model import Method, NotPredicted, Observation, fit
 from orchestrator.core.trial import Arm, Config
+from tests.orchestrator.sample_hardware import on_cpu
 
-_ARMS = tuple(Arm(f"made/{kind}", "CPU, 2 CPUs") for kind in ("plain", "compiled", "fused"))
+_ARMS = tuple(Arm(f"made/{kind}", on_cpu("CPU", 2)) for kind in ("plain", "compiled", "fused"))
 _OVERHEAD_S = (0.05, 0.02, 0.2)
 _SPEED = (1.0, 0.7, 0.5)
 _START_S = (3.0, 30.0, 5.0)

@@ -39,7 +39,6 @@ from orchestrator.analysis.cost_model import (
     observe,
 )
 from orchestrator.core.errors import Refusal
-from orchestrator.core.names import device_of
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read, replay
@@ -192,7 +191,7 @@ def _why_not(
     reasons = Counter(each["energy_absent"] for each in notes if "energy_absent" in each)
     if target == "energy_j" and reasons:
         return reasons.most_common(1)[0][0]
-    if target == "peak_gpu_mib" and all(device_of(e.arm.hardware) == "cpu" for e in observations):
+    if target == "peak_gpu_mib" and all(e.arm.device == "cpu" for e in observations):
         return "no arm stands on a GPU"
     told = {each.group for each in observations if target in each.took}
     return f"expected of at least {_ENOUGH} configs, received of {len(told)}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.core.arms import Usage
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -22,8 +23,9 @@ from orchestrator.spec import load
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
 from tests.benchmarks import cost_model
+from tests.orchestrator.sample_hardware import on_cpu
 
-ARM = Arm("torch/fused", "CPU A, 2 CPUs [1 thread]")
+ARM = Arm("torch/fused", on_cpu("CPU A", 2, Usage(threads=1)))
 
 
 @pytest.fixture

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary, summarise
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_records import sweep
 
-HARDWARE = ("AMD EPYC 9654, 8 CPUs", "NVIDIA H200", "Tesla T4")
+HARDWARE = (on_cpu("AMD EPYC 9654", 8), on_gpu("NVIDIA H200"), on_gpu("Tesla T4"))
 IMPLEMENTATIONS = (
     "tensorflow/portable",
     "tensorflow/portable+xla",
@@ -33,11 +35,11 @@ HOSTILE = (
 
 
 def arms(
-    implementations: Sequence[str] = IMPLEMENTATIONS, hardware: Sequence[str] = HARDWARE
+    implementations: Sequence[str] = IMPLEMENTATIONS, hardware: Sequence[HardwareUse] = HARDWARE
 ) -> list[Arm]:
     """All implementations on all hardware, but for cuDNN on a CPU."""
     pairs = (Arm(i, h) for h in hardware for i in implementations)
-    return [arm for arm in pairs if "cudnn" not in arm.implementation or "CPU" not in arm.hardware]
+    return [arm for arm in pairs if "cudnn" not in arm.implementation or arm.device == "gpu"]
 
 
 def rich(
@@ -85,7 +87,7 @@ def _trial(
     epochs: int,
 ) -> TrialRecord:
     units, batch = config["units"], config["batch_size"]
-    gpu = "CPU" not in arm.hardware
+    gpu = arm.device == "gpu"
     step_ms = (2 + (units / 64) ** (0.6 if gpu else 1.7)) * _SPEED.get(arm.implementation, 0.9)
     step_ms *= (1 + 0.1 * place) * noise.lognormvariate(0, 0.04)
     best = 0.98 - 1.2 / units + noise.gauss(0, 0.003)
@@ -147,7 +149,7 @@ def _telemetry(place: int) -> Telemetry:
 
 def hostile() -> SweepRecord:
     """A sweep every text of which is an attempt to be markup."""
-    every = [Arm(name, HOSTILE[0]) for name in HOSTILE]
+    every = [Arm(name, on_cpu(HOSTILE[0])) for name in HOSTILE]
     record = rich(blocks=7, repeats=1, of=every)
     trials = [
         replace(

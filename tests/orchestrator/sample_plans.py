@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.trial import (
     Arm,
     Config,
@@ -36,7 +37,7 @@ def plan(
     hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
 ) -> Plan:
     arms = [
-        PlannedArm(Arm(f"tensorflow/kernel{number}", each.name), each)
+        PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(each.ref)), each)
         for each in hardware
         for number in range(implementations)
     ]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from orchestrator.core.arms import RequestedArm
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, ImpossibleArm, Kernel
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 
-CPU = "AMD EPYC, 2 CPUs"
-GPU = "NVIDIA H200"
+CPU, GPU = on_cpu(), on_gpu()
 PORTABLE = Arm("tensorflow/portable", CPU)
 XLA = Arm("tensorflow/portable+xla", CPU)
 RELU = Arm("tensorflow/portable+relu", CPU)
 UNROLL = Arm("tensorflow/portable+unroll", CPU)
-CUDNN = Arm("tensorflow/cudnn", CPU)
+CUDNN = RequestedArm("tensorflow/cudnn", str(CPU))
 
 
 def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> TrialRecord:

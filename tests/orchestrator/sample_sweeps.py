@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.core.arms import RequestedArm
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -24,10 +25,12 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
+from tests.orchestrator.sample_hardware import on_cpu
 
-PORTABLE = Arm("tensorflow/portable", "AMD EPYC 7763")
-XLA = Arm("tensorflow/portable+xla", "AMD EPYC 7763")
-CUDNN = Arm("tensorflow/cudnn", "cpu")
+CPU = on_cpu("AMD EPYC 7763", 2)
+PORTABLE = Arm("tensorflow/portable", CPU)
+XLA = Arm("tensorflow/portable+xla", CPU)
+CUDNN = RequestedArm("tensorflow/cudnn", "cpu")
 
 IDENTITY = SweepIdentity(
     name="quickstart",

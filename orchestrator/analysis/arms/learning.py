@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from orchestrator.analysis.statistics.estimates import Spread, spread
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 
@@ -47,7 +46,7 @@ def learning(
     return tuple(
         curve
         for arm, trials in used.items()
-        if measure_of(arm) == "full"
+        if arm.measure == "full"
         for curve in _curves(arm, trials, matched.get(arm, False))
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import scopes_of
-from orchestrator.core.names import mathematics_of, measure_of, work_of
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import Direction, SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, Config
 
@@ -56,11 +56,9 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
         mathematics: what these arms' differs in from the settings, as the baseline's does.
         work: these arms' own amount of work, which is the baseline's.
     """
-    modes = {arm: measure_of(arm) for arm in {trial.arm for trial in record.trials}}
+    modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
     wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
-    apart = {
-        arm for arm, mode in modes.items() if (mathematics_of(arm), work_of(arm), mode) != wanted
-    }
+    apart = {arm for arm, mode in modes.items() if (mathematics_of(arm), arm.work, mode) != wanted}
     alike = [trial for trial in record.trials if trial.arm not in apart]
     return front_of(grouped(alike), record.objectives, tuple(sorted(apart)))
 

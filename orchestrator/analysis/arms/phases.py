@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import finite
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 
@@ -48,7 +47,7 @@ def phases(own: Mapping[Arm, Sequence[TrialRecord]]) -> tuple[PhaseSplit, ...]:
         seconds = {
             phase: math.fsum(told) / len(complete)
             for phase in PHASES
-            if not (phase == "queue_s" and measure_of(arm) == "timing")
+            if not (phase == "queue_s" and arm.measure == "timing")
             and (told := finite(complete, phase))
         }
         if seconds:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.arms.pareto import Front, front_of, grouped, scope_of
-from orchestrator.core.names import class_of, measure_of
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.records import Direction, TrialRecord
 
 ACCURACIES: Mapping[str, Direction] = {
@@ -34,7 +34,7 @@ class TradeOff:
 
     accuracy: str
     expense: str
-    hardware: str | None
+    hardware: HardwareRef | None
     front: Front
     scope: str = ""
 
@@ -47,7 +47,7 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     Args:
         trials: those of arms that compute alike and did the same amount of work.
     """
-    full = [trial for trial in trials if measure_of(trial.arm) == "full"]
+    full = [trial for trial in trials if trial.arm.measure == "full"]
     complete = [trial for trial in full if trial.status == "complete"]
     measured = {metric for trial in complete for metric in trial.metrics}
     if any(trial.trainer_trials > 0 for trial in complete):
@@ -55,9 +55,9 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
-    places: dict[str | None, list[list[TrialRecord]]] = {}
+    places: dict[HardwareRef | None, list[list[TrialRecord]]] = {}
     for repeats in grouped(full):
-        places.setdefault(class_of(repeats[0].arm.hardware), []).append(repeats)
+        places.setdefault(repeats[0].arm.hardware_class, []).append(repeats)
     return tuple(
         found
         for expense in EXPENSES
@@ -70,17 +70,19 @@ _Configs = list[Sequence[TrialRecord]]
 
 
 def _fronts(
-    places: Mapping[str | None, Sequence[Sequence[TrialRecord]]], accuracy: str, expense: str
+    places: Mapping[HardwareRef | None, Sequence[Sequence[TrialRecord]]],
+    accuracy: str,
+    expense: str,
 ) -> list[TradeOff]:
     """A front for each place and scope of energy, over all places first; none without a point."""
     aims: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
-    configs: dict[tuple[str | None, str], _Configs] = {}
+    configs: dict[tuple[HardwareRef | None, str], _Configs] = {}
     for place, groups in places.items():
         for repeats in groups:
             scope = scope_of(repeats, (expense,))  # of several one: it is on no front
             configs.setdefault((place, scope), []).append(repeats)
     if len(places) > 1:
-        over_all: dict[tuple[str | None, str], _Configs] = {}
+        over_all: dict[tuple[HardwareRef | None, str], _Configs] = {}
         for (_, scope), own in configs.items():
             over_all.setdefault((None, scope), []).extend(own)
         configs = {**over_all, **configs}

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from orchestrator.analysis.pairing.complete_rounds import Matched, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.disturbance import causes
-from orchestrator.core.names import class_of, known_implementation
+from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm
 
@@ -90,9 +91,9 @@ def prove(
 
 def _split(matched: Matched) -> int:
     """The rounds in which arms of one hardware class ran on different nodes, as far as is known."""
-    nodes: dict[tuple[str, Round], set[str]] = defaultdict(set)
+    nodes: dict[tuple[HardwareRef, Round], set[str]] = defaultdict(set)
     for arm, rounds in matched.trials.items():
-        hardware = class_of(arm.hardware)
+        hardware = arm.hardware_class
         for each, trials in rounds.items():
             nodes[hardware, each].update(trial.node for trial in trials if trial.node)
     return len({each for (_, each), found in nodes.items() if len(found) > 1})

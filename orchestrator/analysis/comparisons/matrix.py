@@ -11,8 +11,8 @@ from orchestrator.analysis.metrics.derived import finite, scopes_of
 from orchestrator.analysis.metrics.measures import EXPENSES, SCOPED, Measure, Trainer
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import MeasureMode
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 
@@ -48,7 +48,7 @@ class Matrix:
     """
 
     implementations: tuple[str, ...] = ()
-    hardware: tuple[str, ...] = ()
+    hardware: tuple[HardwareUse, ...] = ()
     measures: tuple[Measure, ...] = ()
     cells: tuple[Cell, ...] = ()
 
@@ -100,7 +100,7 @@ def _cell(
     fresh = [trial.run_id for trial in trials if trial.trainer_trials == 0]
     return Cell(
         arm=arm.arm,
-        mode=measure_of(arm.arm),
+        mode=arm.arm.measure,
         matched=arm.matched,
         speedup=told[0],
         verdict=told[1],

@@ -27,7 +27,7 @@ from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, E
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
 from orchestrator.core.criteria import Margins, MeasureMode, ReportCriteria
-from orchestrator.core.names import mathematics_of, measure_of
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
@@ -144,7 +144,7 @@ def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | Non
 
 def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
     reason = "the baseline cannot run on this hardware"
-    mode = measure_of(arm)
+    mode = arm.measure
     return Comparison(
         arm, None, metric, (), None, "inconclusive", reason,
         margin=margins.speed, measures=(mode, mode),
@@ -177,7 +177,7 @@ def _compare(
         margin=criteria.margins.speed,
         blocks_needed=speed.blocks_needed,
         accuracy=accuracy,
-        measures=(measure_of(arm), measure_of(base)),
+        measures=(arm.measure, base.measure),
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
         disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",

@@ -26,7 +26,6 @@ from orchestrator.analysis.comparisons.target_comparison import (
 )
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import Matched, Round
-from orchestrator.core.names import measure_of, work_of
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
@@ -71,7 +70,7 @@ def reach(
     wanted = list(asked)
     for accuracy in wanted:
         goals.setdefault(accuracy, Goal(accuracy))
-    arms = [arm for arm in record.arms if measure_of(arm) == "full"]
+    arms = [arm for arm in record.arms if arm.measure == "full"]
     ended = with_diverged(record, matched)
     found = (_target(record, ended, baseline, arms, goal) for goal in goals.values())
     return tuple(target for target in found if target.arms or target.accuracy in wanted)
@@ -99,7 +98,7 @@ def _target(
         (arm, base)
         for arm, base in bases
         if base in arms and base is not None and base != arm
-        and not difference_of(arm, base) and work_of(arm) == work_of(base)
+        and not difference_of(arm, base) and arm.work == base.work
     ]  # fmt: skip
     compared = [
         comparison

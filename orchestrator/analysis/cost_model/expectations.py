@@ -8,7 +8,6 @@ from typing import Any
 
 from orchestrator.analysis.cost_model.fitting import CostModel, NotPredicted, fit
 from orchestrator.analysis.cost_model.observations import TARGETS, Observation
-from orchestrator.core.names import usage_of
 from orchestrator.core.trial import Arm, Config
 
 
@@ -70,7 +69,7 @@ def expect(
 
 def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
     """All that a trial's time may depend on, beside its arm: also what the arm does otherwise."""
-    return {**settings, **config, **usage_of(arm.hardware).settings}
+    return {**settings, **config, **arm.usage.settings}
 
 
 def _expect(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.core.names import measure_of, usage_of
 from orchestrator.core.rounds import race_of
 from orchestrator.core.trial import Arm, Config, FinishedTrial, Outcome, canonical
 
@@ -47,7 +46,7 @@ def observe(
     warm = {each.trial.arm for each in trials if each.outcome.trainer_trials}
     return [
         Observation(
-            {**fixed, **each.trial.config, **usage_of(each.trial.arm.hardware).settings},
+            {**fixed, **each.trial.config, **each.trial.arm.usage.settings},
             each.trial.arm,
             _took(each, seconds, each.trial.arm in warm),
         )
@@ -64,7 +63,7 @@ def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
 
 
 def _took_turns(each: FinishedTrial) -> bool:
-    return measure_of(each.trial.arm) == "timing"
+    return each.trial.arm.measure == "timing"
 
 
 def _slot(each: FinishedTrial) -> object:

@@ -21,7 +21,6 @@ from orchestrator.analysis.forecast.simulation import (
     make_draws,
     simulate,
 )
-from orchestrator.core.names import device_of
 from orchestrator.core.trial import Arm
 from orchestrator.planning.pricing import price_of
 from orchestrator.spec import Price
@@ -141,7 +140,7 @@ def _peaks(
 
 def _has(arm: Arm, target: str) -> bool:
     """Whether trials of the arm take memory of that kind."""
-    return target != "peak_gpu_mib" or device_of(arm.hardware) == "gpu"
+    return target != "peak_gpu_mib" or arm.device == "gpu"
 
 
 def _money(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from orchestrator.analysis.metrics.measures import SCOPED
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import TrialRecord
 
 _SCOPED = frozenset(SCOPED)
@@ -42,7 +41,7 @@ def scopes_of(trials: Iterable[TrialRecord], metrics: Collection[str] = SCOPED) 
 
 def _epoch_s(trial: TrialRecord) -> float | None:
     """Mean seconds of training alone in an epoch; a slice is none."""
-    if not trial.epochs or measure_of(trial.arm) == "timing":
+    if not trial.epochs or trial.arm.measure == "timing":
         return None
     return math.fsum(each.seconds for each in trial.epochs) / len(trial.epochs)
 

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.core.names import class_of, measure_of
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, Config, is_number
 
@@ -70,10 +70,10 @@ class Matched:
         did. Of those from another race that is not so. Other hardware, and another node, has a race
         of its own.
         """
-        races: dict[tuple[str, str, Round], set[str]] = defaultdict(set)
+        races: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
             for each, (node, race) in self.races.get(arm, {}).items():
-                races[class_of(arm.hardware), node, each].add(race)
+                races[arm.hardware_class, node, each].add(race)
         return frozenset(each for (*_, each), found in races.items() if len(found) > 1)
 
 
@@ -144,7 +144,7 @@ def _races(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, Race]:
 
 
 def _is_timed(arm: Arm) -> bool:
-    return measure_of(arm) == "timing"
+    return arm.measure == "timing"
 
 
 def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:

@@ -8,7 +8,8 @@ from typing import Literal
 
 from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.pairing.complete_rounds import Matched
-from orchestrator.core.names import mathematics_of, measure_of, work_of
+from orchestrator.core.arms import HardwareUse
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.trial import Arm
 
 Among = Literal["implementations", "hardware", "arms"]
@@ -46,19 +47,20 @@ def groups(
         metric: what they are ranked by.
         scopes: what each arm's energy is that of; empty where it is of several things, or unknown.
     """
-    found: dict[tuple[Among, str, object], list[Arm]] = {}
+    found: dict[tuple[Among, str | HardwareUse, object], list[Arm]] = {}
     is_scoped = metric in SCOPED
     for arm in arms:
         scope = scopes.get(arm, "") if is_scoped else ""
         if is_scoped and not scope:
             continue
-        alike = (mathematics_of(arm), work_of(arm), measure_of(arm), scope)
+        alike = (mathematics_of(arm), arm.work, arm.measure, scope)
         if metric not in _BY_THE_HOUR:
             found.setdefault(("implementations", arm.hardware, alike), []).append(arm)
         found.setdefault(("hardware", arm.implementation, alike), []).append(arm)
         found.setdefault(("arms", "", alike), []).append(arm)
     kept = [
-        Group(among, within, *_whole(matched, own)) for (among, within, _), own in found.items()
+        Group(among, str(within), *_whole(matched, own))
+        for (among, within, _), own in found.items()
     ]
     order = ("implementations", "hardware", "arms")
     return sorted(

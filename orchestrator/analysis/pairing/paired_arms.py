@@ -19,7 +19,6 @@ from orchestrator.analysis.pairing.pairs import (
     timed_pairs,
 )
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate, exponential, t_interval
-from orchestrator.core.names import measure_of, work_of
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 
@@ -131,8 +130,8 @@ def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     taken; where more than a third of the blocks are disturbed then, there is doubt. What a
     disturbance slows is no less accurate for it.
     """
-    modes = {measure_of(arm), measure_of(base)}
-    alike = work_of(arm) == work_of(base)
+    modes = {arm.measure, base.measure}
+    alike = arm.work == base.work
     comparable = (alike and len(modes) == 1) or found.metric in _WHATEVER_WORK
     torn = found.matched.torn((arm, base))
     noisy = found.matched.disturbed

@@ -17,6 +17,8 @@ from orchestrator.hardware.peak import Peak
 from workloads.protocol import Device
 
 FILE_NAME = "peaks.json"
+_VERSION = 2
+"""Of the file."""
 METHOD = "1"
 """Of `workloads.measuring.roofline`: a change of how it measures changes this number."""
 
@@ -41,7 +43,7 @@ def kept(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ...]:
     found: list[Peak] = []
     for each in classes:
         for peak in read:
-            if peak.hardware == each.name and _holds(peak, each):
+            if peak.hardware == each.id and _holds(peak, each):
                 found.append(peak)
     return tuple(found)
 
@@ -56,7 +58,7 @@ def keep(home: Path, peaks: Sequence[Peak]) -> None:
     new = {_key(peak): peak for peak in (*_read(home / FILE_NAME), *peaks)}
     body = {
         "format": "rnnsweep-peaks",
-        "version": 1,
+        "version": _VERSION,
         "peaks": [dataclasses.asdict(peak) for peak in new.values()],
     }
     descriptor, name = tempfile.mkstemp(dir=home, prefix=f".{FILE_NAME}-")
@@ -74,7 +76,7 @@ def _read(file: Path) -> list[Peak]:
     """What the file holds; nothing where it is absent or of another kind: it can be made again."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
-        if body.get("version") != 1:
+        if body.get("version") != _VERSION:
             return []
         return _PEAKS.validate_python(body["peaks"])
     except (OSError, ValueError, AttributeError, KeyError, TypeError, ValidationError):

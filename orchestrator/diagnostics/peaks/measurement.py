@@ -81,7 +81,7 @@ def _plan(hardware: HardwareClass, known: Sequence[Peak]) -> _Plan | None:
         gpu = None if node.id else first.uuid  # a cluster's Ray shows a task its own
         if int((first.compute_capability or f"{_TF32_SINCE}.0").split(".")[0]) >= _TF32_SINCE:
             precisions.insert(1, "tf32")
-    there = {(each.backend, each.precision) for each in known if each.hardware == hardware.name}
+    there = {(each.backend, each.precision) for each in known if each.hardware == hardware.id}
     backends = tuple(
         backend
         for backend in installed
@@ -122,7 +122,7 @@ def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: BackendRat
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         Peak(
-            hardware.name,
+            hardware.id,
             backend,
             reading.precision,
             reading.flops_per_s,
@@ -137,12 +137,12 @@ def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: BackendRat
 
 def _in_order(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> tuple[Peak, ...]:
     """By class, backend and precision; of two the newer one."""
-    names = [each.name for each in classes]
+    ids = [each.id for each in classes]
     newest = {(each.hardware, each.backend, each.precision): each for each in peaks}
     order = ("float32", "tf32", "bf16")
     return tuple(
         sorted(
             newest.values(),
-            key=lambda p: (names.index(p.hardware), p.backend, order.index(p.precision)),
+            key=lambda p: (ids.index(p.hardware), p.backend, order.index(p.precision)),
         )
     )

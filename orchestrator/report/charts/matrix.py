@@ -39,7 +39,7 @@ def matrix(summary: ReportSummary) -> list[Heat]:
                 if c is not None
             ),
             rows=found.implementations,
-            columns=found.hardware,
+            columns=tuple(map(str, found.hardware)),
             cells=tuple(tuple(_number(c, read) for c in row) for row in grid),
             verdicts=tuple(tuple(_verdict(c) for c in row) for row in grid),
             shades=tuple(tuple(_shade(c) for c in row) for row in grid),

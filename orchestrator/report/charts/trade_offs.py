@@ -12,7 +12,6 @@ from orchestrator.analysis.arms.trade_offs import TradeOff
 from orchestrator.analysis.metrics.measures import FRESH_ONLY
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.names import class_of
 from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import config_text, metric_title, slug
@@ -44,7 +43,7 @@ def trade_offs(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]
 def _chart(
     summary: ReportSummary, found: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
-    where = found.hardware or "all hardware"
+    where = str(found.hardware or "all hardware")
     expense = metric_title(found.expense) + (f" of {found.scope}" if found.scope else "")
     points = sorted(found.front.points, key=lambda p: p.values[found.expense])
     best = [p.values for p in points]
@@ -72,7 +71,7 @@ def _tried(summary: ReportSummary, found: TradeOff, best: set[Arm]) -> Iterable[
     apart = {arm for arm in found.front.apart if arm not in best}
     groups: dict[tuple[int, Arm], list[tuple[float, float]]] = defaultdict(list)
     for trial in summary.trials:
-        here = found.hardware in (None, class_of(trial.arm.hardware)) and trial.arm not in apart
+        here = found.hardware in (None, trial.arm.hardware_class) and trial.arm not in apart
         scope = found.scope in ("", trial.notes.get("energy_scope"))
         fresh = found.expense not in FRESH_ONLY or trial.trainer_trials == 0
         both = tuple(trial.metrics.get(m, math.nan) for m in (found.expense, found.accuracy))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from orchestrator.analysis.statistics.formatting import ABSENT, number
-from orchestrator.core.names import class_of
 from orchestrator.core.trial import canonical
 from orchestrator.report.compare.sides import Side
 
@@ -73,7 +72,7 @@ def _unlike(
 
 
 def _hardware(side: Side) -> list[str]:
-    return sorted({class_of(arm.hardware) for arm in side.arms})
+    return sorted({str(arm.hardware_class) for arm in side.arms})
 
 
 def _canary_ms(side: Side) -> float | None:

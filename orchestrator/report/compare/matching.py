@@ -14,10 +14,11 @@ from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.statistics.quiet_blocks import doubt
-from orchestrator.core.names import device_of, measure_of, usage_of
+from orchestrator.core.arms import Usage
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm, Config, canonical
 from orchestrator.report.compare.sides import Side
+from workloads.protocol import Device
 
 _METRIC = "step_ms"
 
@@ -84,11 +85,10 @@ def matched_arms(before: Sequence[Arm], after: Sequence[Arm]) -> list[tuple[Arm,
     return [(arm, same[arm]) for arm in before if arm in same]
 
 
-def _by_kind(arms: Iterable[Arm]) -> dict[tuple[str, str, str], list[Arm]]:
-    kinds: dict[tuple[str, str, str], list[Arm]] = defaultdict(list)
+def _by_kind(arms: Iterable[Arm]) -> dict[tuple[str, Device, Usage], list[Arm]]:
+    kinds: dict[tuple[str, Device, Usage], list[Arm]] = defaultdict(list)
     for arm in arms:
-        usage = str(usage_of(arm.hardware))
-        kinds[arm.implementation, device_of(arm.hardware), usage].append(arm)
+        kinds[arm.implementation, arm.device, arm.usage].append(arm)
     return kinds
 
 
@@ -109,7 +109,7 @@ def see(
     quiet_pairs = _pairs(quiet)
     quiet_only = len(quiet_pairs) >= MIN_BLOCKS or quiet == both
     pairs = quiet_pairs if quiet_only else _pairs(both)
-    learned = accuracy and measure_of(arms[0]) == measure_of(arms[1]) == "full"
+    learned = accuracy and arms[0].measure == arms[1].measure == "full"
     return Seen(
         *arms,
         both,

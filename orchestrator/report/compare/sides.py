@@ -14,9 +14,6 @@ from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, ConfigValue, OutcomeStatus
 from orchestrator.report.formats.json_format import FORMAT, VERSION
 
-_READ = range(2, VERSION + 1)
-"""The versions of a report of which what is needed here is the same."""
-
 _AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
@@ -87,7 +84,7 @@ def read_report(path: Path) -> Side:
         head.settings,
         {each.name: each.digest for each in head.datasets},
         head.environment,
-        _with_those_that_ran(tuple(each.arm.arm() for each in found.arms), trials),
+        _with_those_that_ran(tuple(each.arm for each in found.arms), trials),
         trials,
         head.run_id,
         None,
@@ -99,9 +96,9 @@ def _expect_kind(path: Path, found: _Kind) -> None:
     """Of another version nothing else is looked at: what it lacks would say nothing."""
     if found.format != FORMAT:
         raise NoSide(f"{path}: expected format {FORMAT!r}, received {found.format!r}. {_AGAIN}")
-    if found.version not in _READ:
+    if found.version != VERSION:
         raise NoSide(
-            f"{path}: expected version {' or '.join(map(str, _READ))} of a report's JSON, received "
+            f"{path}: expected version {VERSION} of a report's JSON, received "
             f"version {found.version}, which another rnnsweep wrote. {_AGAIN}"
         )
 
@@ -122,16 +119,8 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class _Arm(_Part):
-    implementation: str
-    hardware: str
-
-    def arm(self) -> Arm:
-        return Arm(self.implementation, self.hardware)
-
-
 class _ArmSummary(_Part):
-    arm: _Arm
+    arm: Arm
 
 
 class _Dataset(_Part):
@@ -155,7 +144,7 @@ class _Trial(_Part):
     trial_key: str
     block: int
     config: Mapping[str, ConfigValue]
-    arm: _Arm
+    arm: Arm
     repeat: int
     status: OutcomeStatus
     metrics: Mapping[str, float | None]
@@ -169,7 +158,7 @@ class _Trial(_Part):
             trial_key=self.trial_key,
             block=self.block,
             config=self.config,
-            arm=self.arm.arm(),
+            arm=self.arm,
             repeat=self.repeat,
             status=self.status,
             metrics={name: value for name, value in self.metrics.items() if value is not None},

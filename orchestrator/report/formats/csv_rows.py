@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from io import StringIO
 
-from orchestrator.core.names import mathematics_of, measure_of
+from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import TrialRecord
 
 COLUMNS = (
@@ -83,7 +83,7 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
         trial.repeat,
         str(trial.arm),
         trial.arm.implementation,
-        trial.arm.hardware,
+        str(trial.arm.hardware),
         trial.status,
         trial.node,
         trial.trainer_trials,
@@ -92,7 +92,7 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
         mathematics_of(trial.arm),
         trial.notes.get("energy_scope"),
         trial.notes.get("cost_basis"),
-        measure_of(trial.arm),
+        trial.arm.measure,
         trial.attempt,
         trial.seed,
         trial.started_s or None,

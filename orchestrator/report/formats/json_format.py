@@ -16,7 +16,7 @@ from typing import Any
 from orchestrator.analysis.summary import ReportSummary
 
 FORMAT = "rnnsweep-report"
-VERSION = 3
+VERSION = 4
 
 
 def to_json(summary: ReportSummary) -> str:

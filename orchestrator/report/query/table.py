@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from orchestrator.core.names import device_of, known_implementation, mathematics_of, measure_of
+from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.records import SweepRecord, TrialRecord
 
 Cell: TypeAlias = bool | int | float | str | datetime | None
@@ -67,10 +67,10 @@ _TRIAL: tuple[tuple[str, Kind, _Read], ...] = (
     ("implementation", "text", lambda _, trial: trial.arm.implementation),
     ("backend", "text", _implementation_part("backend")),
     ("kernel", "text", _implementation_part("kernel")),
-    ("hardware", "text", lambda _, trial: trial.arm.hardware),
-    ("device", "text", lambda _, trial: device_of(trial.arm.hardware)),
+    ("hardware", "text", lambda _, trial: str(trial.arm.hardware)),
+    ("device", "text", lambda _, trial: trial.arm.device),
     ("node", "text", lambda _, trial: trial.node or None),
-    ("measure", "text", lambda _, trial: measure_of(trial.arm)),
+    ("measure", "text", lambda _, trial: trial.arm.measure),
     ("mathematics", "text", lambda _, trial: mathematics_of(trial.arm) or None),
     ("outcome", "text", lambda _, trial: trial.status),
     ("disturbed", "text", lambda _, trial: trial.notes.get("disturbed") or None),

@@ -10,7 +10,6 @@ from orchestrator.analysis.comparisons.matrix import Cell
 from orchestrator.analysis.metrics.measures import Measure
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.names import work_of
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.sections.best_configs import best_of_arm, config_text, fronts
@@ -87,7 +86,7 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
          f"{trials.missing} missing"),
         ("blocks", f"{head.blocks} × {head.repeats} repeat(s); {len(summary.complete_blocks)} "
          "complete on every arm"),
-        ("hardware", name.hardware or "several: named with each arm"),
+        ("hardware", str(name.hardware or "several: named with each arm")),
         ("settings", _settings_text(head.settings)),
         ("data", "; ".join(map(_data_text, head.datasets)) or ABSENT),
         ("search", f"{head.sampler or ABSENT}, seed {head.seed}"),
@@ -140,7 +139,7 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
         notes.append(f"Over all their own complete trials, not matched: {', '.join(own)}.")
     if other := {name(arm.arm): arm.mathematics for arm in summary.arms if arm.mathematics}:
         notes.append(f"Different mathematics, so no like for like: {mathematics_text(other)}.")
-    if less := [name(arm.arm) for arm in summary.arms if work_of(arm.arm)]:
+    if less := [name(arm.arm) for arm in summary.arms if arm.arm.work]:
         notes.append(
             "Measured with an amount of work of their own, as their names say, so that only times "
             f"per step and sample stand beside the others': {', '.join(less)}."
@@ -183,7 +182,7 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     if found.left_out:
         notes.append(f"{found.left_out} left out: a repeat failed, or an objective is missing.")
     if found.apart:
-        unlike = any(work_of(arm) for arm in (*found.apart, *(p.arm for p in found.points)))
+        unlike = any(arm.work for arm in (*found.apart, *(p.arm for p in found.points)))
         why = "mathematics or amount of work" if unlike else "mathematics"
         notes.append(f"Apart, for their {why}: {', '.join(map(name, found.apart))}.")
     if len(found.points) > FRONT_ROWS:

@@ -9,7 +9,6 @@ from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.names import measure_of
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.document import Section, Table
@@ -76,7 +75,7 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
             "By the hour a trial pays for all of its phases, its trainer's start among them where "
             "it was the first: the timed epochs are what can be compared."
         )
-        if any("cost_usd" in t.metrics and measure_of(t.arm) == "timing" for t in complete):
+        if any("cost_usd" in t.metrics and t.arm.measure == "timing" for t in complete):
             notes.append("Trials that took turns share what their round cost, in equal parts.")
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))

@@ -11,7 +11,6 @@ from orchestrator.analysis.arms.representatives import TelemetryCurves
 from orchestrator.analysis.arms.trade_offs import ACCURACIES
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.names import measure_of
 from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames
 
@@ -119,7 +118,7 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
         "Over the whole of one trial of middling time for each arm: the median, and the highest. "
         "Its run has the curves."
     ]
-    if any(measure_of(one.arm) == "timing" for one in found):
+    if any(one.arm.measure == "timing" for one in found):
         notes.append(
             "Arms that took turns in slices were watched together: what is shown of one is of all "
             "that were in its round."

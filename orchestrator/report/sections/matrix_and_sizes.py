@@ -56,7 +56,7 @@ def _laid_out(summary: ReportSummary, title: str, tell: Callable[[Cell], str]) -
         (kind, *(cells.get((kind, where), "") for where in found.hardware))
         for kind in found.implementations
     )
-    headers = (title, *found.hardware)
+    headers = (title, *map(str, found.hardware))
     return Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
 
 

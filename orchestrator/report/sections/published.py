@@ -37,7 +37,7 @@ def _rows(found: PublishedBeside, metrics: list[str]) -> list[Row]:
     for each in found.measured:
         own = (_value(each.values.get(metric)) for metric in metrics)
         differs = "; ".join(each.differs) or "the same"
-        rows.append(("here", each.arm.implementation, each.arm.hardware, *own, differs))
+        rows.append(("here", each.arm.implementation, str(each.arm.hardware), *own, differs))
     if not found.measured:
         rows.append(("here", "not measured", ABSENT, *(ABSENT for _ in metrics), ABSENT))
     return rows

@@ -112,7 +112,7 @@ def _hardware_counted(rankings: Sequence[Ranking]) -> list[Bullet]:
         for hardware, n in first.most_common():
             superlative, _ = _FIRST.get(metric, _FASTEST)
             of = f"for {n} of {count(len(own), 'implementation')}"
-            away = dict.fromkeys(arm.hardware for r in own for arm in r.left_out)
+            away = dict.fromkeys(str(arm.hardware) for r in own for arm in r.left_out)
             told.append(("best", f"{hardware} {superlative} {of}{_unranked(list(away))}"))
     return told
 
@@ -187,7 +187,7 @@ def _choice(ranking: Ranking, arm: Arm, name: ArmNames) -> str:
     """What the reader chooses: the rest of the arm's name is the same for all of the group."""
     if ranking.among == "implementations":
         return arm.implementation
-    return arm.hardware if ranking.among == "hardware" else name(arm)
+    return str(arm.hardware) if ranking.among == "hardware" else name(arm)
 
 
 def counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:

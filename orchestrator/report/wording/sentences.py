@@ -22,6 +22,7 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import HardwareUse, RequestedArm
 from orchestrator.core.trial import Arm
 
 
@@ -29,9 +30,9 @@ from orchestrator.core.trial import Arm
 class ArmNames:
     """Names arms: without their hardware where the whole sweep stands on one."""
 
-    hardware: str | None
+    hardware: HardwareUse | str | None
 
-    def __call__(self, arm: Arm) -> str:
+    def __call__(self, arm: Arm | RequestedArm) -> str:
         """`tensorflow/cudnn`, or `tensorflow/cudnn on NVIDIA H200`."""
         return arm.implementation if arm.hardware == self.hardware else str(arm)
 
@@ -43,8 +44,8 @@ class ArmNames:
 
 def arm_names(summary: ReportSummary) -> ArmNames:
     """How the arms of this sweep are named."""
-    arms = [found.arm for found in summary.arms] or [i.arm for i in summary.impossible]
-    hardware = {arm.hardware for arm in arms}
+    hardware: set[HardwareUse | str] = {found.arm.hardware for found in summary.arms}
+    hardware = hardware or {each.arm.hardware for each in summary.impossible}
     return ArmNames(hardware.pop() if len(hardware) == 1 else None)
 
 

@@ -183,7 +183,7 @@ def _tags(finished: FinishedTrial) -> dict[str, str | None]:
         "block": str(trial.block),
         "arm": str(trial.arm),
         "implementation": trial.arm.implementation,
-        "hardware": trial.arm.hardware,
+        "hardware": str(trial.arm.hardware),
         "node": _text(outcome.node),
         "outcome": outcome.status,
         "attempt": str(outcome.attempt),

@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from orchestrator.core.names import known_implementation, mathematics_of, usage_of
+from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.trial import (
     NOTES,
     SLICE,
@@ -120,7 +120,7 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
         config.pop("layers", None)
     words += [f"{key} {_short(value)}" for key, value in config.items()]
     head = _cut(" ".join(words) or f"block {trial.block}", 80)
-    parts = [head, trial.arm.implementation, trial.arm.hardware]
+    parts = [head, trial.arm.implementation, str(trial.arm.hardware)]
     if trial.repeat:
         parts.append(f"repeat {trial.repeat}")
     return _cut(" · ".join(parts), _NAME_LIMIT)
@@ -147,7 +147,7 @@ def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "repeat": str(trial.repeat),
         "seed": str(trial.seed),
     }
-    usage = usage_of(trial.arm.hardware)
+    usage = trial.arm.usage
     for name, number in (("cpus", usage.cpus), ("threads", usage.threads)):
         if number is not None:
             params[name] = str(number)
@@ -192,7 +192,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         "block": str(trial.block),
         "arm": str(trial.arm),
         "implementation": trial.arm.implementation,
-        "hardware": trial.arm.hardware,
+        "hardware": str(trial.arm.hardware),
         "node": _cut(outcome.node, _READABLE_LIMIT),
         "trial_key": trial.key,
         "config": _cut(canonical(trial.config), TAG_LIMIT),

@@ -22,7 +22,7 @@ RECORD_FILE = "outcome.json"
 TAG_LIMIT = 8000
 """MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
 
-_RECORD_VERSION = 3
+_RECORD_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -28,6 +29,7 @@ from orchestrator.storage.journal import Journal, rebuild, replay
 from orchestrator.storage.resume import unrecorded
 from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
 from orchestrator.storage.tracking.recorder import Recorder
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 
 NAME = "report-benchmark"
 REPEATS = 2
@@ -43,7 +45,10 @@ _FACTORS: Mapping[str, float] = {
     "jax/portable": 0.64,
     "torch/fused": 0.81,
 }
-_HARDWARE: Mapping[str, float] = {"AMD EPYC 9354, 2 CPUs": 1.0, "NVIDIA H200, AMD EPYC 9354": 0.21}
+_HARDWARE: Mapping[HardwareUse, float] = {
+    on_cpu("AMD EPYC 9354"): 1.0,
+    on_gpu("NVIDIA H200", "AMD EPYC 9354"): 0.21,
+}
 
 ARMS = tuple(Arm(name, hardware) for hardware in _HARDWARE for name in _FACTORS)
 
@@ -173,7 +178,7 @@ def _outcome(config: Config, arm: Arm, began_s: float, chance: random.Random) ->
         status="complete",
         started_s=began_s,
         ended_s=began_s + took_s,
-        node="node-1" if "EPYC 9354, 2" in arm.hardware else "node-2",
+        node="node-1" if arm.device == "cpu" else "node-2",
         metrics=metrics,
         epochs=epochs,
         kernel=Kernel(kernel, kernel, "the traced step: MatMul × 92, of float32"),

@@ -19,12 +19,13 @@ from orchestrator.core.trial import Arm, Kernel
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded
+from tests.orchestrator.sample_hardware import on_cpu
 
 BLOCKS = (6, 12, 40)
 PROMISED = 0.05
 """The share of sweeps of equal arms whose interval misses 1, or whose verdict is a wrong one."""
 
-_CPU = "AMD EPYC, 2 CPUs"
+_CPU = on_cpu("AMD EPYC", 2)
 _SPEEDS = 30.0
 _UNEVEN = 2.0
 _KERNEL = Kernel("fused", "fused", "by construction")

@@ -12,7 +12,6 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 
-from orchestrator.core.names import usage_of
 from orchestrator.core.trial import Outcome, SweepIdentity
 from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.planning.lanes import make_lanes
@@ -79,7 +78,7 @@ def _class(issue: Assignment) -> str:
 
 
 def _rounds(issue: Assignment) -> int:
-    return int(usage_of(issue.trial.arm.hardware).settings.get("rounds", 10))
+    return int(issue.trial.arm.usage.settings.get("rounds", 10))
 
 
 def _seconds(question: Question, issue: Assignment) -> float:

@@ -97,7 +97,7 @@ def ours(question: Question, address: str) -> Result:
     began_s = min(each.at_s for each in records if isinstance(each, AttemptStarted))
     spans = [
         Span(
-            "fast" if each.trial.arm.hardware.endswith(", 1 CPU") else "slow",
+            "fast" if str(each.trial.arm.hardware).endswith(", 1 CPU") else "slow",
             each.outcome.started_s,
             each.outcome.ended_s,
         )

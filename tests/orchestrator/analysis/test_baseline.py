@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
 from orchestrator.core.trial import Arm
+from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep
 
 GPU_PORTABLE = Arm("tensorflow/portable", GPU)
@@ -40,7 +41,7 @@ def test_an_implementation_on_several_hardware_classes_stands_within_each() -> N
 
 
 def test_hardware_without_the_implementation_has_no_baseline() -> None:
-    other = Arm("tensorflow/cudnn", "NVIDIA T4")
+    other = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
     found = pick_baseline(sweep([], arms=(PORTABLE, GPU_PORTABLE, other)), "tensorflow/portable")
     assert found is not None
     assert other not in found.of
@@ -53,8 +54,7 @@ def test_an_implementation_on_one_hardware_class_is_that_arm() -> None:
     assert set(found.of.values()) == {GPU_CUDNN}
 
 
-H200 = "NVIDIA H200 (AMD EPYC, 2 CPUs)"
-T4 = "NVIDIA T4 (AMD EPYC, 2 CPUs)"
+H200, T4 = on_gpu("NVIDIA H200"), on_gpu("NVIDIA T4")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,13 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.spec import Search, SweepSpec, parse
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_plans import node
 
-SMALL, LARGE = Arm("tensorflow/portable", "CPU A, 2 CPUs"), Arm("torch/portable", "CPU A, 2 CPUs")
+SMALL, LARGE = (
+    Arm("tensorflow/portable", on_cpu("CPU A", 2)),
+    Arm("torch/portable", on_cpu("CPU A", 2)),
+)
 ARMS = (SMALL, LARGE)
 
 
@@ -127,7 +131,7 @@ def test_an_arm_with_few_trials_leans_on_the_others() -> None:
         ({"units": "many"}, SMALL, "units many is too far from"),
         ({"batch_size": 64}, SMALL, "every trial had batch_size 32, none 64"),
         ({"cell": "rnn"}, SMALL, 'no trial had cell "rnn"'),
-        ({}, Arm("jax/portable", "CPU A, 2 CPUs"), "no trial of jax/portable on CPU A"),
+        ({}, Arm("jax/portable", on_cpu("CPU A", 2)), "no trial of jax/portable on CPU A"),
     ],
 )
 def test_what_is_too_far_from_what_was_measured_is_refused(
@@ -253,14 +257,14 @@ def test_what_is_observed_of_trials() -> None:
 
 
 def test_trials_that_take_turns_share_their_time() -> None:
-    timed = [Arm(arm.implementation, f"{arm.hardware} [timing]") for arm in ARMS]
+    timed = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
     trials = [finished({"units": 8}, arm, 0, 60.0) for arm in timed]
     assert trial_seconds([*trials, finished({"units": 8}, SMALL, 0, 60.0)]) == [30.0, 30.0, 60.0]
 
 
 def test_while_one_prepares_the_others_wait_and_that_counts_once() -> None:
     """60 s of which the second one's trainer had the first 20 to itself: 30 s each."""
-    timed = [Arm(arm.implementation, f"{arm.hardware} [timing]") for arm in ARMS]
+    timed = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
     first = finished({"units": 8}, timed[0], 0, 60.0)
     second = finished({"units": 8}, timed[1], 0, 60.0)
     began_s = second.outcome.started_s + 20

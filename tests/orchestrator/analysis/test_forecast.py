@@ -53,7 +53,7 @@ def test_classes_that_share_a_node_share_its_time() -> None:
     laid = plan(hardware, implementations=1, blocks=10)
     trials = [issue.trial for issue in drain(blocks_of(laid))][:4]
     done = [FinishedTrial(trial, Outcome("complete", 0.0, 6.0)) for trial in trials]
-    assert {trial.arm.hardware for trial in trials} == {each.name for each in hardware}
+    assert {str(trial.arm.hardware) for trial in trials} == {each.name for each in hardware}
     assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2
 
 

@@ -31,12 +31,13 @@ from orchestrator.spec import Price, Search, SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
 from tests.orchestrator.cli.typed_commands import typed
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_plans import node, plan
 
-CPU = "CPU A, 2 CPUs"
+CPU = on_cpu("CPU A", 2)
 SIX = tuple(Arm(f"tensorflow/kernel{number}", CPU) for number in range(6))
 ALONE = SIX[:1]
-ON_GPU = Arm("tensorflow/cudnn", f"NVIDIA T4 ({CPU})")
+ON_GPU = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "CPU A", 2))
 
 
 @pytest.fixture(autouse=True)

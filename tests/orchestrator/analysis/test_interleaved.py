@@ -27,11 +27,12 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, GPU, sweep, trial
 
-BASE = Arm("tensorflow/portable", f"{CPU} [timing]")
-XLA = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
-ON_GPU = Arm("tensorflow/portable", f"{GPU} [timing]")
+BASE = Arm("tensorflow/portable", in_slices(CPU))
+XLA = Arm("tensorflow/portable+xla", in_slices(CPU))
+ON_GPU = Arm("tensorflow/portable", in_slices(GPU))
 IDENTITY = SweepIdentity("sure", 1, "image_rows", {}, {}, 0, "d")
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.core.arms import Usage
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
-from tests.orchestrator.sample_records import CPU, PORTABLE, sweep, trial
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
+from tests.orchestrator.sample_records import PORTABLE, sweep, trial
 
-FAST = Arm("tensorflow/portable", "NVIDIA H200 (AMD EPYC, 2 CPUs)")
-SHORT = Arm("tensorflow/portable", f"{CPU} [epochs 1]")
+FAST = Arm("tensorflow/portable", on_gpu("NVIDIA H200", "AMD EPYC", 2))
+SHORT = Arm("tensorflow/portable", on_cpu(usage=Usage(settings={"epochs": 1})))
 
 
 def unlike(*, steps: bool = True) -> SweepRecord:

@@ -17,6 +17,7 @@ from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.answers import NAMED
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
@@ -108,8 +109,8 @@ def test_each_question_has_its_group() -> None:
     found = summarise(large(blocks=8, kernels=3)).rankings
     steps = [(each.among, each.within) for each in found if each.metric == "step_ms"]
     assert steps == [
-        ("implementations", CPU),
-        ("implementations", GPU),
+        ("implementations", str(CPU)),
+        ("implementations", str(GPU)),
         ("hardware", "tensorflow/portable"),
         ("hardware", "tensorflow/portable+xla"),
         ("hardware", "tensorflow/portable+unroll"),
@@ -120,7 +121,7 @@ def test_each_question_has_its_group() -> None:
 def test_energies_of_unlike_scopes_are_in_no_group() -> None:
     """The CPUs' energy is that of the packages, the GPUs' their own."""
     record = large(blocks=8, kernels=3)
-    assert energy_groups(record) == [("implementations", CPU), ("implementations", GPU)]
+    assert energy_groups(record) == [("implementations", str(CPU)), ("implementations", str(GPU))]
 
 
 @pytest.mark.parametrize("scope", ["cpu_package and gpu", None])
@@ -144,7 +145,7 @@ def energy_groups(record: SweepRecord) -> list[tuple[str, str]]:
 
 
 def test_timed_and_trained_arms_are_in_no_group() -> None:
-    sliced = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
+    sliced = Arm("tensorflow/portable+xla", in_slices(CPU))
     record = obeying({PORTABLE: lambda _: 12.0, sliced: lambda _: 10.0}, CONFIGS)
     assert ranked(record) == []
 
@@ -192,8 +193,12 @@ def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
     quiet = obeying(laws, CONFIGS, noise=0.01)
     record = disturbed(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
     found = {each.within: each for each in ranked(record)}
-    assert (found[CPU].disturbed, found[CPU].sole, found[CPU].blocks) == (4, False, 8)
-    assert (found[GPU].disturbed, found[GPU].sole, found[GPU].blocks) == (0, True, 8)
+    assert (found[str(CPU)].disturbed, found[str(CPU)].sole, found[str(CPU)].blocks) == (
+        4,
+        False,
+        8,
+    )
+    assert (found[str(GPU)].disturbed, found[str(GPU)].sole, found[str(GPU)].blocks) == (0, True, 8)
 
 
 def disturbed(trials: Sequence[TrialRecord], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:

@@ -23,9 +23,10 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from tests.orchestrator.analysis.random_draws import stopped
+from tests.orchestrator.sample_hardware import on_cpu
 
 BASE, FAST, RELU = (
-    Arm(name, "CPU, 2 CPUs")
+    Arm(name, on_cpu("CPU", 2))
     for name in ("tensorflow/portable", "tensorflow/portable+xla", "tensorflow/portable+relu")
 )
 IDENTITY = SweepIdentity("sure", 1, "image_rows", {}, {}, 0, "d")
@@ -185,7 +186,7 @@ def test_a_block_counts_once_all_of_its_rounds_are_in() -> None:
             if (block, repeat) != (5, 1):
                 held.take(trial(block, FAST, 5.0, repeat))
     assert held.stop_decision is None
-    held.take(trial(9, Arm("tensorflow/gone", "CPU"), 1.0))  # of an arm that blocks had once
+    held.take(trial(9, Arm("tensorflow/gone", on_cpu("CPU", 1)), 1.0))  # of a removed arm
     held.take(trial(5, FAST, 5.0, 1))
     assert held.stop_decision is not None
 

@@ -18,11 +18,12 @@ from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, EpochRecord
 from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, PORTABLE, RELU, UNROLL, XLA, sweep, trial
 
 RISING = (0.5, 0.7, 0.8, 0.9)
 FLAT = (0.5, 0.6, 0.6, 0.6)
-TIMED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
+TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 
 
 def learner(

@@ -14,6 +14,7 @@ import pytest
 from orchestrator.core.trial import Telemetry
 from tests.lacking import skip_here
 from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import record
 
@@ -23,7 +24,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose store has a sweep of seven blocks on two arms, with telemetry."""
     made = fresh_home(tmp_path_factory.mktemp("reports"))
     seen = Telemetry({}, (0.0, 1.0), {"system/cpu_utilization_percentage": (10.0, 90.0)})
-    arms = (finished().trial.arm, finished().trial.arm.__class__("tensorflow/portable+xla", "X"))
+    arms = (
+        finished().trial.arm,
+        finished().trial.arm.__class__("tensorflow/portable+xla", on_cpu("X")),
+    )
     record(made, *(finished(block, arm, telemetry=seen) for block in range(7) for arm in arms))
     return made
 

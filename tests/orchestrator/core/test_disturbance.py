@@ -7,6 +7,7 @@ import pytest
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.disturbance import CanaryBaseline, causes, judge
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
+from tests.orchestrator.sample_hardware import on_cpu
 
 QUIET = DisturbanceLimits()
 
@@ -14,7 +15,7 @@ QUIET = DisturbanceLimits()
 def finished(
     canary_ms: float | None, node: str = "one", implementation: str = "torch/fused"
 ) -> FinishedTrial:
-    trial = Trial("key", 0, {}, Arm(implementation, "cpu"), 0, 1)
+    trial = Trial("key", 0, {}, Arm(implementation, on_cpu()), 0, 1)
     metrics = {} if canary_ms is None else {"canary_ms": canary_ms}
     return FinishedTrial(trial, Outcome("complete", 0.0, 1.0, node=node, metrics=metrics))
 

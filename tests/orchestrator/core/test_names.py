@@ -1,52 +1,28 @@
-"""What a selector of hardware means, and which arm a text names."""
+"""Selectors of hardware, and which arms a text matches."""
 
 from __future__ import annotations
 
 import pytest
 
-from orchestrator.core.names import (
-    Usage,
-    class_of,
-    device_of,
-    gpu_of,
-    names_arm,
-    selects,
-    usage_of,
-    used,
-    work_of,
-)
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm, HardwareUse, Usage
+from orchestrator.core.names import names_arm, selects
 from orchestrator.planning.objectives import arms_read
 from orchestrator.spec import Objective
+from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 
-EPYC = "AMD EPYC, 16 CPUs"
-XEON = "Intel(R) Xeon(R) CPU @ 2.20GHz, 1 CPU"
-H200 = f"NVIDIA H200 ({EPYC})"
-T4 = f"Tesla T4 [rev (a)] ({XEON})"
-
-
-@pytest.mark.parametrize(
-    ("name", "device", "gpu"),
-    [
-        (EPYC, "cpu", None),
-        (XEON, "cpu", None),
-        (H200, "gpu", "NVIDIA H200"),
-        (f"NVIDIA T4 ({XEON})", "gpu", "NVIDIA T4"),
-        ("arm (big.LITTLE), 8 CPUs", "cpu", None),
-    ],
-)
-def test_the_name_of_a_class_tells_its_device(name: str, device: str, gpu: str | None) -> None:
-    assert (device_of(name), gpu_of(name)) == (device, gpu)
+XEON_MODEL = "Intel(R) Xeon(R) CPU @ 2.20GHz"
+EPYC, XEON = on_cpu("AMD EPYC", 16), on_cpu(XEON_MODEL, 1)
+H200, T4 = on_gpu("NVIDIA H200", "AMD EPYC", 16), on_gpu("Tesla T4 [rev (a)]", XEON_MODEL, 1)
 
 
 @pytest.mark.parametrize(
-    ("selector", "meant"),
+    ("selector", "matches"),
     [
         ("cpu", {EPYC, XEON}),
         ("gpu", {H200, T4}),
-        (EPYC, {EPYC}),
-        (H200, {H200}),
-        (T4, {T4}),
+        (str(EPYC), {EPYC}),
+        (str(H200), {H200}),
+        (str(T4), {T4}),
         ("NVIDIA H200", {H200}),
         ("nvidia h200", {H200}),
         ("*H200", {H200}),
@@ -58,8 +34,16 @@ def test_the_name_of_a_class_tells_its_device(name: str, device: str, gpu: str |
         ("", set()),
     ],
 )
-def test_a_selector_means_classes(selector: str, meant: set[str]) -> None:
-    assert {name for name in (EPYC, XEON, H200, T4) if selects(selector, name)} == meant
+def test_a_selector_matches_classes(selector: str, matches: set[HardwareUse]) -> None:
+    every = (EPYC, XEON, H200, T4)
+    assert {each for each in every if selects(selector, each.hardware_class)} == matches
+    assert {each for each in every if selects(selector, each)} == matches
+
+
+def test_a_cpu_named_like_a_gpu_class_is_a_cpu() -> None:
+    strange = on_cpu("NVIDIA H200 (AMD EPYC, 16 CPUs)", 4)
+    assert selects("cpu", strange)
+    assert not selects("NVIDIA H200", strange)
 
 
 ON_CPU, ON_GPU = Arm("tensorflow/portable", EPYC), Arm("tensorflow/portable", H200)
@@ -84,51 +68,28 @@ def test_an_objective_reads_the_arms_that_it_names(text: str, arms: tuple[Arm, .
     assert all(names_arm(text, arm) for arm in arms)
 
 
-@pytest.mark.parametrize("hardware", [EPYC, XEON, H200, T4])
-@pytest.mark.parametrize(
-    ("usage", "text"),
-    [
-        (Usage(), ""),
-        (Usage(threads=1), " [1 thread]"),
-        (Usage(cpus=8, threads=4), " [8 CPUs, 4 threads]"),
-        (Usage(settings={"epochs": 1, "timed_steps": 10}), " [epochs 1, timed_steps 10]"),
-        (
-            Usage(threads=2, settings={"share": 0.5, "tiny": 1e-7}),
-            " [2 threads, share 0.5, tiny 1e-07]",
-        ),
-    ],
-)
-def test_the_name_of_used_hardware_tells_all_of_it(hardware: str, usage: Usage, text: str) -> None:
-    name = used(hardware, usage)
-    assert name == hardware + text
-    assert (class_of(name), usage_of(name)) == (hardware, usage)
-    assert (device_of(name), gpu_of(name)) == (device_of(hardware), gpu_of(hardware))
-
-
-def test_settings_keep_their_kind() -> None:
-    settings = usage_of("CPU A, 4 CPUs [epochs 1, share 1.0]").settings
-    assert [type(value) for value in settings.values()] == [int, float]
-
-
-FOUR, SHORT = f"{EPYC} [4 threads]", f"{EPYC} [epochs 1]"
+FOUR = on_cpu("AMD EPYC", 16, Usage(threads=4))
+SHORT = on_cpu("AMD EPYC", 16, Usage(settings={"epochs": 1}))
+EIGHT = on_gpu("NVIDIA H200", "AMD EPYC", 16, Usage(cpus=8))
 
 
 @pytest.mark.parametrize(
-    ("selector", "meant"),
+    ("selector", "matches"),
     [
         ("cpu", {EPYC, FOUR, SHORT}),
         ("AMD*", {EPYC, FOUR, SHORT}),
-        (EPYC, {EPYC}),
-        (FOUR, {FOUR}),
+        (str(EPYC), {EPYC}),
+        (str(FOUR), {FOUR}),
         ("*[4 threads]", {FOUR}),
         ("*thread*", {FOUR}),
-        ("NVIDIA H200", {H200, f"{H200} [8 CPUs]"}),
-        (H200, {H200}),
+        ("NVIDIA H200", {H200, EIGHT}),
+        (str(H200), {H200}),
     ],
 )
-def test_a_whole_name_means_one_use_and_a_pattern_any(selector: str, meant: set[str]) -> None:
-    names = (EPYC, FOUR, SHORT, H200, f"{H200} [8 CPUs]")
-    assert {name for name in names if selects(selector, name)} == meant
+def test_a_full_text_matches_one_use_and_a_pattern_any(
+    selector: str, matches: set[HardwareUse]
+) -> None:
+    assert {each for each in (EPYC, FOUR, SHORT, H200, EIGHT) if selects(selector, each)} == matches
 
 
 @pytest.mark.parametrize(
@@ -140,11 +101,6 @@ def test_an_objective_reads_all_arms_on_some_hardware(text: str, arms: tuple[Arm
     assert arms_read(objective, (ON_CPU, ON_GPU, OTHER)) == arms
 
 
-def test_an_arms_own_work_is_part_of_its_name() -> None:
-    assert work_of(Arm("tensorflow/portable", SHORT)) == "epochs 1"
-    assert work_of(Arm("tensorflow/portable", FOUR)) == work_of(ON_CPU) == ""
-
-
 def test_an_average_leaves_out_arms_that_did_less() -> None:
     short = Arm("tensorflow/portable", SHORT)
     mean = Objective(direction="maximize")
@@ -154,8 +110,8 @@ def test_an_average_leaves_out_arms_that_did_less() -> None:
     assert arms_read(named, (ON_GPU, short)) == (short,)
 
 
-def test_an_objective_reads_arms_that_are_timed_in_slices_where_no_other_is_meant() -> None:
-    timed = Arm("tensorflow/portable", f"{EPYC} [timing]")
+def test_an_objective_reads_arms_timed_in_slices_only_where_no_other_matches() -> None:
+    timed = Arm("tensorflow/portable", in_slices(EPYC))
     arms = (timed, ON_CPU, ON_GPU)
     for over in ("mean", "cpu", "tensorflow/portable", "tensorflow/portable on cpu"):
         read = arms_read(Objective(direction="maximize", over=over), arms)

@@ -73,7 +73,7 @@ def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
 def test_a_sampler_that_does_not_learn_has_no_limit(sampler: str) -> None:
     spec, plan = laid(sampler)
     assert limit(spec, plan) is None
-    seconds = {str(arm): 20.0 if arm.hardware == SLOW else 1.0 for arm in plan.arms}
+    seconds = {str(arm): 20.0 if str(arm.hardware) == SLOW else 1.0 for arm in plan.arms}
     assert set(idle_shares(spec, plan, make_lanes(plan), seconds).values()) == {0.0}
     assert describe_opening(spec, plan, make_lanes(plan), seconds) == ""
 
@@ -81,7 +81,7 @@ def test_a_sampler_that_does_not_learn_has_no_limit(sampler: str) -> None:
 def shares(**how: object) -> dict[str, float]:
     """With a slow trial of 80 s on four nodes, and a fast one of 4 s on four GPUs: 20 s to 1 s."""
     spec, plan = laid(**how)  # type: ignore[arg-type]
-    seconds = {str(arm): 80.0 if arm.hardware == SLOW else 4.0 for arm in plan.arms}
+    seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
     return idle_shares(spec, plan, make_lanes(plan), seconds)
 
 
@@ -106,7 +106,9 @@ def test_the_price_is_what_a_sweep_pays() -> None:
         fast, slow = simulated(question).uses
         spec = parse(question.spec(), source="spec")
         plan = make_plan(spec, classify(unlike_nodes(question.devices)))
-        seconds = {str(arm): 1.0 if arm.hardware.endswith("1 CPU") else 20.0 for arm in plan.arms}
+        seconds = {
+            str(arm): 1.0 if str(arm.hardware).endswith("1 CPU") else 20.0 for arm in plan.arms
+        }
         told = idle_shares(spec, plan, make_lanes(plan), seconds)
         assert told["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
         assert told["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
@@ -122,7 +124,7 @@ def test_the_plan_tells_the_price_and_the_way_out() -> None:
     unknown = describe_opening(spec, plan, groups, {})
     assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
     assert "may wait; the way out: objectives over the fast arms only (over: gpu), less" in unknown
-    seconds = {str(arm): 80.0 if arm.hardware == SLOW else 4.0 for arm in plan.arms}
+    seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
     known = describe_opening(spec, plan, groups, seconds)
     assert f"likely to idle meanwhile: {FAST} 94%; the way out" in known
     spec, plan = laid(over="gpu")

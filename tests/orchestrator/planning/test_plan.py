@@ -13,6 +13,7 @@ from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import describe_plan, make_plan
 from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
 from orchestrator.spec import SweepSpec, parse
+from tests.orchestrator.sample_hardware import on_cpu
 from workloads.eligibility import LayerTraits
 
 SPEC = """
@@ -55,7 +56,7 @@ def reasons(laid: object) -> dict[str, str]:
 
 def test_cudnn_needs_a_gpu_and_absent_hardware_is_said() -> None:
     laid = make_plan(spec(), machine())
-    assert laid.arms == (Arm("tensorflow/portable", "CPU A, 4 CPUs"),)
+    assert laid.arms == (Arm("tensorflow/portable", on_cpu("CPU A", 4)),)
     assert reasons(laid) == {
         "tensorflow/cudnn on cpu": "cuDNN kernels need an NVIDIA GPU",
         "tensorflow/portable on gpu": "no NVIDIA GPU found on 1 node (asked through NVML)",
@@ -99,13 +100,13 @@ def test_settings_that_cudnn_cannot_do_take_its_arm_out_with_the_reason(
 
 def test_a_hardware_class_can_be_named_or_matched() -> None:
     laid = make_plan(spec(hardware='["*T4*", "NVIDIA A100*"]'), machine(gpus=1))
-    assert {arm.hardware for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
+    assert {str(arm.hardware) for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
     assert reasons(laid)["tensorflow/portable on NVIDIA A100*"].startswith("no node is of this")
 
 
 def test_a_gpu_goes_by_its_own_name() -> None:
     laid = make_plan(spec(hardware='["NVIDIA T4"]'), machine(gpus=1))
-    assert {arm.hardware for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
+    assert {str(arm.hardware) for arm in laid.arms} == {"NVIDIA T4 (CPU A, 4 CPUs)"}
 
 
 @pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4", "*L4*"])
@@ -329,7 +330,7 @@ def standing(hardware: str) -> dict[str, list[str]]:
         spec(implementations="[tensorflow/portable]", hardware=hardware), cluster(*LABELLED)
     )
     return {
-        planned.arm.hardware: [node.id for node in planned.hardware.nodes]
+        str(planned.arm.hardware): [node.id for node in planned.hardware.nodes]
         for planned in laid.possible
     }
 
@@ -402,7 +403,7 @@ def test_another_use_of_a_class_is_another_arm() -> None:
         hardware="[cpu, {class: cpu, threads: 2}, {class: cpu, settings: {epochs: 1}}]",
     )
     laid = make_plan(wanted, cluster({}))
-    assert [arm.hardware for arm in laid.arms] == [
+    assert [str(arm.hardware) for arm in laid.arms] == [
         "CPU A, 8 CPUs",
         "CPU A, 8 CPUs [2 threads]",
         "CPU A, 8 CPUs [epochs 1]",

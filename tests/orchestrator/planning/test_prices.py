@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from orchestrator.core.arms import Usage
 from orchestrator.core.trial import Arm, Outcome, Telemetry
 from orchestrator.planning.pricing import describe_prices, price_of, priced
 from orchestrator.spec import Price, SpecError, parse
+from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\
@@ -19,7 +21,8 @@ workload: image_rows
 search: {sampler: random, configs: 1, space: {units: [8]}}
 arms: {implementations: [tensorflow/portable]}
 """
-T4 = Arm("tensorflow/cudnn", "NVIDIA T4 (AMD EPYC, 8 CPUs)")
+T4 = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "AMD EPYC", 8))
+FOUR = on_cpu("AMD EPYC", 4)
 WHO = {"source": "a bill", "date": "2026-11-21"}
 
 
@@ -55,7 +58,7 @@ def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
 
 
 def test_a_round_is_promised_to_be_shared() -> None:
-    (told,) = describe_prices([price(usd_per_hour=2.0)], ["AMD EPYC, 4 CPUs [timing]"])
+    (told,) = describe_prices([price(usd_per_hour=2.0)], [in_slices(on_cpu("AMD EPYC", 4))])
     assert "2 USD/h of a round, shared by its trials (a bill" in told
 
 
@@ -99,14 +102,16 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
     ]
     prices = [
         found and found.usd_per_hour
-        for name in (T4.hardware, "NVIDIA L4 (AMD EPYC, 8 CPUs)", "AMD EPYC, 4 CPUs", "AMD EPYC")
+        for name in (T4.hardware, on_gpu("NVIDIA L4"), FOUR, on_cpu("AMD EPYC", 1))
         for found in [price_of(name, table)]
     ]
     assert prices == [1.0, 2.0, 3.0, None]
-    own = price_of("AMD EPYC, 4 CPUs [2 threads]", [price("AMD EPYC, 4 CPUs", usd_per_hour=3.0)])
+    own = price_of(
+        on_cpu("AMD EPYC", 4, Usage(threads=2)), [price("AMD EPYC, 4 CPUs", usd_per_hour=3.0)]
+    )
     assert own is not None  # the whole node is reserved for it
     unpriced = outcome(train_s=1.0)
-    assert priced(unpriced, Arm("a/b", "AMD EPYC"), table) is unpriced
+    assert priced(unpriced, Arm("a/b", on_cpu("AMD EPYC", 1)), table) is unpriced
     assert priced(unpriced, T4, ()) is unpriced
 
 
@@ -117,7 +122,7 @@ def test_a_cost_that_the_workload_tells_itself_stays() -> None:
 
 def test_a_plan_says_which_hardware_has_a_price() -> None:
     table = [price("NVIDIA T4", usd_per_hour=8.0, gpus=4, usd_per_kwh=0.25)]
-    assert describe_prices(table, [T4.hardware, "AMD EPYC, 4 CPUs", T4.hardware]) == [
+    assert describe_prices(table, [T4.hardware, FOUR, T4.hardware]) == [
         f"  costs  {T4.hardware}: 8 USD/h / 4 GPUs from setup to predict and 0.25 USD/kWh of the"
         " timed epochs (a bill, 2026-11-21)",
         "  costs  AMD EPYC, 4 CPUs: no price, and so no cost",

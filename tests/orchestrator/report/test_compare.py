@@ -27,6 +27,7 @@ from orchestrator.report.compare import (
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep, trial
 from tests.orchestrator.sample_sweeps import XLA as RECORDED_XLA
 from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
@@ -243,7 +244,7 @@ def test_arms_of_one_side_are_listed() -> None:
 
 
 def test_another_machine_is_said_and_fails_nothing() -> None:
-    moved = tuple(Arm(arm.implementation, "Intel Xeon, 2 CPUs") for arm in (PORTABLE, XLA))
+    moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
     found = between(measured(), measured(arms=moved, factor=2.0))
     assert [arm.is_on_other_hardware for arm in found.arms] == [True, True]
     assert found.arms[1].verdict == "slower"
@@ -253,8 +254,8 @@ def test_another_machine_is_said_and_fails_nothing() -> None:
 
 
 def test_two_machines_of_a_kind_are_not_guessed_between() -> None:
-    several = (Arm("torch/fused", "A, 2 CPUs"), Arm("torch/fused", "B, 2 CPUs"))
-    found = between(measured(arms=several), measured(arms=(Arm("torch/fused", "C, 2 CPUs"),)))
+    several = (Arm("torch/fused", on_cpu("A", 2)), Arm("torch/fused", on_cpu("B", 2)))
+    found = between(measured(arms=several), measured(arms=(Arm("torch/fused", on_cpu("C", 2)),)))
     assert found.arms == ()
     assert "no arm is on both sides" in text(found)
 
@@ -282,7 +283,7 @@ def test_the_canary_tells_of_the_machine() -> None:
 
 
 def test_arms_timed_in_slices_have_no_accuracy() -> None:
-    timed = (Arm("torch/fused", f"{CPU} [timing]"), Arm("torch/portable", f"{CPU} [timing]"))
+    timed = (Arm("torch/fused", in_slices(CPU)), Arm("torch/portable", in_slices(CPU)))
     found = between(measured(arms=timed), measured(arms=timed, factor=1.5, seed=2))
     assert verdicts(found) == ["same", "slower"]
     assert [arm.accuracy for arm in found.arms] == [None, None]
@@ -313,7 +314,7 @@ def test_json_is_one_versioned_object_of_finite_numbers() -> None:
 
 
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
-    hostile = Arm("\x1b[31mred", "<b>, 2 CPUs")
+    hostile = Arm("\x1b[31mred", on_cpu("<b>", 2))
     told = to_text(to_document(between(measured(arms=(hostile,)), measured(arms=(hostile,)))))
     assert "\x1b" not in told
 
@@ -455,7 +456,7 @@ def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
 
 
 def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
-    moved = tuple(Arm(arm.implementation, "Intel Xeon, 2 CPUs") for arm in (PORTABLE, XLA))
+    moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
     found = between(measured(), measured(arms=moved, factor=2.0))
     assert found.all_inconclusive
     assert as_json(found, ())["inconclusive"]

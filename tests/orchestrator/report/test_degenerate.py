@@ -11,16 +11,18 @@ from typing import Any, get_args
 
 import pytest
 
+from orchestrator.core.arms import RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.trial import Arm, EpochRecord, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import ReportFormat, render, summarise
 from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep, trial
 
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m [a](http://b) =cmd"
-SLICED = tuple(Arm(name, f"{CPU} [timing]") for name in ("torch/fused", "tensorflow/portable"))
+SLICED = tuple(Arm(name, in_slices(CPU)) for name in ("torch/fused", "tensorflow/portable"))
 
 
 def several(**changes: Any) -> list[TrialRecord]:
@@ -28,7 +30,7 @@ def several(**changes: Any) -> list[TrialRecord]:
 
 
 def hostile() -> SweepRecord:
-    arms = (Arm(f"a/{HOSTILE}", HOSTILE), Arm(f"b/{HOSTILE}", HOSTILE))
+    arms = (Arm(f"a/{HOSTILE}", on_cpu(HOSTILE)), Arm(f"b/{HOSTILE}", on_cpu(HOSTILE)))
     trials = [
         trial(
             arm,
@@ -51,7 +53,7 @@ def hostile() -> SweepRecord:
         name=HOSTILE,
         workload=HOSTILE,
         environment={HOSTILE: HOSTILE},
-        impossible=(ImpossibleArm(arms[0], HOSTILE),),
+        impossible=(ImpossibleArm(RequestedArm(arms[0].implementation, HOSTILE), HOSTILE),),
         criteria=ReportCriteria(published=(row,)),
     )
 
@@ -110,7 +112,7 @@ def test_it_says_what_cannot_be_told(name: str, said: str) -> None:
 
 
 def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> None:
-    gpu, cudnn = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", "NVIDIA T4")
+    gpu, cudnn = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
     arms = (PORTABLE, XLA, gpu, cudnn)
     trials = [
         trial(arm, block, step_ms=9.0 + place)

@@ -8,9 +8,10 @@ from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import render, summarise
+from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
 
-GPU = Arm("tensorflow/cudnn", "NVIDIA H200 (AMD EPYC, 16 CPUs)")
+GPU = Arm("tensorflow/cudnn", on_gpu("NVIDIA H200", "AMD EPYC", 16))
 
 
 def drawn(arm: Arm, block: int, scope: str, energy_j: float, **more: Any) -> TrialRecord:

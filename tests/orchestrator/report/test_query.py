@@ -34,6 +34,7 @@ from orchestrator.report.query.expression import parse
 from orchestrator.report.query.known_metrics import known_metrics
 from orchestrator.report.query.matching import likeness, matching
 from tests.orchestrator.cli.typed_commands import Run, typed
+from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, XLA, paired, sweep, trial
 from tests.orchestrator.sample_sweeps import XLA as RECORDED_XLA
 from tests.orchestrator.sample_sweeps import failed, finished, fresh_home
@@ -295,7 +296,7 @@ def test_a_sweep_without_trials_is_asked_in_vain() -> None:
         ask(of(), "val_accuracy >")
 
 
-HOSTILE = Arm("=cmd|' /C calc'!A0", "\x1b[31m<script>\u202e, 2 CPUs")
+HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e", 2))
 
 
 def test_hostile_names_are_shown_and_not_obeyed() -> None:

@@ -17,10 +17,11 @@ from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.render import ReportFormat, render, summarise
 from orchestrator.report.wording.sentences import arm_names
 from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, RELU, XLA, paired, sweep, trial
 
 ON_GPU = Arm("tensorflow/portable", GPU)
-SLICED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
+SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
 
 
 def text(record: SweepRecord, **more: Any) -> str:

@@ -19,10 +19,11 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.sentences import arm_names, verdict_sentence
+from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
-TIMED = Arm("tensorflow/portable+xla", f"{CPU} [timing]")
-TIMED_BASE = Arm("tensorflow/portable", f"{CPU} [timing]")
+TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
+TIMED_BASE = Arm("tensorflow/portable", in_slices(CPU))
 OTHERS = {"disturbed": "others took 43 % of the CPUs"}
 
 

@@ -197,7 +197,7 @@ def test_lanes_that_share_a_class_share_its_work() -> None:
         if assignment.device == "cpu":
             on_cpu[assignment.trial.block].add(assignment.lane.node.id)
         else:
-            assert assignment.trial.arm.hardware.startswith(assignment.lane.node.gpu_names[0])
+            assert assignment.trial.arm.hardware_class.gpu == assignment.lane.node.gpu_names[0]
     assert all(len(nodes) == 1 for nodes in on_cpu.values()), "a block's CPU arms share a node"
     assert set.union(*on_cpu.values()) == {"a", "b"}
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
+from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_plans import (
     blocks_of,
     complete,
@@ -53,7 +54,7 @@ def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
     while (found := blocks.next()) is not None:
         blocks.finish(found[0], complete())
     assert not blocks.done
-    assert blocks.stranded == {"CPU B, 2 CPUs": 2}
+    assert blocks.stranded == {on_cpu("CPU B"): 2}
     blocks.move(make_lanes(laid), None)
     assert blocks.stranded == {}
     while (found := blocks.next()) is not None:
@@ -112,4 +113,4 @@ def test_a_sweep_without_any_node_has_stranded_trials_before_its_first_block() -
     nowhere = [replace(each, hardware=replace(each.hardware, nodes=())) for each in laid.possible]
     blocks.move(make_lanes(replace(laid, possible=tuple(nowhere))), None)
     assert blocks.next() is None
-    assert blocks.stranded == {"CPU A, 2 CPUs": 6}
+    assert blocks.stranded == {on_cpu("CPU A"): 6}

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.cluster.autoscaler import ask_for, ask_for_no_more, asked_for
+from orchestrator.core.arms import RequestedArm, Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
 from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
 from orchestrator.spec import SweepSpec, parse
+from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_plans import node
 
 SPEC = """
@@ -60,7 +62,7 @@ def waited(clock: Clock, hardware: str = T4) -> Plan:
 
 def test_a_plan_tells_what_it_will_wait_for() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
-    assert [each.arm for each in laid.awaited] == [Arm("python/a", ON_T4)]
+    assert [each.arm for each in laid.awaited] == [RequestedArm("python/a", ON_T4)]
     assert laid.impossible == ()
     assert f"  waits  up to 60 s for {ON_T4}: 1 implementation, not" in describe_plan(laid, "w")
     assert laid.as_json()["awaited"][0]["wait_s"] == 60
@@ -77,7 +79,10 @@ def test_the_plan_is_laid_anew_as_soon_as_the_node_is_there() -> None:
     clock = Clock(comes_s=7.2)
     laid = waited(clock)
     assert 7.2 <= clock.now_s < 9
-    assert [arm.hardware for arm in laid.arms] == ["CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 2 CPUs)"]
+    assert [str(arm.hardware) for arm in laid.arms] == [
+        "CPU A, 2 CPUs",
+        "NVIDIA T4 (CPU B, 2 CPUs)",
+    ]
     assert (laid.awaited, laid.impossible) == ((), ())
 
 
@@ -137,12 +142,13 @@ def done(arm: Arm, blocks: int = 2) -> list[Block | FinishedTrial]:
 
 def test_a_finished_sweep_starts_no_nodes() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
-    on_t4 = Arm("python/a", "NVIDIA T4 (CPU B, 2 CPUs)")
+    on_t4 = Arm("python/a", on_gpu("NVIDIA T4", "CPU B"))
     assert arms_worth_waiting_for(laid, done(on_t4)) == ()
     assert arms_worth_waiting_for(laid, done(on_t4, blocks=1)) == laid.awaited
     assert arms_worth_waiting_for(laid, done(laid.arms[0])) == laid.awaited
     assert arms_worth_waiting_for(laid, done(replace(on_t4, implementation="b/c"))) == laid.awaited
-    short = replace(on_t4, hardware=f"{on_t4.hardware} [epochs 1]")
+    usage = Usage(settings={"epochs": 1})
+    short = replace(on_t4, hardware=on_gpu("NVIDIA T4", "CPU B", usage=usage))
     assert arms_worth_waiting_for(laid, done(short)) == laid.awaited
 
 

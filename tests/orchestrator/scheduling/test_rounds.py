@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.analysis.stopping import StoppingRule
+from orchestrator.core.arms import HardwareUse, Usage
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits
-from orchestrator.core.names import Usage, class_of, device_of, measure_of, used
 from orchestrator.core.rounds import RERUN, rerun_of, trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Arm,
@@ -39,6 +39,7 @@ from orchestrator.storage.journal import (
     TrialFinished,
     replay,
 )
+from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
 from tests.orchestrator.sample_plans import Told, complete, failed, identity, node, plan
 
 AGAIN = DisturbanceLimits("rerun", reruns=2)
@@ -52,7 +53,7 @@ def timed(
 ) -> Plan:
     """Two arms on each class that are timed in slices, and some that are trained whole."""
     arms = [
-        PlannedArm(Arm(f"tensorflow/kernel{number}", used(each.name, usage)), each, usage)
+        PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(each.ref, usage)), each)
         for each in hardware
         for usage, count in ((TIMED, 2), (Usage(), full))
         for number in range(count)
@@ -107,7 +108,7 @@ def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -
     firsts, sizes = [], []
     while not blocks.done:
         assignment = one(blocks)
-        sizes.append((measure_of(assignment.trial.arm), len(assignment.trials)))
+        sizes.append((assignment.trial.arm.measure, len(assignment.trials)))
         if assignment.others:
             firsts.append(assignment.trial.arm.implementation)
             assert len({(t.block, t.repeat, t.seed) for t in assignment.trials}) == 1
@@ -131,7 +132,7 @@ def test_a_lone_arm_is_timed_by_itself() -> None:
 def test_the_cpu_and_the_gpu_of_a_machine_with_one_take_turns_in_one_round() -> None:
     laid = timed(classify([node("both", cpus=8, gpus=1)]), blocks=2, repeats=2)
     assignment = one(blocks_with(laid))
-    assert {device_of(trial.arm.hardware) for trial in assignment.trials} == {"cpu", "gpu"}
+    assert {trial.arm.device for trial in assignment.trials} == {"cpu", "gpu"}
     assert len(assignment.trials) == 4
 
 
@@ -141,7 +142,7 @@ def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
     while not blocks.done:
         assignments = all_of(blocks)
         for assignment in assignments:
-            assert len({device_of(trial.arm.hardware) for trial in assignment.trials}) == 1
+            assert len({trial.arm.device for trial in assignment.trials}) == 1
             assert len(assignment.trials) == 2
             seen.append(assignment.device)
             finish(blocks, assignment, complete())
@@ -208,9 +209,10 @@ def test_a_trial_that_is_not_retried_tears_no_round_and_neither_do_unlike_nodes(
 
 def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
     first, second = ROUND
-    whole = [replace(t, arm=replace(t.arm, hardware=class_of(t.arm.hardware))) for t in ROUND]
+    trained = HardwareUse(first.arm.hardware_class)
+    whole = [replace(t, arm=replace(t.arm, hardware=trained)) for t in ROUND]
     assert trials_to_retime(whole, {whole[0].key: ended(whole[0], "")}, retry_failed=False) == {}
-    gpu = replace(second, arm=replace(second.arm, hardware="NVIDIA H200 (CPU) [timing]"))
+    gpu = replace(second, arm=replace(second.arm, hardware=in_slices(on_gpu())))
     both = {first.key: ended(first, "1"), gpu.key: ended(gpu, "2")}
     assert trials_to_retime([first, gpu], both, retry_failed=False) == {}
 
@@ -308,7 +310,7 @@ def finished(
         "complete", 0.0, 1.0, node=node, environment={RERUN: rerun} if rerun else {},
         telemetry=Telemetry(notes={"disturbed": "steal"} if disturbed else {}),
     )  # fmt: skip
-    return FinishedTrial(Trial(arm, 0, {}, Arm(arm, "CPU"), 0, 0), outcome)
+    return FinishedTrial(Trial(arm, 0, {}, Arm(arm, on_cpu()), 0, 0), outcome)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
-from orchestrator.core.names import measure_of
+from orchestrator.core.arms import Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome
 from orchestrator.hardware import classify
@@ -91,9 +91,8 @@ def test_an_arm_with_less_work_is_asked_for_less(journal: Journal) -> None:
     held, _ = session(journal)
     assignment = held.assign()
     assert assignment is not None
-    less = replace(
-        assignment.trial, arm=Arm("python/a", f"{assignment.trial.arm.hardware} [epochs 1]")
-    )
+    short = replace(assignment.trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
+    less = replace(assignment.trial, arm=Arm("python/a", short))
     assert held.request(less, "cpu").settings == {"epochs": 1, "units": less.config["units"]}
 
 
@@ -128,7 +127,7 @@ def warnings_of(
     for _ in range(2 * len(laid.arms)):
         assignment = held.assign()
         assert assignment is not None
-        timed = measure_of(assignment.trial.arm) == "timing"
+        timed = assignment.trial.arm.measure == "timing"
         metrics = {"step_ms": 1.0} if timed else COMPLETE.metrics
         held.finish(assignment, replace(COMPLETE, metrics=metrics))
     return warnings

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError
+from orchestrator.core.arms import RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import Arm, Block, FinishedTrial
@@ -121,7 +122,7 @@ def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
     """The store names an arm by its class, which the node will tell."""
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     laid = make_plan(spec, classify([node("a")]))
-    awaited = AwaitedArm(Arm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
+    awaited = AwaitedArm(RequestedArm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
     identity = replace(IDENTITY, name="sweep", generation=1)
     waiting = opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
     assert (waiting.arms, waiting.current) == (laid.arms, ())

@@ -12,7 +12,7 @@ import sys
 import pydantic
 import pytest
 
-from orchestrator.core.names import Usage
+from orchestrator.core.arms import Usage
 from orchestrator.spec import Choices, Objective, Problem, Range, SpecError, SweepSpec, load, parse
 
 ROOT = pathlib.Path(__file__).parents[3]

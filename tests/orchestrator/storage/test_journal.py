@@ -43,8 +43,9 @@ from orchestrator.storage.journal import (
     replay,
 )
 from orchestrator.storage.lock import Locked
+from tests.orchestrator.sample_hardware import on_cpu
 
-CPU = Arm("tensorflow/portable", "cpu")
+CPU = Arm("tensorflow/portable", on_cpu())
 IDENTITY = SweepIdentity("quickstart", 1, "image_rows", {"epochs": 3}, {"sampler": "tpe"}, 7, "ab")
 
 

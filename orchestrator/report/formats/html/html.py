@@ -97,7 +97,7 @@ def _figures(summary: ReportSummary, plots: Sequence[Plot], name: ArmNames) -> d
     arms = {
         name(found.arm): {
             "implementation": visible(found.arm.implementation),
-            "hardware": visible(found.arm.hardware),
+            "hardware": visible(str(found.arm.hardware)),
         }
         for found in summary.arms
     }
@@ -118,14 +118,14 @@ def _by_arm(plot: Plot) -> bool:
 
 def _facts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
     head, trials = summary.sweep, summary.sweep.trials
-    hardware = sorted({found.arm.hardware for found in summary.arms})
+    hardware = {found.arm.hardware for found in summary.arms}
     return [
         ("state", head.state),
         ("trials", f"{trials.complete} complete of {trials.expected}"),
         ("failed", str(trials.failed)),
         ("blocks", str(head.blocks)),
         ("arms", str(len(summary.arms))),
-        ("hardware", name.hardware or f"{len(hardware)} kinds"),
+        ("hardware", str(name.hardware or f"{len(hardware)} kinds")),
     ]
 
 
@@ -135,7 +135,7 @@ def _arm_filters(summary: ReportSummary, page: str) -> list[tuple[str, str, list
     return [
         (f"{page}-{key.lower()}", key, choices)
         for key, choices in (
-            ("Hardware", _unlike(arm.hardware for arm in arms)),
+            ("Hardware", _unlike(str(arm.hardware) for arm in arms)),
             ("Implementation", _unlike(arm.implementation for arm in arms)),
         )
         if len(choices) > 1

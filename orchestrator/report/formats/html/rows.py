@@ -47,7 +47,7 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
             {
                 "name": visible(name(found.arm)),
                 "implementation": visible(found.arm.implementation),
-                "hardware": visible(found.arm.hardware),
+                "hardware": visible(str(found.arm.hardware)),
             }
             for found in summary.arms
         ],

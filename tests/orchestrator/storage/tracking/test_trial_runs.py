@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
+from orchestrator.core.arms import Usage
 from orchestrator.core.trial import (
     Arm,
     DatasetRecord,
@@ -25,6 +26,7 @@ from orchestrator.core.trial import (
 from orchestrator.storage.tracking.mlflow_store import Store
 from orchestrator.storage.tracking.run_content import entity_name, run_content, run_name
 from orchestrator.storage.tracking.trial_record import finished_trial
+from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_sweeps import IDENTITY, XLA, address, failed, finished
 from tests.orchestrator.storage.tracking.recording import children, record, runs, table
 
@@ -83,11 +85,13 @@ def test_names_in_mlflow(home: Path) -> None:
 
 
 def test_an_arms_use_of_its_hardware_is_among_the_params() -> None:
-    own = Arm("tensorflow/portable", "AMD EPYC, 8 CPUs [4 threads, epochs 1]")
+    own = Arm(
+        "tensorflow/portable", on_cpu("AMD EPYC", 8, Usage(threads=4, settings={"epochs": 1}))
+    )
     content = run_content(IDENTITY, finished(1, own))
     assert content.params["threads"] == "4"
     assert (content.params["epochs"], content.params["cell"]) == ("1", "lstm")
-    assert content.tags["hardware"] == own.hardware
+    assert content.tags["hardware"] == str(own.hardware)
     usual = run_content(IDENTITY, finished(1, XLA)).params
     assert (usual["epochs"], "threads" in usual) == ("3", False)
 
@@ -221,17 +225,17 @@ def test_a_setting_of_a_reserved_name_does_not_hide_the_trials_own() -> None:
 
 
 def test_a_users_implementation_of_any_name_is_recorded() -> None:
-    content = run_content(IDENTITY, finished(arm=Arm("my own thing", "cpu")))
+    content = run_content(IDENTITY, finished(arm=Arm("my own thing", on_cpu())))
     assert "backend" not in content.params
     assert content.tags["implementation"] == "my own thing"
-    named = run_content(IDENTITY, finished(arm=Arm("numpy/loop+relu", "cpu")))
+    named = run_content(IDENTITY, finished(arm=Arm("numpy/loop+relu", on_cpu())))
     assert (named.params["backend"], named.params["kernel"]) == ("numpy", "loop")
     assert not {"jit", "precision"} & set(named.params)
     assert "mathematics" not in named.tags
 
 
 def test_the_implementation_says_precision_and_mathematics() -> None:
-    arm = Arm("tensorflow/portable+bf16+relu+xla", "cpu")
+    arm = Arm("tensorflow/portable+bf16+relu+xla", on_cpu())
     content = run_content(IDENTITY, finished(arm=arm))
     assert (content.params["precision"], content.params["jit"]) == ("bf16", "true")
     assert content.tags["mathematics"] == "activation relu"

@@ -1,0 +1,152 @@
+"""Arms: an implementation on a hardware class, used in one way.
+
+An arm is identified by its fields alone. Names of hardware are made to be read: they are neither
+compared nor hashed, and nothing is read back from a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from orchestrator.core.criteria import MeasureMode
+from workloads.protocol import Device
+
+ArmIdentity: TypeAlias = tuple[
+    str, str, Device, MeasureMode, int, int, tuple[tuple[str, float], ...]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How a trial uses its hardware, where that differs from the default.
+
+    Args:
+        cpus: CPUs that a GPU trial reserves, instead of its share of the node's CPUs.
+        threads: CPUs that the trainer may keep busy.
+        settings: the arm's own amount of work, by setting.
+        measure: `timing` for trials that are only timed, in slices.
+    """
+
+    cpus: int | None = None
+    threads: int | None = None
+    settings: Mapping[str, int | float] = field(default_factory=dict, hash=False)
+    measure: MeasureMode = "full"
+
+    def __str__(self) -> str:
+        counts = ((self.cpus, "CPU"), (self.threads, "thread"))
+        words = [
+            f"{number} {noun}{'' if number == 1 else 's'}"
+            for number, noun in counts
+            if number is not None
+        ]
+        words += ["timing"] if self.measure == "timing" else []
+        return ", ".join([*words, *filter(None, [self.work])])
+
+    @property
+    def work(self) -> str:
+        """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's."""
+        return ", ".join(f"{name} {json.dumps(self.settings[name])}" for name in self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareRef:
+    """A reference to a hardware class.
+
+    Args:
+        id: made from facts that the node reports, never from a table of names.
+        device: what its trials run on.
+        name: of the class, to be read: `NVIDIA H200 (AMD EPYC, 16 CPUs)`.
+        gpu: the GPU's own name; None for a CPU class.
+    """
+
+    id: str
+    device: Device
+    name: str = field(compare=False)
+    gpu: str | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareUse:
+    """A hardware class as an arm uses it."""
+
+    hardware_class: HardwareRef
+    usage: Usage = field(default_factory=Usage)
+
+    def __str__(self) -> str:
+        """Return the display text: `AMD EPYC, 16 CPUs [4 threads, epochs 1]`."""
+        usage = str(self.usage)
+        return f"{self.hardware_class} [{usage}]" if usage else str(self.hardware_class)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """The treatment: an implementation on a hardware class, used in one way."""
+
+    implementation: str
+    hardware: HardwareUse
+
+    def __str__(self) -> str:
+        return f"{self.implementation} on {self.hardware}"
+
+    def __lt__(self, other: Arm) -> bool:
+        return self.identity < other.identity
+
+    @property
+    def hardware_class(self) -> HardwareRef:
+        """The hardware class, however the arm uses it."""
+        return self.hardware.hardware_class
+
+    @property
+    def usage(self) -> Usage:
+        """How the arm uses its hardware."""
+        return self.hardware.usage
+
+    @property
+    def device(self) -> Device:
+        """The device that the arm's trials run on."""
+        return self.hardware.hardware_class.device
+
+    @property
+    def measure(self) -> MeasureMode:
+        """Whether the arm's trials are whole trainings, or timed in slices."""
+        return self.hardware.usage.measure
+
+    @property
+    def work(self) -> str:
+        """The arm's own amount of work (`epochs 1`); empty where it does all of the sweep's.
+
+        Arms are compared by what they learned only where this is equal.
+        """
+        return self.hardware.usage.work
+
+    @property
+    def identity(self) -> ArmIdentity:
+        """The facts that arms are ordered by and trial keys are made from."""
+        hardware, usage = self.hardware.hardware_class, self.hardware.usage
+        settings = sorted((name, float(number)) for name, number in usage.settings.items())
+        return (
+            self.implementation,
+            hardware.id,
+            hardware.device,
+            usage.measure,
+            usage.cpus or 0,
+            usage.threads or 0,
+            tuple(settings),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedArm:
+    """An arm that a spec asks for and that may have no hardware class: texts to be read."""
+
+    implementation: str
+    hardware: str
+
+    def __str__(self) -> str:
+        return f"{self.implementation} on {self.hardware}"

@@ -1,0 +1,122 @@
+"""Identity of arms: fields, never texts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+
+from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage
+from orchestrator.core.text import counted
+from orchestrator.core.trial import Block, SweepIdentity, make_trial
+from orchestrator.hardware import Node, NodeProfile, cpu
+from orchestrator.hardware.probing import probe
+from tests.orchestrator.hardware.proc_trees import graviton
+from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
+
+IDENTITY = SweepIdentity("sweep", 1, "image_rows", {"epochs": 1}, {}, 0, "digest")
+
+
+def key(arm: Arm) -> str:
+    return make_trial(IDENTITY, Block(0, {"units": 8}), arm, 0).key
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (Usage(), ""),
+        (Usage(threads=1), " [1 thread]"),
+        (Usage(cpus=8, threads=4), " [8 CPUs, 4 threads]"),
+        (Usage(settings={"epochs": 1, "timed_steps": 10}), " [epochs 1, timed_steps 10]"),
+        (Usage(cpus=8, settings={"epochs": 1}, measure="timing"), " [8 CPUs, timing, epochs 1]"),
+        (Usage(threads=2, settings={"share": 0.5}), " [2 threads, share 0.5]"),
+    ],
+)
+def test_the_display_text_has_the_class_and_its_use(usage: Usage, text: str) -> None:
+    hardware = on_gpu("NVIDIA H200", "AMD EPYC", 16, usage)
+    assert str(hardware) == f"NVIDIA H200 (AMD EPYC, 16 CPUs){text}"
+    assert str(Arm("jax/scan", hardware)) == f"jax/scan on {hardware}"
+
+
+EVERY = [
+    Arm(implementation, hardware)
+    for implementation in ("jax/scan", "torch/fused")
+    for hardware in (
+        on_cpu(),
+        on_cpu(cpus=4),
+        on_cpu("Intel Xeon"),
+        on_gpu(),
+        on_gpu("NVIDIA T4"),
+        in_slices(on_cpu()),
+        on_cpu(usage=Usage(threads=2)),
+        on_gpu(usage=Usage(cpus=2)),
+        on_cpu(usage=Usage(settings={"epochs": 1})),
+        on_cpu(usage=Usage(settings={"epochs": 2})),
+    )
+]
+
+
+def test_each_field_makes_another_arm_with_other_trials() -> None:
+    assert len(set(EVERY)) == len({key(arm) for arm in EVERY}) == len(EVERY)
+
+
+def test_equal_arms_have_equal_trials() -> None:
+    one = on_cpu(usage=Usage(settings={"epochs": 1, "share": 2}))
+    other = on_cpu(usage=Usage(settings={"share": 2.0, "epochs": 1.0}))
+    assert one == other and hash(one) == hash(other)
+    assert key(Arm("jax/scan", one)) == key(Arm("jax/scan", other))
+
+
+def test_the_order_of_arms_does_not_depend_on_where_they_come_from() -> None:
+    mixed = EVERY.copy()
+    random.Random(1).shuffle(mixed)
+    assert sorted(mixed) == sorted(EVERY)
+
+
+def renamed(arm: Arm) -> Arm:
+    ref = arm.hardware_class
+    return replace(arm, hardware=replace(arm.hardware, hardware_class=replace(ref, name="X")))
+
+
+def test_another_wording_is_the_same_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [(arm.identity, key(arm)) for arm in EVERY]
+    assert [renamed(arm) for arm in EVERY] == EVERY
+    assert [(arm.identity, key(arm)) for arm in map(renamed, EVERY)] == before
+    for kind in (Usage, HardwareRef, HardwareUse, Arm):
+        monkeypatch.setattr(kind, "__str__", lambda _: "other words")
+    assert [(arm.identity, key(arm)) for arm in EVERY] == before
+
+
+def test_a_name_for_one_more_arm_core_changes_no_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node("", probe(root=graviton(tmp_path)), 4)
+    monkeypatch.delitem(cpu._ARM["0x41"], "0xd40")
+    nameless = Node("", probe(root=tmp_path), 4)
+    assert (node.cpu_class.name, nameless.cpu_class.name) == (
+        f"Neoverse-V1, {counted(node.profile.cpus, 'CPU')}",
+        f"ARM implementer 0x41 part 0xd40, {counted(node.profile.cpus, 'CPU')}",
+    )
+    for one, other in (
+        (nameless.cpu_class, node.cpu_class),
+        (nameless.gpu_class("NVIDIA H200"), node.gpu_class("NVIDIA H200")),
+    ):
+        assert one.id == other.id and one == other
+        assert key(Arm("a/b", HardwareUse(one))) == key(Arm("a/b", HardwareUse(other)))
+
+
+def test_the_class_id_has_the_model_that_the_kernel_reports() -> None:
+    profile = NodeProfile("host", "AMD EPYC", 8, 1024, (), None, "Linux", "3.12")
+    node = Node("", profile, 8)
+    assert node.cpu_class.id == "AMD EPYC/8"
+    assert node.gpu_class("NVIDIA H200").id == "NVIDIA H200/AMD EPYC/8"
+
+
+def test_an_arm_is_read_back_from_json_as_it_was_written() -> None:
+    adapter = TypeAdapter(Arm)
+    for arm in EVERY:
+        read = adapter.validate_json(adapter.dump_json(arm), strict=True)
+        assert read == arm and str(read) == str(arm)
