@@ -11,7 +11,7 @@ from orchestrator.hardware.classes import HardwareClass, no_gpu_class_reason
 from orchestrator.hardware.peak import Peak
 from orchestrator.hardware.profile import Node
 
-FORMAT, VERSION = "rnnsweep-hardware", 2
+FORMAT, VERSION = "rnnsweep-hardware", 3
 
 
 def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:

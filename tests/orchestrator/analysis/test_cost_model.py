@@ -40,10 +40,8 @@ from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, T
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_plans import node
 
-SMALL, LARGE = (
-    Arm("tensorflow/portable", on_cpu("CPU A", 2)),
-    Arm("torch/portable", on_cpu("CPU A", 2)),
-)
+CPU = on_cpu("CPU A", 2)
+SMALL, LARGE = Arm("tensorflow/portable", CPU), Arm("torch/portable", CPU)
 ARMS = (SMALL, LARGE)
 
 

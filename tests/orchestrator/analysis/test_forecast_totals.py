@@ -17,6 +17,7 @@ from orchestrator.analysis.cost_model import Models, NotPredicted, Observation, 
 from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast
 from orchestrator.analysis.forecast.simulation import RemainingTrials, make_draws, simulate
 from orchestrator.analysis.forecast.totals import ForecastTotals, forecast_totals
+from orchestrator.core.arms import HardwareUse
 from orchestrator.core.trial import (
     Arm,
     Block,
@@ -26,7 +27,7 @@ from orchestrator.core.trial import (
     SweepIdentity,
     make_trial,
 )
-from orchestrator.hardware import classify
+from orchestrator.hardware import Node, classify, probe
 from orchestrator.spec import Price, Search, SweepSpec
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
@@ -246,9 +247,9 @@ def test_each_listed_config_is_foretold_or_said_why_not(
     nothing = json.loads(out)
     assert {each["value"] for each in nothing["expected"]} == {None}
     assert "at least 5 configs to learn from, received 0" in nothing["expected"][0]["reason"]
-    (arm,) = (
-        Arm(**{k: each[k] for k in ("implementation", "hardware")}) for each in nothing["arms"]
-    )
+    (planned,) = nothing["arms"]
+    arm = Arm(planned["implementation"], HardwareUse(Node("", probe(), 1).cpu_class))
+    assert (planned["hardware"], planned["class_id"]) == (str(arm.hardware), arm.hardware_class.id)
 
     write(tmp_path / "home", [arm], name="before")
     _, out, _ = typed(capfd, "plan", str(spec), "--format", "json")

@@ -193,12 +193,13 @@ def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
     quiet = obeying(laws, CONFIGS, noise=0.01)
     record = disturbed(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
     found = {each.within: each for each in ranked(record)}
-    assert (found[str(CPU)].disturbed, found[str(CPU)].sole, found[str(CPU)].blocks) == (
+    on_cpus, on_gpus = found[str(CPU)], found[str(GPU)]
+    assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (
         4,
         False,
         8,
     )
-    assert (found[str(GPU)].disturbed, found[str(GPU)].sole, found[str(GPU)].blocks) == (0, True, 8)
+    assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
 
 
 def disturbed(trials: Sequence[TrialRecord], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:

@@ -114,7 +114,7 @@ def test_a_former_arm_with_every_round_is_ranked_with_the_others() -> None:
     there = sweep(record.trials, (PORTABLE, XLA, away), current=(PORTABLE, XLA))
     found = rankings(match(there), "step_ms", 0.02, {})
     assert {(each.among, each.within) for each in found} == {
-        ("implementations", CPU),
+        ("implementations", str(CPU)),
         ("hardware", "tensorflow/portable"),
         ("arms", ""),
     }

@@ -64,7 +64,7 @@ def peak(hardware: str, precision: str, *, copied: bool = True) -> Peak:
 def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
     classes = classify(nodes)
     assert [each.device for each in classes].count("gpu") == 1
-    peaks = [peak(classes[-1].name, "float32"), peak(classes[-1].name, "tf32", copied=False)]
+    peaks = [peak(classes[-1].id, "float32"), peak(classes[-1].id, "tf32", copied=False)]
     told = hardware_json(classes, peaks)
     VALIDATOR.validate(told)
     assert json.loads(json.dumps(told)) == told
@@ -108,7 +108,7 @@ def test_the_schema_refuses_what_is_otherwise(
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_text_fits(nodes: list[Node], width: int) -> None:
     classes = classify(nodes)
-    text = describe_hardware(classes, [peak(classes[-1].name, "bf16")], width)
+    text = describe_hardware(classes, [peak(classes[-1].id, "bf16")], width)
     assert max(map(len, text.splitlines())) <= width
     words = " ".join(text.split())
     for part in (
@@ -150,7 +150,7 @@ def test_a_machine_with_a_gpu_is_told_of_once(nodes: list[Node]) -> None:
 @pytest.mark.parametrize(("slowest", "told"), [(2.0e11, False), (1.0e11, True)])
 def test_disturbed_peaks_are_told(nodes: list[Node], slowest: float, told: bool) -> None:
     classes = classify(nodes)
-    one = peak(classes[-1].name, "tf32", copied=False)
+    one = peak(classes[-1].id, "tf32", copied=False)
     one = dataclasses.replace(one, flops_per_s=Rate(2.12e11, slowest, 2.2e11))
     assert ("measure again" in describe_hardware(classes, [one])) is told
 
@@ -165,7 +165,7 @@ def test_disturbed_peaks_are_told(nodes: list[Node], slowest: float, told: bool)
 )
 def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
     classes = classify(nodes)
-    one = dataclasses.replace(peak(classes[-1].name, "bf16"), flops_per_s=rate)
+    one = dataclasses.replace(peak(classes[-1].id, "bf16"), flops_per_s=rate)
     assert expected in describe_hardware(classes, [one])
 
 
@@ -173,6 +173,6 @@ def test_what_is_not_measured_is_told(nodes: list[Node]) -> None:
     xeon, gpus = classify(nodes[:1])
     hint = "are not measured: rnnsweep hardware --measure"
     assert f"peaks {hint}" in describe_hardware([xeon, gpus])
-    one = describe_hardware([xeon, gpus], [peak(gpus.name, "bf16")])
+    one = describe_hardware([xeon, gpus], [peak(gpus.id, "bf16")])
     assert f"peaks of {xeon.name} {hint}" in " ".join(one.split())
-    assert hint not in describe_hardware([gpus], [peak(gpus.name, "bf16")])
+    assert hint not in describe_hardware([gpus], [peak(gpus.id, "bf16")])
