@@ -137,7 +137,7 @@ def _percent(share: float) -> str:
 
 def _names(changes: Changes) -> ArmNames:
     """Arms without their hardware, where all of both sides stand on one."""
-    every = {arm.hardware for side in (changes.before, changes.after) for arm in side.arms}
+    every = {str(arm.hardware) for side in (changes.before, changes.after) for arm in side.arms}
     return ArmNames(every.pop() if len(every) == 1 else None)
 
 

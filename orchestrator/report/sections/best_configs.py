@@ -9,7 +9,6 @@ from orchestrator.analysis.arms.pareto import Point
 from orchestrator.analysis.arms.trade_offs import TradeOff
 from orchestrator.analysis.statistics.formatting import ABSENT, joined, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import HardwareUse
 from orchestrator.core.trial import Config
 from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames
@@ -95,7 +94,7 @@ def _ends(found: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
     points = found.front.points
     least = min(points, key=lambda p: p.values[found.expense])
     best = min(points, key=lambda p: sign * p.values[found.accuracy])
-    alone = found.hardware is None or name.hardware == HardwareUse(found.hardware)
+    alone = found.hardware is None or name.hardware == str(found.hardware)
     where = "" if alone else f", {found.hardware}"
     scope = f" ({found.scope})" if found.scope else ""
     title = f"{found.expense}{scope}{where}"

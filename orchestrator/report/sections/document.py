@@ -86,7 +86,7 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
          f"{trials.missing} missing"),
         ("blocks", f"{head.blocks} × {head.repeats} repeat(s); {len(summary.complete_blocks)} "
          "complete on every arm"),
-        ("hardware", str(name.hardware or "several: named with each arm")),
+        ("hardware", name.hardware or "several: named with each arm"),
         ("settings", _settings_text(head.settings)),
         ("data", "; ".join(map(_data_text, head.datasets)) or ABSENT),
         ("search", f"{head.sampler or ABSENT}, seed {head.seed}"),

@@ -22,7 +22,7 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import HardwareUse, RequestedArm
+from orchestrator.core.arms import RequestedArm
 from orchestrator.core.trial import Arm
 
 
@@ -30,11 +30,11 @@ from orchestrator.core.trial import Arm
 class ArmNames:
     """Names arms: without their hardware where the whole sweep stands on one."""
 
-    hardware: HardwareUse | str | None
+    hardware: str | None
 
     def __call__(self, arm: Arm | RequestedArm) -> str:
         """`tensorflow/cudnn`, or `tensorflow/cudnn on NVIDIA H200`."""
-        return arm.implementation if arm.hardware == self.hardware else str(arm)
+        return arm.implementation if str(arm.hardware) == self.hardware else str(arm)
 
     @property
     def where(self) -> str:
@@ -44,7 +44,7 @@ class ArmNames:
 
 def arm_names(summary: ReportSummary) -> ArmNames:
     """How the arms of this sweep are named."""
-    hardware: set[HardwareUse | str] = {found.arm.hardware for found in summary.arms}
+    hardware = {str(found.arm.hardware) for found in summary.arms}
     hardware = hardware or {each.arm.hardware for each in summary.impossible}
     return ArmNames(hardware.pop() if len(hardware) == 1 else None)
 

@@ -350,11 +350,10 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
         ("not json", "the whole: Invalid JSON"),
         ("{}", "format: Field required"),
         ('{"format": "rnnsweep-report"}', "version: Field required"),
-        ('{"format": "rnnsweep-report", "version": 3}', "sweep: Field required"),
-        ('{"format": "rnnsweep-report", "version": 2}', "sweep: Field required"),
+        ('{"format": "rnnsweep-report", "version": 4}', "sweep: Field required"),
         (
-            '{"format": "rnnsweep-report", "version": 1}',
-            "expected version 2 or 3 of a report's JSON, received version 1, which another "
+            '{"format": "rnnsweep-report", "version": 3}',
+            "expected version 4 of a report's JSON, received version 3, which another "
             "rnnsweep wrote. Write one with `rnnsweep report SWEEP -o FILE.json`",
         ),
     ],
@@ -367,15 +366,6 @@ def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) 
         read_report(path)
     assert str(path) in str(refused.value)
     assert told in str(refused.value)
-
-
-def test_a_report_that_was_kept_of_version_2_is_read(tmp_path: Path) -> None:
-    """What it says of trials is what version 3 says."""
-    path = written(measured(), tmp_path / "b.json")
-    now = read_report(path)
-    path.write_text(path.read_text().replace('"version": 3', '"version": 2', 1))
-    assert '"version": 2' in path.read_text()
-    assert read_report(path) == now
 
 
 def test_another_format_is_no_report(tmp_path: Path) -> None:
@@ -420,7 +410,7 @@ def test_the_command_and_its_exit_codes(run: Run, tmp_path: Path) -> None:
     code, out, err = run("compare", "quickstart#1", "quickstart#2")
     assert (code, err) == (0, "")
     words = " ".join(out.split())
-    assert words.startswith("quickstart#1 → quickstart#2: image_rows on AMD EPYC 7763 ")
+    assert words.startswith("quickstart#1 → quickstart#2: image_rows on AMD EPYC 7763, 2 CPUs ")
     assert "• tensorflow/portable+xla became slower: 0.6" in words
     assert "• tensorflow/portable is as fast as before, within 5 %: " in words
     code, _, err = run("compare", "quickstart#1", "quickstart#2", "--fail-on", "slower")

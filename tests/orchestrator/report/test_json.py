@@ -24,10 +24,10 @@ def read(record: SweepRecord) -> dict[str, Any]:
     return content
 
 
-def test_the_keys_of_version_3() -> None:
+def test_the_keys_of_version_4() -> None:
     """A change here is a new version, unless keys are only added; the schema has the rest."""
     content = read(paired(7))
-    assert (content["format"], content["version"]) == ("rnnsweep-report", 3)
+    assert (content["format"], content["version"]) == ("rnnsweep-report", 4)
     assert list(content) == [
         "format", "version", "sweep", "baseline", "time_metric", "complete_blocks", "gaps",
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
@@ -35,7 +35,18 @@ def test_the_keys_of_version_3() -> None:
         "crossovers", "break_evens", "learning", "phases", "curves", "published", "validity",
         "sizes", "rankings", "targets", "complete_rounds", "former",
     ]  # fmt: skip
-    assert content["trials"][0]["arm"] == {"implementation": "tensorflow/portable", "hardware": CPU}
+    assert content["trials"][0]["arm"] == {
+        "implementation": "tensorflow/portable",
+        "hardware": {
+            "hardware_class": {
+                "id": "AMD EPYC/2",
+                "device": "cpu",
+                "name": "AMD EPYC, 2 CPUs",
+                "gpu": None,
+            },
+            "usage": {"cpus": None, "threads": None, "settings": {}, "measure": "full"},
+        },
+    }
 
 
 def test_an_entry_stands_on_a_line() -> None:

@@ -308,7 +308,7 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     (_, (name, _)) = csv.reader(io.StringIO(as_bytes(found, "csv", {}).decode()))
     assert name == f"'{HOSTILE.implementation}"
     (row,) = json.loads(as_bytes(found, "json", {}))["rows"]
-    assert row == {"implementation": HOSTILE.implementation, "hardware": HOSTILE.hardware}
+    assert row == {"implementation": HOSTILE.implementation, "hardware": str(HOSTILE.hardware)}
 
 
 def test_formats_agree(tmp_path: Path) -> None:

@@ -217,13 +217,14 @@ def test_the_best_of_each_arm_is_not_the_pairs() -> None:
 def test_there_is_a_front_for_each_expense_and_hardware() -> None:
     fronts = summarise(large(blocks=8, kernels=2)).fronts
     assert [(each.expense, each.hardware, each.scope) for each in fronts][:3] == [
-        ("train_s", None, ""), ("train_s", CPU, ""), ("train_s", GPU, ""),
+        ("train_s", None, ""), ("train_s", CPU.hardware_class, ""),
+        ("train_s", GPU.hardware_class, ""),
     ]  # fmt: skip
     assert {each.scope for each in fronts if each.expense == "energy_j"} == {"gpu", "cpu_package"}
     for each in fronts:
-        assert {p.arm.hardware for p in each.front.points} <= {
-            each.hardware or CPU,
-            each.hardware or GPU,
+        assert {p.arm.hardware_class for p in each.front.points} <= {
+            each.hardware or CPU.hardware_class,
+            each.hardware or GPU.hardware_class,
         }
 
 

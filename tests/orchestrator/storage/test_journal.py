@@ -168,10 +168,10 @@ def test_a_newer_journal_is_told_apart_from_a_damaged_one(
     tmp_path: Path, line: int, extra: dict[str, int]
 ) -> None:
     lines = write(tmp_path).splitlines()
-    newer = json.loads(lines[line]) | {"journal_version": 6} | extra
+    newer = json.loads(lines[line]) | {"journal_version": 7} | extra
     lines[line] = json.dumps(newer).encode()
     (tmp_path / journal.FILE_NAME).write_bytes(b"\n".join(lines) + b"\n")
-    with pytest.raises(JournalTooNew, match=r"version 5 or older, received version 6.*upgrade"):
+    with pytest.raises(JournalTooNew, match=r"version 6 or older, received version 7.*upgrade"):
         journal.read(tmp_path)
 
 
@@ -190,7 +190,7 @@ def test_a_journal_from_before_some_field_is_read(
     write(tmp_path)
     path = tmp_path / journal.FILE_NAME
     before = journal.read(tmp_path)
-    older = path.read_bytes().replace(b'"journal_version":5', b'"journal_version":%d' % version)
+    older = path.read_bytes().replace(b'"journal_version":6', b'"journal_version":%d' % version)
     for field in later:
         assert field in older
         older = older.replace(field, b"")

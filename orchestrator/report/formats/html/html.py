@@ -125,7 +125,7 @@ def _facts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
         ("failed", str(trials.failed)),
         ("blocks", str(head.blocks)),
         ("arms", str(len(summary.arms))),
-        ("hardware", str(name.hardware or f"{len(hardware)} kinds")),
+        ("hardware", name.hardware or f"{len(hardware)} kinds"),
     ]
 
 

@@ -127,7 +127,7 @@ def test_a_table_that_cannot_be_read_is_made_again(
 def test_a_table_is_not_believed_where_an_earlier_version_has_been_since(home: Path) -> None:
     record(home, finished(0), finished(1))
     (manifest,) = home.glob("mlartifacts/**/sweep.json")
-    manifest.write_text(manifest.read_text().replace('"version": 2', '"version": 1'))
+    manifest.write_text(manifest.read_text().replace('"version": 3', '"version": 1'))
     run = next(run for run in children(home) if run.data.tags["block"] == "1")
     MlflowClient(tracking_uri=address(home)).set_terminated(run.info.run_id, "KILLED")
     assert trials(home) == [finished(0)]
@@ -220,7 +220,7 @@ def spoil(path: Path, damage: str) -> None:
             about = about.replace(b'"version":1', b'"version":2')
         else:
             column = content.column("record").to_pylist()
-            newer = [text.replace('"version":3', '"version":"4"') for text in column]
+            newer = [text.replace('"version":4', '"version":"5"') for text in column]
             index = content.schema.get_field_index("record")
             content = content.set_column(index, "record", [newer])
         pq.write_table(content.replace_schema_metadata({"rnnsweep": about}), path)

@@ -47,8 +47,8 @@ def test_the_store_gives_back_what_was_recorded(home: Path) -> None:
 def test_a_record_of_a_later_version_is_told_or_left_out(
     home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(TrackingError, match=r"record.*expected a record of version 3 or older"):
-        finished_trial('{"version": 4}', {})
+    with pytest.raises(TrackingError, match=r"record.*expected a record of version 4 or older"):
+        finished_trial('{"version": 5}', {})
     record(home, finished(0), finished(1))
     run = next(run for run in children(home) if run.data.tags["block"] == "1")
     MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", "{}")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
-from orchestrator.core.arms import Usage
+from orchestrator.core.arms import HardwareRef, HardwareUse, Usage
 from orchestrator.core.trial import (
     Arm,
     DatasetRecord,
@@ -41,7 +41,7 @@ def test_names_in_mlflow(home: Path) -> None:
     assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert run.info.run_name == (
         "lstm 33×2 learning_rate 0.001 bidirectional false · tensorflow/portable+xla"
-        " · AMD EPYC 7763 · repeat 1"
+        " · AMD EPYC 7763, 2 CPUs · repeat 1"
     )
     assert (run.info.status, run.info.start_time, run.info.end_time) == (
         "FINISHED",
@@ -68,9 +68,9 @@ def test_names_in_mlflow(home: Path) -> None:
     expected = {
         "sweep": "quickstart",
         "block": "1",
-        "arm": "tensorflow/portable+xla on AMD EPYC 7763",
+        "arm": "tensorflow/portable+xla on AMD EPYC 7763, 2 CPUs",
         "implementation": "tensorflow/portable+xla",
-        "hardware": "AMD EPYC 7763",
+        "hardware": "AMD EPYC 7763, 2 CPUs",
         "node": "node-1",
         "trial_key": finished(1, XLA, repeat=1).trial.key,
         "kernel_ran": "portable",
@@ -151,7 +151,7 @@ def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
 
 def test_a_record_from_before_telemetry_is_read() -> None:
     text = run_content(IDENTITY, finished()).tags["record"]
-    older = text.replace(',"telemetry":null', "").replace('"version":3', '"version":2')
+    older = text.replace(',"telemetry":null', "").replace('"version":4', '"version":2')
     assert len(older) == len(text) - len(',"telemetry":null')
     environment = finished().outcome.environment
     assert finished_trial(older, {digest(environment): environment}) == finished()
@@ -264,12 +264,24 @@ _number = st.floats(allow_nan=False, allow_infinity=True)
 _metrics = st.dictionaries(_text, _number, max_size=4)
 _finite = st.floats(allow_nan=False, allow_infinity=False)  # a spec refuses anything else
 _value = st.booleans() | st.integers(-(2**62), 2**62) | _finite | _text
+_count = st.none() | st.integers(1, 512)
+_hardware = st.builds(
+    HardwareUse,
+    st.builds(HardwareRef, _text, st.sampled_from(["cpu", "gpu"]), _text, st.none() | _text),
+    st.builds(
+        Usage,
+        _count,
+        _count,
+        st.dictionaries(_text, st.integers(-(2**62), 2**62) | _finite, max_size=2),
+        st.sampled_from(["full", "timing"]),
+    ),
+)
 _trial = st.builds(
     Trial,
     key=_text,
     block=st.integers(0, 9),
     config=st.dictionaries(_text, _value, max_size=4),
-    arm=st.builds(Arm, _text, _text),
+    arm=st.builds(Arm, _text, _hardware),
     repeat=st.integers(0, 3),
     seed=st.integers(0, 2**31),
 )
