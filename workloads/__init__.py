@@ -1,4 +1,4 @@
-"""Real trainings of recurrent networks, measured: what runs inside a trainer process.
+"""Code that runs inside a trainer process: real trainings of recurrent networks, measured.
 
-Nothing here imports `orchestrator`; a trial runs by hand with `python -m workloads`.
+Nothing here imports `orchestrator`. `python -m workloads` runs a trial by hand.
 """

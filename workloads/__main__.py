@@ -1,18 +1,18 @@
-"""`python -m workloads`: trials in as JSON lines on standard input, events out.
+"""Run trials: read requests as JSON lines on standard input, write events on standard output.
 
 By hand:
 
     echo '{"workload": "image_rows", "implementation": "tensorflow/portable"}' | python -m workloads
 
-A trial that is timed in slices takes its commands from the lines after its request:
+A trial with `"measure": "timing"` reads its commands from the lines after its request:
 
     {"workload": "image_rows", "implementation": "torch/fused", "measure": "timing"}
     {"command": "slice"}
     {"command": "finish"}
 
-Exit status: 0 when every request ended in a result, 1 when some trial failed, 2 when some line
-was not a request. With `--die-with-parent PID` the process belongs to that parent: it ends with
-it, or as soon as standard input ends, even in the middle of a trial.
+Exit status: 0 if every request ended in a result, 1 if a trial failed, 2 if a line was not a
+request. With `--die-with-parent PID` the process ends with that parent process, or as soon as
+standard input ends, even in the middle of a trial.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from workloads.trainer.requests import answer_request
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Answer requests until there are no more; returns the exit status."""
+    """Answer requests until standard input ends; return the exit status."""
     parent = _parser().parse_args(arguments).die_with_parent
     if parent is not None:
         bind_trainer_to_parent(parent)
     channel, claim, status = Channel(), BackendClaim(), 0
-    lines = channel.lines(at_end=_leave if parent is not None else _finish_what_is_queued)
+    lines = channel.lines(at_end=_exit_now if parent is not None else _keep_running)
     commands = CommandReader(lines)
     for line in lines:
         try:
@@ -47,24 +47,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _leave() -> None:
+def _exit_now() -> None:
     os._exit(0)  # a trial may be running, and nobody waits for it any more
 
 
-def _finish_what_is_queued() -> None:
-    pass
+def _keep_running() -> None:
+    """Let the requests finish that were read before standard input ended."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m workloads",
-        description="Runs trials: one JSON request a line in, JSON events out.",
+        description="Run trials: read one JSON request per line, write JSON events.",
     )
     parser.add_argument(
         "--die-with-parent",
         type=int,
         metavar="PID",
-        help="end with this parent process, and when standard input ends",
+        help="exit when this parent process ends, or when standard input ends",
     )
     return parser
 

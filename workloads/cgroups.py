@@ -1,7 +1,7 @@
-"""What the control group of this process (its container, job or service) lets it have.
+"""CPU and memory limits from the control group of this process (its container, job or service).
 
-Standard library only, so that every process can ask. Versions 1 and 2 of cgroups are read, and a
-group within groups has the tightest of all their limits.
+Standard library only, so that every process can use it. Reads cgroups of versions 1 and 2. A
+nested group has the tightest limit of all groups around it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _NO_LIMIT_BYTES = 2**60
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """CPUs' worth of time (1.5 is one CPU and half of another) and memory; None: no limit.
+    """Limits of a control group; None for a resource without a limit.
 
-    `version` is that of the cgroups that were asked; None where there are none.
+    `cpus` is CPU time per second (1.5 is one CPU and half of another), `memory_mib` is in MiB.
+    `version` is the cgroup version that was read; None on a system without cgroups.
     """
 
     cpus: float | None = None
@@ -30,10 +31,10 @@ class CgroupLimits:
 
 
 def read_limits(root: Path = _ROOT) -> CgroupLimits:
-    """The limits of this process.
+    """Return the limits of this process.
 
     Args:
-        root: the folder that holds `proc` and `sys`.
+        root: folder that contains `proc` and `sys`.
     """
     mounts = root / "sys/fs/cgroup"
     paths = _paths(root / "proc/self/cgroup")
@@ -54,32 +55,32 @@ def read_limits(root: Path = _ROOT) -> CgroupLimits:
 
 
 def _paths(file: Path) -> dict[str, str]:
-    """The process's group for each controller; that of version 2 has no name."""
-    found: dict[str, str] = {}
+    """Return the path of the process's group by controller; version 2 has the controller ""."""
+    paths: dict[str, str] = {}
     try:
         lines = file.read_text(errors="surrogateescape").splitlines()
     except OSError:
-        return found
+        return paths
     for line in lines:
         _, names, path = [*line.split(":", 2), "", ""][:3]
         for name in {names, *names.split(",")}:
-            found[name] = path
-    return found
+            paths[name] = path
+    return paths
 
 
 def _version_1(mounts: Path, controller: str, paths: dict[str, str]) -> list[Path]:
-    """The process's groups of a controller, which is mounted alone or with others."""
-    together = [name for name in paths if controller in name.split(",")]
-    for name in (controller, *together):
+    """Return the process's groups of a controller, which is mounted alone or with others."""
+    shared_mounts = [name for name in paths if controller in name.split(",")]
+    for name in (controller, *shared_mounts):
         if (mounts / name).is_dir():
             return list(_groups(mounts / name, paths.get(controller, "/")))
     return []
 
 
 def _groups(mount: Path, path: str) -> Iterator[Path]:
-    """A group and those that it lies in, as far as they can be seen from here.
+    """Yield a group and the groups around it, as far as this process can see them.
 
-    A container may see its own group as the mount's root, whatever the group's path is outside.
+    A container may see its own group as the root of the mount, whatever its path outside is.
     """
     yield mount
     group = mount
@@ -98,7 +99,7 @@ def _words(file: Path) -> list[str]:
 
 
 def _quota(words: list[str]) -> float | None:
-    """CPUs of `150000 100000`; None for `max 100000` and `-1 100000`."""
+    """Return CPUs: 1.5 for `150000 100000`, None for `max 100000` and `-1 100000`."""
     try:
         quota, period = map(int, words)
     except ValueError:
@@ -107,7 +108,7 @@ def _quota(words: list[str]) -> float | None:
 
 
 def _number(words: list[str]) -> float | None:
-    """Bytes of a limit; None for `max` and what stands for it."""
+    """Return a limit in bytes; None for `max` and for the number that means "no limit"."""
     try:
         (limit,) = map(int, words)
     except ValueError:

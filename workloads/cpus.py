@@ -1,6 +1,6 @@
-"""How many CPUs a process may keep busy: one answer for placement, thread pools and records.
+"""The number of CPUs that a process may use: one answer for placement, thread pools and records.
 
-Standard library only, so that every process can ask.
+Standard library only, so that every process can use it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from workloads.cgroups import read_limits
 
 
 def usable_cpus(root: Path = Path("/")) -> int:
-    """CPUs that this process may keep busy: its affinity, cut by the cgroup's quota.
+    """Return how many CPUs this process may use: its affinity, limited by the cgroup's quota.
 
     Args:
-        root: the folder that holds `proc` and `sys`, where the quota is read.
+        root: folder that contains `proc` and `sys`, where the quota is read.
     """
     available = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,6 +1,6 @@
-"""The ways in which a trial fails that have a name of their own in the protocol.
+"""Exceptions for the kinds of failure that the protocol names.
 
-A workload may raise any exception: what is not one of these becomes a `Failure` of kind `error`.
+A workload may raise any exception: all others become a `Failure` of kind `error`.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from workloads.protocol import FailureKind
 
 
 class TrialError(Exception):
-    """A trial cannot go on; `kind` is what the `Failure` event says."""
+    """The failure of a trial; `kind` is that of its `Failure` event."""
 
     kind: ClassVar[FailureKind] = "error"
 
 
 class NonFinite(TrialError, ArithmeticError):
-    """A loss or a metric is NaN or infinite."""
+    """A loss or metric that is NaN or infinite."""
 
     kind = "non_finite"
 
 
 class NotPossible(TrialError):
-    """The implementation cannot run these settings on this device."""
+    """An implementation that cannot run these settings on this device."""
 
     kind = "not_possible"
 
 
 class DataError(TrialError):
-    """The data set is missing, unreadable, or not the one that was asked for."""
+    """A data set that is missing, unreadable, or not the expected one."""
 
     kind = "data"
 
 
 class BadRequest(TrialError, ValueError):
-    """The request cannot be run by this process: an unknown name, or wrong settings."""
+    """A request that this process cannot run: an unknown name, or wrong settings."""
 
     kind = "bad_request"
 
 
 class CompiledWhileTimed(TrialError):
-    """A function was traced or compiled inside a timed window: the times mean nothing."""
+    """A function that was traced or compiled inside a timed window, so that the times are void."""

@@ -1,6 +1,7 @@
-"""What can be compared: the grammar `backend/kernel[+option…]`. Imports no framework.
+"""Implementations that can be compared: the grammar `backend/kernel[+option…]`.
 
-Which implementation may run which layers on which device is told by `workloads.eligibility`.
+Imports no framework. `workloads.eligibility` decides which implementation may run which layers on
+which device.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ BACKENDS: Mapping[str, str] = {
     "jax": "pip install 'rnnsweep[jax]'",
     "torch": "pip install 'rnnsweep[torch]'",
 }
-"""Backend, which is also the package that must be importable on the node -> how to get it."""
+"""Backend -> how to install it. The backend is also the package that the node must have."""
 
 KERNELS: Mapping[str, str] = {
     "portable": "Keras' own layer without cuDNN (use_cudnn=False)",
@@ -33,7 +34,7 @@ OPTIONS: Mapping[str, str] = {
     "tf32": "a GPU's tensor cores may round the inputs of float32 products to TF32",
     "eager": "no graph: each operation runs as Python meets it",
     "relu": "different mathematics: relu in place of the cell's activation, as once published",
-    "again": "changes nothing: the same once more, in a process of its own, to check a rig (A/A)",
+    "again": "changes nothing: a second copy in a separate process, to check the setup (A/A test)",
 }
 _PRECISIONS: tuple[Precision, ...] = ("tf32", "bf16", "fp16")
 _MATHEMATICS = {"relu": "activation relu"}
@@ -42,7 +43,7 @@ _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>
 
 
 class ImplementationError(ValueError):
-    """A text that names no implementation: says what was expected and what was received."""
+    """A text that names no implementation; the message has the expected and the received text."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,40 +59,40 @@ class Implementation:
 
     @property
     def kernel_text(self) -> str:
-        """Kernel and options without the backend, as `kernel_asked` and `kernel_ran` are told.
+        """Kernel and options without the backend, as in `kernel_asked` and `kernel_ran`.
 
-        Options that change the mathematics, or nothing, are no kernel's, and left out.
+        Options that change the mathematics, or nothing, are not part of a kernel.
         """
         return "+".join((self.kernel, *(o for o in self.options if o not in _NO_KERNELS)))
 
     @property
     def process(self) -> str:
-        """Which trainer process may run it: the backend's, or that of `+again`, which is apart."""
+        """The trainer process that may run it: the backend's, or a separate one for `+again`."""
         return f"{self.backend}+again" if "again" in self.options else self.backend
 
     @property
     def mathematics(self) -> str:
-        """How its function differs from the one that the settings describe; empty if it does not.
+        """The difference of its function from the one that the settings describe; "" if none.
 
-        Arms are a fair pair only where this is equal.
+        Two arms are a fair pair only if this is equal.
         """
         return ", ".join(_MATHEMATICS[o] for o in self.options if o in _MATHEMATICS)
 
     @property
     def precision(self) -> Precision:
-        """What the products are computed in; `float32` without an option that says otherwise."""
-        return next((each for each in _PRECISIONS if each in self.options), "float32")
+        """The number format of matrix products: that of its option, `float32` by default."""
+        return next((name for name in _PRECISIONS if name in self.options), "float32")
 
     @property
     def eager(self) -> bool:
-        """Whether there is no graph at all: PyTorch, and any other backend with `+eager`."""
+        """True without any graph: on PyTorch, and on any other backend with `+eager`."""
         return self.backend == "torch" or "eager" in self.options
 
     @property
     def jit(self) -> bool:
-        """Whether the program is compiled by XLA; always explicit, never left to Keras.
+        """True if XLA compiles the program. This is always explicit, never Keras' default.
 
-        JAX without compilation would be eager: there it is on unless `+eager` switches it off.
+        JAX without compilation would be eager: it is on there unless `+eager` switches it off.
         """
         return "xla" in self.options or (self.backend == "jax" and not self.eager)
 
@@ -101,12 +102,12 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
 
     Args:
         text: for instance `tensorflow/cudnn`.
-        known_only: refuse names that no built-in workload knows. Users' own workloads may use
-            any names.
+        known_only: refuse names that no built-in workload has. A user's own workload may use any
+            name.
 
     Raises:
-        ImplementationError: the text is not of that shape, repeats an option, or (with
-            `known_only`) uses an unknown name; the nearest known one is suggested.
+        ImplementationError: the text is not of that form, repeats an option, or (with
+            `known_only`) has an unknown name; the message suggests the nearest one.
     """
     match = _SHAPE.fullmatch(text)
     if match is None:

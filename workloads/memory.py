@@ -9,15 +9,15 @@ _KIB_PER_MIB = 1024
 
 
 def reset_peak() -> None:
-    """Forget the peak so far, where the kernel lets a process do that."""
+    """Reset the peak, if the kernel lets a process do that."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_rss_mib() -> float | None:
-    """The most memory the process has held since `reset_peak`; None where nobody counts it.
+    """Return the peak memory of the process since `reset_peak`; None if the kernel has no count.
 
-    What the process held before stays in it: only peaks of fresh processes are comparable.
+    Memory that the process held before is included: compare peaks of fresh processes only.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")

@@ -1,14 +1,14 @@
-"""The lines that a trainer process reads and writes: one JSON object a line.
+"""Lines that a trainer process reads and writes: one JSON object per line.
 
 A trainer (`python -m workloads`) reads one request per line on standard input and answers
-with events on standard output, of which the last is `Result` or `Failure`. A trial that is timed
-in slices (`measure` is `timing`) says `Ready` once it is warm, and then takes commands on standard
-input: `Slice`, which it answers with `SliceDone`, and at last `Finish`. This module needs
-the standard library only, so that a trainer in another environment (or language) can speak
-the same lines, and so that the orchestrator can read them without importing a framework.
+with events on standard output. The last event is `Result` or `Failure`. A trial that is timed
+in slices (`measure` is `timing`) sends `Ready` once it is warm, and then takes commands on
+standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. This module needs
+the standard library only: a trainer in another environment (or language) can use the same lines,
+and the orchestrator can read them without importing a framework.
 
-Seconds in events are readings of the system's monotonic clock (`time.monotonic`), which on
-Linux is one clock for all processes of a machine: telemetry sampled from outside lines up.
+Seconds in events are readings of the system's monotonic clock (`time.monotonic`). On Linux all
+processes of a machine share this clock, so events line up with telemetry from other processes.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ Device: TypeAlias = Literal["cpu", "gpu"]
 FailureKind: TypeAlias = Literal[
     "error",  # the workload raised
     "non_finite",  # a loss or a metric is NaN or infinite
-    "not_possible",  # the implementation cannot run these settings here
-    "data",  # the data set is missing, or is not the one that was asked for
+    "not_possible",  # the implementation cannot run these settings on this machine
+    "data",  # the data set is missing, or is not the expected one
     "bad_request",  # the request line was wrong
 ]
 
 ARTIFACTS, ARTIFACTS_KIB = 16, 256
-"""How many texts a trial may keep, and how large they may be together, in UTF-8: they go through
+"""Limits on the number of a trial's texts, and on their total size in UTF-8: they pass through
 the driver's memory and its journal."""
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class ProtocolError(ValueError):
-    """A line that is not of this protocol: says what was expected and what was received."""
+    """A line that breaks this protocol; the message has the expected and the received value."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRequest:
-    """One trial, as a trainer is asked for it.
+    """A request to run one trial.
 
-    `settings` hold the sweep's fixed settings and the block's config, merged. `data_digest`,
-    where given, is what the data set must hash to: a node with other data refuses the trial.
-    With `measure: timing` it is timed in slices, as it is told; one is to take about `slice_s`.
+    `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
+    expected digest of the data set; a node with other data refuses the trial. With
+    `measure: timing` the trial is timed in slices on command; a slice takes about `slice_s`.
     """
 
     workload: str
@@ -64,7 +64,7 @@ class TrialRequest:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Take a slice of about so many steps; of as many as `Ready` suggested where none are told."""
+    """A command to train for about `steps` steps; None: as many as `Ready` suggested."""
 
     command: ClassVar[str] = "slice"
     steps: int | None = None
@@ -72,7 +72,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Take no more slices: prove the kernel and end the trial."""
+    """A command to run no more slices, prove the kernel, and end the trial."""
 
     command: ClassVar[str] = "finish"
 
@@ -83,7 +83,7 @@ _COMMANDS: Mapping[str, type[Command]] = {kind.command: kind for kind in typing.
 
 @dataclass(frozen=True, slots=True)
 class PhaseBegan:
-    """A phase (`import`, `load`, `compile`, `train`, `evaluate`, `predict`) begins."""
+    """The start of a phase (`import`, `load`, `compile`, `train`, `evaluate`, `predict`)."""
 
     event: ClassVar[str] = "phase_began"
     phase: str
@@ -92,9 +92,9 @@ class PhaseBegan:
 
 @dataclass(frozen=True, slots=True)
 class PhaseEnded:
-    """A phase ended at `at_s`; `seconds` is its synchronised wall time.
+    """The end of a phase at `at_s`; `seconds` is its synchronised wall time.
 
-    The windows of `train`, the timed epochs, are what energy is told of: from `at_s - seconds` on.
+    Energy is measured in the windows of `train`, the timed epochs: from `at_s - seconds` to `at_s`.
     """
 
     event: ClassVar[str] = "phase_ended"
@@ -105,7 +105,7 @@ class PhaseEnded:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
+    """A timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
 
     event: ClassVar[str] = "epoch"
     index: int
@@ -116,7 +116,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Warm, and waiting for a command. A slice of `slice_steps` takes about `slice_s`."""
+    """A warm trial that waits for a command. A slice of `slice_steps` takes about `slice_s`."""
 
     event: ClassVar[str] = "ready"
     slice_steps: int
@@ -124,7 +124,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class SliceDone:
-    """A slice of so many whole training steps, and their synchronised wall time."""
+    """A finished slice: the number of whole training steps, and their synchronised wall time."""
 
     event: ClassVar[str] = "slice_done"
     steps: int
@@ -133,7 +133,7 @@ class SliceDone:
 
 @dataclass(frozen=True, slots=True)
 class KernelProof:
-    """Which kernel was asked for, which one ran, and what shows it."""
+    """The kernel that was asked for, the kernel that ran, and the evidence for it."""
 
     event: ClassVar[str] = "kernel"
     asked: str
@@ -143,7 +143,7 @@ class KernelProof:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """The data that was loaded: `digest` is that of the source, `samples` counts the train part."""
+    """The loaded data: `digest` is that of the source, `samples` counts the training part."""
 
     event: ClassVar[str] = "dataset"
     name: str
@@ -155,7 +155,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Versions and devices of the trainer: flat names to plain values."""
+    """Versions and devices of the trainer, by name."""
 
     event: ClassVar[str] = "environment"
     facts: Mapping[str, str | int | float | bool | None]
@@ -163,9 +163,9 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A text to keep beside the trial: `name` is a plain file name such as `sample.txt`.
+    """A text to store with the trial: `name` is a plain file name such as `sample.txt`.
 
-    One of a name that the trial has used before takes the place of that one.
+    A second text of the same name replaces the first one.
     """
 
     event: ClassVar[str] = "artifact"
@@ -175,7 +175,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The trial is complete. `metrics` are named as in MLflow, units in the name."""
+    """The end of a successful trial. `metrics` are named as in MLflow, with units in the name."""
 
     event: ClassVar[str] = "result"
     metrics: Mapping[str, float]
@@ -183,7 +183,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The trial failed; the trainer goes on and takes the next request."""
+    """The end of a failed trial; the trainer then takes the next request."""
 
     event: ClassVar[str] = "failure"
     kind: FailureKind
@@ -207,31 +207,31 @@ Event: TypeAlias = (
 _EVENTS: Mapping[str, type[Event]] = {kind.event: kind for kind in typing.get_args(Event)}
 
 
-def artifact_refusal_reason(artifact: Artifact, kept: Mapping[str, str]) -> str | None:
-    """Why a trial that has kept these texts (by name) may not keep this one; None if it may."""
+def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> str | None:
+    """Return why a trial with these texts (by name) cannot store this one; None if it can."""
     if not _FILE_NAME.fullmatch(artifact.name):
         return (
             "expected a plain file name of at most 100 letters, digits, '.', '_' and '-', such as"
             f" sample.txt; received {artifact.name!r:.120}"
         )
-    texts = {**kept, artifact.name: artifact.text}
+    texts = {**stored, artifact.name: artifact.text}
     if len(texts) > ARTIFACTS:
-        return f"expected at most {ARTIFACTS} texts of a trial; received {artifact.name!r} too"
-    size_kib = math.ceil(sum(len(each.encode(errors="replace")) for each in texts.values()) / 1024)
+        return f"expected at most {ARTIFACTS} texts of a trial; {artifact.name!r} is one too many"
+    size_kib = math.ceil(sum(len(text.encode(errors="replace")) for text in texts.values()) / 1024)
     if size_kib > ARTIFACTS_KIB:
         return (
             f"expected at most {ARTIFACTS_KIB} KiB of texts of a trial; {size_kib} KiB with"
-            f" {artifact.name!r}: keep less of it, or write what is large to a file of your own"
+            f" {artifact.name!r}: shorten it, or write large texts to a file of your own"
         )
     return None
 
 
 def encode(message: TrialRequest | Command | Event) -> str:
-    """One line (without its newline) for a request, a command or an event.
+    """Return a request, a command or an event as one line, without its newline.
 
     Raises:
-        ProtocolError: a number in it is NaN or infinite (JSON has neither), or a value is of
-            a type that JSON does not have.
+        ProtocolError: a number is NaN or infinite (JSON has neither), or a value has a type that
+            JSON does not have.
     """
     body = {item.name: getattr(message, item.name) for item in dataclasses.fields(message)}
     match message:
@@ -248,7 +248,11 @@ def encode(message: TrialRequest | Command | Event) -> str:
 
 
 def decode_request(line: str) -> TrialRequest:
-    """Read a request line; unknown and missing fields and wrong types are refused."""
+    """Read a request line.
+
+    Raises:
+        ProtocolError: unknown or missing fields, or wrong types.
+    """
     request: TrialRequest = _build(TrialRequest, _object(line), "request")
     if request.slice_s <= 0:
         raise ProtocolError(f"request.slice_s: expected more than 0; received {request.slice_s:g}")
@@ -256,7 +260,11 @@ def decode_request(line: str) -> TrialRequest:
 
 
 def decode_command(line: str) -> Command:
-    """Read a command line; unknown commands, unknown fields and wrong types are refused."""
+    """Read a command line.
+
+    Raises:
+        ProtocolError: an unknown command, unknown fields, or wrong types.
+    """
     command: Command = _tagged(line, "command", _COMMANDS)
     if isinstance(command, Slice) and command.steps is not None and command.steps < 1:
         raise ProtocolError(f"slice.steps: expected at least 1; received {command.steps}")
@@ -264,7 +272,7 @@ def decode_command(line: str) -> Command:
 
 
 def is_command(line: str) -> bool:
-    """Whether a line is meant as a command, be it a right one or not."""
+    """Return True if a line is meant as a command, even an invalid one."""
     try:
         return "command" in _object(line)
     except ProtocolError:
@@ -272,7 +280,11 @@ def is_command(line: str) -> bool:
 
 
 def decode_event(line: str) -> Event:
-    """Read an event line; unknown events, unknown and missing fields, wrong types are refused."""
+    """Read an event line.
+
+    Raises:
+        ProtocolError: an unknown event, unknown or missing fields, or wrong types.
+    """
     event: Event = _tagged(line, "event", _EVENTS)
     if isinstance(event, SliceDone) and (event.steps < 1 or event.seconds <= 0):
         raise ProtocolError(
@@ -311,7 +323,9 @@ def _object(line: str) -> dict[str, Any]:
     try:
         body = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"expected one JSON object a line; {error}: {line[:200]!r}") from error
+        raise ProtocolError(
+            f"expected one JSON object per line; {error}: {line[:200]!r}"
+        ) from error
     if not isinstance(body, dict):
         raise ProtocolError(f"expected a JSON object; received {type(body).__name__}")
     return body
@@ -323,10 +337,10 @@ def _refuse_constant(name: str) -> float:
 
 def _build(kind: type, body: dict[str, Any], name: str) -> Any:
     hints = typing.get_type_hints(kind)
-    known = {item.name: item for item in dataclasses.fields(kind)}
-    if unknown := sorted(set(body) - set(known)):
-        raise ProtocolError(f"{name}: unknown field {unknown[0]!r}; known: {', '.join(known)}")
-    for item in known.values():
+    fields = {item.name: item for item in dataclasses.fields(kind)}
+    if unknown := sorted(set(body) - set(fields)):
+        raise ProtocolError(f"{name}: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
+    for item in fields.values():
         if item.name not in body:
             if item.default is item.default_factory is dataclasses.MISSING:
                 raise ProtocolError(f"{name}: field {item.name!r} is missing")
@@ -336,7 +350,7 @@ def _build(kind: type, body: dict[str, Any], name: str) -> Any:
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
-    """Return `value` as `hint` wants it, or say what was expected."""
+    """Return `value` converted to the type `hint`; raise `ProtocolError` if it does not fit."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         for alternative in arguments:

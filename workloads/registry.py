@@ -1,6 +1,6 @@
-"""Workloads by name: their settings, what decides their kernels, and where their code is.
+"""Workloads by name: their settings, their metrics, and the module and function of their code.
 
-Imports no framework: a workload's code is named here and imported in a trainer process only.
+Imports no framework: the code of a workload is named here and imported in a trainer process only.
 """
 
 from __future__ import annotations
@@ -26,22 +26,21 @@ _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class UnknownWorkload(ValueError):
-    """A name that is neither a built-in workload nor of the shape `package.module:function`."""
+    """A name that is neither a built-in workload nor of the form `package.module:function`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Something that can be trained.
+    """A task that a trial trains, built in or a user's own.
 
-    `settings_model` is None for a user's own workload: it takes any settings, any names of
-    implementations, reports any metrics, and its data has no digest that could be told
-    beforehand.
+    `settings_model` is None for a user's own workload: it takes any settings and any names of
+    implementations, reports any metrics, and the digest of its data is unknown before a trial.
 
-    `data_settings` are the settings that decide the data, and so its digest: they are the same
-    in all trials of a sweep. `work_settings` say how much of the same work a trial does: an arm
-    on slow hardware may do less of it, and its times per step and sample compare all the same.
-    `metrics` are those that a trial may end with: what the workload
-    itself returns, the seconds of its phases, and its trainer's memory.
+    `data_settings` are the settings that decide the data, and so its digest: they are equal in
+    all trials of a sweep. `work_settings` decide how much of the same work a trial does: an arm on
+    slow hardware may do less, and its times per step and per sample are still comparable.
+    `metrics` are all that a trial may end with: those that the workload returns, the seconds of
+    its phases, and the memory of its trainer.
     """
 
     name: str
@@ -55,21 +54,21 @@ class Workload:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether settings and implementations are known, and can be checked beforehand."""
+        """True if settings and implementations can be checked before a trial."""
         return self.settings_model is not None
 
     def resolve(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings, validated, with defaults filled in; a user's own stay as they are.
+        """Return the settings, validated and with defaults; unchanged for a user's own workload.
 
         Raises:
-            pydantic.ValidationError: a name is unknown, or a value is out of its bounds.
+            pydantic.ValidationError: a name is unknown, or a value is out of bounds.
         """
         if self.settings_model is None:
             return dict(settings)
         return self.settings_model.model_validate(dict(settings)).model_dump()
 
     def accepts(self, settings: Mapping[str, Any]) -> bool:
-        """Whether `resolve` would take them."""
+        """Return True if `resolve` accepts the settings."""
         try:
             self.resolve(settings)
         except ValidationError:
@@ -77,13 +76,13 @@ class Workload:
         return True
 
     def traits(self, settings: Mapping[str, Any]) -> LayerTraits:
-        """What decides which kernel may run; the default traits for a user's own workload."""
+        """Return the traits that decide which kernel may run; defaults for a user's workload."""
         if self.settings_model is None:
             return LayerTraits()
         return self.settings_model.model_validate(dict(settings)).traits()
 
     def data_digest(self, settings: Mapping[str, Any]) -> str | None:
-        """SHA-256 of the data's source, without loading it; None where nobody can tell.
+        """Return the SHA-256 of the data's source, without loading it; None if it is unknown.
 
         Raises:
             DataError: the source is missing on this machine.
@@ -92,41 +91,41 @@ class Workload:
 
 
 def built_in_workloads() -> tuple[Workload, ...]:
-    """The built-in workloads."""
+    """Return the built-in workloads."""
     return _BUILT_IN
 
 
 def find_workload(name: str) -> Workload:
-    """The workload of that name, or the user's own where it reads `package.module:function`.
+    """Return the built-in workload of that name, or the user's own `package.module:function`.
 
     Raises:
-        UnknownWorkload: it is neither; the nearest built-in name is suggested.
+        UnknownWorkload: the name is neither; the message suggests the nearest built-in name.
     """
     for workload in _BUILT_IN:
         if workload.name == name:
             return workload
     if _OWN.fullmatch(name):
         return Workload(name, entry=name, summary="a workload of your own")
-    known = [workload.name for workload in _BUILT_IN]
-    near = difflib.get_close_matches(name, known, n=1)
+    names = [workload.name for workload in _BUILT_IN]
+    near = difflib.get_close_matches(name, names, n=1)
     raise UnknownWorkload(
-        f"workload: expected one of {', '.join(known)}, or package.module:function;"
+        f"workload: expected one of {', '.join(names)}, or package.module:function;"
         f" received {name!r}" + (f" (did you mean {near[0]!r}?)" if near else "")
     )
 
 
 def explain_invalid_settings(error: ValidationError, model: type[BaseModel] | None) -> str:
-    """One line for all faults of some settings: place, what was expected, what was received."""
-    return "; ".join(_fault(fault, model) for fault in error.errors(include_url=False))
+    """Return one line for all faults of some settings: place, expected value, received value."""
+    return "; ".join(_explain_fault(fault, model) for fault in error.errors(include_url=False))
 
 
-def _fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
+def _explain_fault(fault: Mapping[str, Any], model: type[BaseModel] | None) -> str:
     place = ".".join(["settings", *map(str, fault["loc"])])
     if fault["type"] == "extra_forbidden" and model is not None:
         near = difflib.get_close_matches(str(fault["loc"][-1]), model.model_fields, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return f"{place}: no such setting{hint}; known: {', '.join(model.model_fields)}"
-    if not fault["loc"]:  # a rule across several settings, whose message says it all
+    if not fault["loc"]:  # a rule across several settings, whose message is complete
         return f"{place}: {fault['msg'].removeprefix('Value error, ')}"
     return f"{place}: {fault['msg']}; received {fault['input']!r}"
 
@@ -140,9 +139,8 @@ _TRAINING_METRICS = (
     *("train_s", "validate_s", "evaluate_s", "predict_s", "load_s", "compile_s"),
     *("latency_s", "steps_s", "canary_ms"),
 )
-"""Of every workload that `workloads.measuring.full_training` trains. `import_s` is left out: a
-process reports
-it once, so that a block's other trials would lack it."""
+"""Metrics of every workload that `workloads.measuring.full_training` trains. `import_s` is left
+out: a process reports it once, so the other trials of a block would lack it."""
 
 _PASSES_METRICS = (
     *("step_ms", "forward_ms", "sample_us", "samples_per_s", "cpu_over_wall"),
@@ -151,19 +149,19 @@ _PASSES_METRICS = (
     *("peak_rss_mib", "peak_gpu_mib", "load_s", "compile_s", "forward_s", "train_s", "steps_s"),
     "canary_ms",
 )
-"""Of the workload that times passes without training."""
+"""Metrics of the workload that times passes without training."""
 
 TIMING_METRICS = (
     *("step_ms", "sample_us", "samples_per_s", "slices", "slice_steps", "timed_s"),
     *("cpu_over_wall", "model_flops_per_step", "model_flops_per_s"),
     *("ratio_interval", "canary_ms", "load_s", "compile_s", "peak_rss_mib", "peak_gpu_mib"),
 )
-"""Of every workload, of a trial that is timed in slices: it learns nothing to speak of."""
+"""Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
 
 
-def _digest_by(tell: Callable[[Any, str | None], str]) -> Callable[[Mapping[str, Any]], str]:
-    """The digest of the data that the settings `dataset` and `data_path` name."""
-    return lambda settings: tell(settings["dataset"], settings["data_path"])
+def _digest_by(digest: Callable[[Any, str | None], str]) -> Callable[[Mapping[str, Any]], str]:
+    """Return a function from settings to the digest of the data that they name."""
+    return lambda settings: digest(settings["dataset"], settings["data_path"])
 
 
 _DATA = ("dataset", "data_path")
@@ -182,7 +180,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="next_token",
         entry="workloads.tasks.next_token:run",
-        summary="tells the token that follows a window of text",
+        summary="predicts the token that follows a window of text",
         settings_model=NextTokenSettings,
         data_settings=_DATA,
         work_settings=_WORK,
@@ -192,7 +190,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="char_rnn",
         entry="workloads.tasks.char_rnn:run",
-        summary="a character-level language model, which writes a text once it is trained",
+        summary="a character-level language model, which writes a text after training",
         settings_model=CharRnnSettings,
         data_settings=_DATA,
         work_settings=(*_WORK, "sample_characters"),
@@ -202,7 +200,7 @@ _BUILT_IN: tuple[Workload, ...] = (
     Workload(
         name="sentiment",
         entry="workloads.tasks.sentiment:run",
-        summary="tells good reviews from bad ones: padded, masked, in both directions",
+        summary="classifies reviews as good or bad: padded, masked, in both directions",
         settings_model=SentimentSettings,
         data_settings=_DATA,
         work_settings=_WORK,

@@ -1,4 +1,4 @@
-"""The slices of one trial: asked for one by one, taken, and told in a few numbers."""
+"""Slices of one trial: requested one by one, trained, and summarised as metrics."""
 
 from __future__ import annotations
 
@@ -12,70 +12,79 @@ from workloads.protocol import Command, Event, Finish, Ready, SliceDone
 
 @dataclass(slots=True)
 class Slicing:
-    """A trial's side of timing in slices. `ask` waits for the next command."""
+    """A trial's side of timing in slices; `next_command` waits for the next command."""
 
-    ask: Callable[[], Command]
+    next_command: Callable[[], Command]
     slice_s: float
-    taken: list[SliceDone] = field(default_factory=list)
-    ready: bool = False
-    finished: bool = False
+    done_slices: list[SliceDone] = field(default_factory=list)
+    is_ready: bool = False
+    is_finished: bool = False
 
     def slices(self, steps: int, emit: Callable[[Event], None]) -> Iterator[int]:
-        """The steps of each slice, when it is asked for."""
-        if self.ready:
-            raise RuntimeError("a trial says once that it is ready, by one loop over trial.slices")
+        """Yield the steps of each slice when it is requested.
+
+        Raises:
+            RuntimeError: a second loop, or a slice that was not reported exactly once.
+            ValueError: fewer than 1 step.
+        """
+        if self.is_ready:
+            raise RuntimeError("expected one loop over trial.slices in a trial; received a second")
         if steps < 1:
             raise ValueError(f"trial.slices: expected at least 1 step in a slice; received {steps}")
-        self.ready = True
+        self.is_ready = True
         emit(Ready(steps))
-        while not isinstance(command := self.ask(), Finish):
-            before = len(self.taken)
+        while not isinstance(command := self.next_command(), Finish):
+            before = len(self.done_slices)
             yield command.steps or steps
-            if len(self.taken) != before + 1:
+            if len(self.done_slices) != before + 1:
                 raise RuntimeError(
-                    "expected trial.slice(steps, seconds) once for each time round the loop over"
-                    f" trial.slices; received it {len(self.taken) - before} times"
+                    "expected trial.slice(steps, seconds) once per iteration of the loop over"
+                    f" trial.slices; received it {len(self.done_slices) - before} times"
                 )
-        self.finished = True
+        self.is_finished = True
 
     def slice(self, steps: int, seconds: float, emit: Callable[[Event], None]) -> None:
-        """A slice was taken."""
+        """Record and report a slice: its whole training steps, and their seconds.
+
+        Raises:
+            ValueError: fewer than 1 step, or not a positive finite time.
+        """
         if steps < 1 or not (math.isfinite(seconds) and seconds > 0):
             raise ValueError(
                 "trial.slice: expected at least 1 step, and more than 0 seconds for them;"
                 f" received {steps} steps and {seconds} s"
             )
         done = SliceDone(steps, seconds)
-        self.taken.append(done)
+        self.done_slices.append(done)
         emit(done)
 
     @property
     def step_s(self) -> float:
-        """The geometric mean of what a step took in each slice.
+        """Seconds per step: the geometric mean over the slices.
 
-        So the ratio of two trials' is the mean of the log-ratios of their slices.
+        The log of the ratio of two trials is therefore the mean log-ratio of their slices.
         """
-        logs = [math.log(done.seconds / done.steps) for done in self.taken]
+        logs = [math.log(done.seconds / done.steps) for done in self.done_slices]
         return math.exp(math.fsum(logs) / len(logs))
 
     def metrics(self) -> dict[str, float]:
-        """Of all slices together.
+        """Return the metrics of all slices together.
 
         Raises:
-            RuntimeError: the trial has not taken the slices that it was asked for.
+            RuntimeError: the trial has not run all slices that were requested.
         """
-        if not self.finished:
+        if not self.is_finished:
+            progress = "before it had run all requested slices" if self.is_ready else "without any"
             raise RuntimeError(
                 "the trial is timed in slices (measure: timing), and its workload returned"
-                f" {'before it had taken all that were asked for' if self.ready else 'without any'}"
-                ": expected a loop over trial.slices(steps) that goes on until it ends by itself."
-                " Add one (see workloads/context.py), or measure this arm in full"
+                f" {progress}: expected a loop over trial.slices(steps) that runs until it ends by"
+                " itself. Add one (see workloads/context.py), or measure this arm in full"
             )
-        if not self.taken:
+        if not self.done_slices:
             raise RuntimeError("expected at least one slice before finish; received none")
         return {
             "step_ms": 1_000 * self.step_s,
-            "slices": float(len(self.taken)),
-            "slice_steps": statistics.fmean(done.steps for done in self.taken),
-            "timed_s": math.fsum(done.seconds for done in self.taken),
+            "slices": float(len(self.done_slices)),
+            "slice_steps": statistics.fmean(done.steps for done in self.done_slices),
+            "timed_s": math.fsum(done.seconds for done in self.done_slices),
         }

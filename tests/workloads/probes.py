@@ -36,18 +36,18 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
     plan = planned(trial)
     start = StartState(plan.model)
-    before = _digest(start.state())
+    before = _digest(start.current_values())
     losses = []
     for _ in range(2):
         losses.append(run_warm_up_pass(plan))
-        changed = _digest(start.state())
+        changed = _digest(start.current_values())
         start.restore()
     return {
         "first_loss": losses[0],
         "second_loss": losses[1],
         "before": before,
         "changed": changed,
-        "after": _digest(start.state()),
+        "after": _digest(start.current_values()),
     }
 
 
@@ -58,14 +58,14 @@ def starts_of_slices(trial: Context) -> dict[str, float]:
 
     plan = planned(trial)
     start, seen = StartState(plan.model), list[float]()
-    before = _digest(start.state())
+    before = _digest(start.current_values())
 
     def ask() -> Command:
-        seen.append(_digest(start.state()))
+        seen.append(_digest(start.current_values()))
         return Slice() if len(seen) == 1 else Finish()
 
     warm_up_steps(plan)
-    run_slices(plan, dataclasses.replace(trial, turns=Slicing(ask, 0.001)))
+    run_slices(plan, dataclasses.replace(trial, slicing=Slicing(ask, 0.001)))
     return {"before": before, "first": seen[0], "second": seen[1]}
 
 
@@ -132,7 +132,7 @@ def hook_calls(trial: Context) -> dict[str, float]:
     """How often Keras calls the hook on which the end of a training window rests."""
     plan = planned(trial)
     calls = []
-    plan.model.witness.after_steps = lambda: calls.append(float(plan.model.optimizer.iterations))
+    plan.model.witness.on_steps_done = lambda: calls.append(float(plan.model.optimizer.iterations))
     feeds = plan.feeds
     plan.model.fit(
         **feeds.train.with_targets(), **feeds.validation.for_validation(), epochs=2, verbose=0
@@ -230,7 +230,7 @@ def _as_on_a_gpu(plan: Any) -> Any:
     if _backend() == "tensorflow":
         return feeding.Feed(module.prefetched(plan.train, plan.batch_size, "/CPU:0"))
     with mock.patch.object(module, "_fits", return_value=True):
-        return module.batches(plan.train, plan.batch_size, "gpu")
+        return module.make_feed(plan.train, plan.batch_size, "gpu")
 
 
 def _backend() -> str:
@@ -245,7 +245,7 @@ def planned(trial: Context, implementation: Implementation | None = None) -> Any
 
     implementation = implementation or trial.implementation
     framework = load_framework(implementation.backend)
-    framework.forget()
+    framework.release_memory()
     framework.configure(implementation, trial.device)
     framework.seed(trial.seed)
     known = ImageRowsSettings.model_fields

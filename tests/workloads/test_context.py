@@ -33,7 +33,7 @@ def test_texts_are_few_and_small() -> None:
     trial.artifact("large.txt", "small")
     for index in range(15):
         trial.artifact(f"{index}.txt", "")
-    with pytest.raises(ValueError, match=r"at most 16 texts of a trial; received '15.txt' too"):
+    with pytest.raises(ValueError, match=r"at most 16 texts of a trial; '15.txt' is one too many"):
         trial.artifact("15.txt", "")
     assert events[:2] == [
         Artifact("large.txt", "ä" * 128 * 1024),

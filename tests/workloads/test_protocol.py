@@ -111,7 +111,7 @@ def test_a_missing_or_unknown_field_is_named(event: Event, data: st.DataObject) 
         ('{"workload": "a", "implementation": "a/b", "seed": true}', "request.seed: expected int"),
         ('{"workload": "a"}', "field 'implementation' is missing"),
         ("[]", "expected a JSON object; received list"),
-        ("[" * 100_000, "expected one JSON object a line"),
+        ("[" * 100_000, "expected one JSON object per line"),
         ('{"workload": "a", "implementation": "a/b", "settings": {"x": NaN}}', "received NaN"),
     ],
 )

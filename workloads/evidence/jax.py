@@ -43,14 +43,14 @@ _BACKWARD = "transpose("
 def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the traced train steps hold; where none was traced, which one a step would."""
     witness = run.model.witness
-    if witness.traced and witness.eager_steps:
+    if witness.tracing_records and witness.eager_steps:
         return Proof("mixed", "some train steps were traced, and some ran eagerly")
-    with witness.looking_away():
+    with witness.paused():
         step = jax.jit(run.model.train_step, donate_argnums=0)
         if witness.eager_steps:
             return prove_lowered(step.lower(*_arguments(run)), stack, eager=True)
         return combine_proofs(
-            {prove_lowered(step.lower(*shapes), stack) for shapes in witness.traced}
+            {prove_lowered(step.lower(*shapes), stack) for shapes in witness.tracing_records}
         )
 
 

@@ -41,11 +41,11 @@ _BACKWARD = "gradient_tape/"
 def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Which kernel the traced train steps hold; where none was traced, which one a step runs."""
     witness = run.model.witness
-    if witness.traced and witness.eager_steps:
+    if witness.tracing_records and witness.eager_steps:
         return Proof("mixed", "some train steps were traced, and some ran eagerly")
     if witness.eager_steps:
         return prove_eager_step(run.train_one_step, stack)
-    return combine_proofs({prove_graph(graph, stack) for graph in witness.traced})
+    return combine_proofs({prove_graph(graph, stack) for graph in witness.tracing_records})
 
 
 def prove_passes(

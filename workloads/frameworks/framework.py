@@ -58,7 +58,7 @@ class Framework(Protocol):
                 for these, or for all that live. The others wait for the device.
         """
 
-    def batches(self, samples: Samples, batch_size: int, device: Device) -> Feed:
+    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
         """What `fit`, `evaluate` and `predict` are given, so that they never wait for data.
 
         Batches come in the order of the samples; the last one may be smaller. Arrays that are
@@ -68,14 +68,14 @@ class Framework(Protocol):
     def sum_gradients(self, optimizer: Any) -> None:
         """Let an optimizer see one gradient for each variable, as it does on the other backends."""
 
-    def traced(self, arguments: Any) -> Any | None:
+    def tracing_record(self, arguments: Any) -> Any | None:
         """What evidence needs of a step that is being traced; None where it runs as it is.
 
         Args:
             arguments: what the step was called with.
         """
 
-    def compilations(self) -> int:
+    def compilation_count(self) -> int:
         """How often a program was compiled so far; 0 on backends that do not tell."""
 
     def reset_peak_memory(self) -> None:
@@ -84,7 +84,7 @@ class Framework(Protocol):
     def peak_gpu_mib(self) -> float | None:
         """The most GPU memory held since `reset_peak_memory`; None on a CPU."""
 
-    def forget(self) -> None:
+    def release_memory(self) -> None:
         """Drop what a trial leaves behind, so that a warm process does not grow."""
 
     def facts(self) -> Mapping[str, Fact]:

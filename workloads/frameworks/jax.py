@@ -85,7 +85,7 @@ def synchronise(values: Any = None) -> None:
     jax.block_until_ready(jax.live_arrays() if values is None else values)
 
 
-def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
+def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
     """Arrays where they are in memory: Keras copies a batch ahead to a GPU on its own.
 
     What fits stays on a GPU, cut into batches.
@@ -130,14 +130,14 @@ def sum_gradients(optimizer: Any) -> None:
     """Nothing: gradients are sums."""
 
 
-def traced(arguments: Any) -> Any | None:
+def tracing_record(arguments: Any) -> Any | None:
     """The shapes of the arguments of a step that is being traced: it can be lowered from them."""
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
         return None
     return jax.tree.map(_shape, arguments)
 
 
-def compilations() -> int:
+def compilation_count() -> int:
     """Programs that XLA compiled, or found in a cache on disk, since the first trial began."""
     return len(_compiled)
 
@@ -152,7 +152,7 @@ def peak_gpu_mib() -> float | None:
     return None if not stats else stats["peak_bytes_in_use"] / BYTES_PER_MIB
 
 
-def forget() -> None:
+def release_memory() -> None:
     """Drop compiled programs and variables of a trial."""
     keras.utils.clear_session()
     jax.clear_caches()

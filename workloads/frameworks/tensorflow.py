@@ -71,7 +71,7 @@ def synchronise(values: Any = None) -> None:
     tf.test.experimental.sync_devices()
 
 
-def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
+def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
     """Arrays on a CPU, as a user would pass them; on a GPU batches that are copied ahead."""
     if device == "gpu":
         return Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
@@ -101,12 +101,12 @@ def sum_gradients(optimizer: Any) -> None:
     optimizer.apply = apply_sums
 
 
-def traced(arguments: Any) -> Any | None:
+def tracing_record(arguments: Any) -> Any | None:
     """The graph that a step is being traced into."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
-def compilations() -> int:
+def compilation_count() -> int:
     """Untold: tracings are counted by the model, and XLA compiles what was traced."""
     return 0
 
@@ -124,7 +124,7 @@ def peak_gpu_mib() -> float | None:
     return tf.config.experimental.get_memory_info("GPU:0")["peak"] / BYTES_PER_MIB
 
 
-def forget() -> None:
+def release_memory() -> None:
     """Drop graphs, functions and variables of a trial.
 
     Keras reduces gradients through a `tf.custom_gradient`, which TensorFlow registers anew in

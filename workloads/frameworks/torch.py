@@ -81,7 +81,7 @@ def synchronise(values: Any = None) -> None:
         torch.cuda.synchronize()
 
 
-def batches(samples: Samples, batch_size: int, device: Device) -> Feed:
+def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
     """What is in the device's memory is cut once; the rest is read batch by batch.
 
     Keras' own way with arrays collates each batch from samples, a millisecond for nothing.
@@ -144,12 +144,12 @@ def sum_gradients(optimizer: Any) -> None:
     """Nothing: gradients are sums."""
 
 
-def traced(arguments: Any) -> Any | None:
+def tracing_record(arguments: Any) -> Any | None:
     """Nothing is ever traced: each step runs as it is."""
     return None
 
 
-def compilations() -> int:
+def compilation_count() -> int:
     """Nothing is compiled."""
     return 0
 
@@ -167,7 +167,7 @@ def peak_gpu_mib() -> float | None:
     return torch.cuda.max_memory_allocated() / BYTES_PER_MIB
 
 
-def forget() -> None:
+def release_memory() -> None:
     """Drop variables of a trial, and give cached memory back."""
     keras.utils.clear_session()
     gc.collect()

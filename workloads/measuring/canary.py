@@ -1,12 +1,13 @@
-"""A short, fixed piece of work, timed before and after a trial's timed epochs.
+"""The canary: a short, fixed piece of work, timed before and after a trial's timed epochs.
 
-It is the same for every trial, so that a change of its time is the node's and not the model's:
-some disturbance shows in no counter (a neighbour of the machine's host who takes its caches or its
-memory's bandwidth, a clock that nobody tells). What is usual is learnt from a sweep's trials.
+It is the same for every trial, so a change in its time comes from the node and not from the model.
+Some disturbance shows in no counter: another virtual machine on the host that uses the caches or
+the memory bandwidth, or a clock that is not reported. The usual time is estimated from a sweep's
+trials.
 
-It takes about 20 ms, allocates nothing on a CPU, and fits into a core's own cache: what it puts
-out of there comes back within a millisecond. On a GPU it adds products on the device, in float16:
-no switch of a framework changes those.
+The canary takes about 20 ms, allocates nothing on a CPU, and fits into a core's own cache: the
+data that it evicts is back within a millisecond. On a GPU it adds matrix products in float16 on
+the device, which no switch of a framework changes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from workloads.protocol import Device
 
 _ROUNDS = 5
-"""The median of them is told: one interruption is no disturbance."""
+"""The median of the rounds counts, so that one interruption is not a disturbance."""
 
 _CALLS = 80
 _LOOPS = 60_000
@@ -33,25 +34,25 @@ _PRODUCTS = 32
 
 
 def run_canary(device: Device, synchronise: Callable[[Any], None]) -> float:
-    """Milliseconds that the work took: the median of five rounds. Call it outside of windows.
+    """Run the canary and return its time in ms, the median of five rounds. Call it outside windows.
 
     Args:
-        device: on a GPU the device works too.
-        synchronise: waits for arrays of the framework, as `Framework.synchronise`.
+        device: on a GPU the canary uses the device too.
+        synchronise: waits for arrays of the framework, as `Framework.synchronise` does.
     """
-    on_device = _products(synchronise) if device == "gpu" else None
+    run_on_device = _device_products(synchronise) if device == "gpu" else None
     seconds = []
     for _ in range(_ROUNDS):
         began_s = time.monotonic()
-        _work()
-        if on_device is not None:
-            on_device()
+        _run_on_cpu()
+        if run_on_device is not None:
+            run_on_device()
         seconds.append(time.monotonic() - began_s)
     return 1_000 * statistics.median(seconds)
 
 
-def _work() -> int:
-    """NumPy's loops and the interpreter's, about as long: one thread, whatever the model uses."""
+def _run_on_cpu() -> int:
+    """Run loops of NumPy and of the interpreter, about equally long, on one thread."""
     for _ in range(_CALLS):
         np.sqrt(_SOURCE, out=_TARGET)
         np.exp(_TARGET, out=_TARGET)
@@ -62,8 +63,8 @@ def _work() -> int:
     return total
 
 
-def _products(synchronise: Callable[[Any], None]) -> Callable[[], None]:
-    """Products on the device, once done already: that compiled them."""
+def _device_products(synchronise: Callable[[Any], None]) -> Callable[[], None]:
+    """Return a function that multiplies matrices on the device; it has run once, to compile."""
     import keras  # noqa: PLC0415 - imports the framework
 
     matrix = keras.random.uniform((_SIDE, _SIDE), dtype="float16", seed=1)
@@ -71,7 +72,7 @@ def _products(synchronise: Callable[[Any], None]) -> Callable[[], None]:
     def multiply() -> None:
         for _ in range(_PRODUCTS):
             product = keras.ops.matmul(matrix, matrix)
-        synchronise([product])  # a device does in order what it was given
+        synchronise([product])  # a device computes in order
 
     multiply()
     return multiply

@@ -1,9 +1,9 @@
 """The measurement loop: warm up, restore the start, time the epochs, evaluate, predict, time steps.
 
-What makes its times comparable: every function and batch shape of the timed part has run before
-it (twice, which also tells what compiling cost); the timed part then starts from the very state
-that the warm-up started from; windows are synchronised at both edges; the loop is Keras' own
-`fit`, watched once an epoch and never once a batch; and a compilation in it fails the trial.
+Its times are comparable for these reasons. Every function and batch shape of the timed part has
+run before it, twice, which also gives the compile time. The timed part starts from the same state
+as the warm-up. Windows are synchronised at both edges. The loop is Keras' own `fit`, with one
+callback per epoch and none per batch. A compilation in the timed part fails the trial.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _LATENCY_CALLS = 20
 
 
 def warm_up(run: TrainingRun) -> float:
-    """Trace and compile everything that the timed part will use; return what that cost, in s.
+    """Trace and compile everything that the timed part uses; return the compile time in seconds.
 
     A full batch and the partial last one go through fit, evaluate and predict, twice, from the
-    same start: the second pass costs what the first one did without its compilation.
+    same start. The second pass takes as long as the first one without its compilation.
     """
     start = StartState(run.model)
-    first, second = 0.0, 0.0
+    first_s, second_s = 0.0, 0.0
     for _ in range(2):
-        began = time.monotonic()
+        began_s = time.monotonic()
         run_warm_up_pass(run)
         run.synchronise()
-        first, second = second, time.monotonic() - began
+        first_s, second_s = second_s, time.monotonic() - began_s
         start.restore()
-    return max(0.0, first - second)
+    return max(0.0, first_s - second_s)
 
 
 def run_warm_up_pass(run: TrainingRun) -> float:
-    """One pass over every function and batch shape; returns its training loss."""
+    """Run every function on every batch shape once; return the training loss."""
     train, validation = run.feeds.short_train, run.feeds.short_validation
     history = run.model.fit(
         **train.with_targets(),
@@ -62,13 +62,13 @@ def run_warm_up_pass(run: TrainingRun) -> float:
 
 
 def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Train, evaluate and predict against the clock; returns the metrics of the trial.
+    """Train, evaluate and predict with timing; return the metrics of the trial.
 
-    Memory is read here, before evidence and roofline take theirs.
+    Peak memory is read here, before evidence and roofline use memory of their own.
 
     Raises:
-        NonFinite: a loss or metric is NaN or infinite, at the end of the epoch that shows it.
-        CompiledWhileTimed: something was traced or compiled that the warm-up had not covered.
+        NonFinite: a loss or metric is NaN or infinite at the end of an epoch.
+        CompiledWhileTimed: the warm-up missed something that was then traced or compiled.
     """
     framework = run.model.witness.framework
     before_ms = run_canary(run.device, framework.synchronise)
@@ -86,13 +86,16 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Single steps, each synchronised; they come last, because they go on training.
+    """Time single steps, each synchronised. This comes last, because it continues the training.
 
-    They are those of the first batches, begun anew where there are not as many; a partial batch
-    is left out.
+    The steps use the first batches, several times if there are too few. A partial batch is left
+    out.
+
+    Returns:
+        The metrics of `step_metrics`, in ms; empty without `timed_steps`.
 
     Raises:
-        CompiledWhileTimed: something was traced.
+        CompiledWhileTimed: something was traced or compiled.
     """
     if not run.timed_steps:
         return {}
@@ -104,7 +107,7 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     with expect_nothing_compiled(run.model), trial.phase("steps"), clock:
         run.model.fit(
             **run.feeds.train.with_targets(),
-            epochs=run.timed_steps,  # as many as it takes: the clock stops the training
+            epochs=run.timed_steps,  # an upper limit: the clock stops the training
             shuffle=False,
             verbose=0,
             callbacks=run.callbacks(),
@@ -124,15 +127,15 @@ def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
     )
     train_s, samples = trial.seconds["train"], len(run.train) * run.epochs
     metrics = {
-        **clock.last,
+        **clock.last_metrics,
         "train_s": train_s,
         "step_ms": 1_000 * train_s / (run.steps * run.epochs),
         "sample_us": 1e6 * train_s / samples,
         "samples_per_s": samples / train_s,
         "cpu_over_wall": clock.cpu_s / train_s,
     }
-    if clock.reached_s is not None:
-        metrics["time_to_accuracy_s"] = clock.reached_s
+    if clock.target_s is not None:
+        metrics["time_to_accuracy_s"] = clock.target_s
     if run.flops_per_sample is not None:
         metrics["model_flops_per_step"] = run.flops_per_sample * len(run.train) / run.steps
         metrics["model_flops_per_s"] = run.flops_per_sample * samples / train_s
@@ -143,7 +146,7 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
     feed = run.feeds.validation
     run.synchronise()
     with trial.phase("evaluate"):
-        evaluated = run.model.evaluate(
+        results = run.model.evaluate(
             **feed.with_targets(), verbose=0, return_dict=True, callbacks=run.callbacks()
         )
         run.synchronise()
@@ -152,13 +155,13 @@ def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
             **feed.without_targets(), verbose=0, callbacks=run.callbacks()
         )
         run.synchronise()
-    expect_finite(evaluated, "evaluate")
+    expect_finite(results, "evaluate")
     total = float(np.sum(predictions, dtype=np.float64))
     expect_finite({"sum of predictions": total}, "predict")
 
 
 def _predict_one(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Milliseconds from one sample on the host to its prediction on the host."""
+    """Measure the ms from one sample on the host to its prediction on the host (median)."""
     sample, seconds = run.validation.first(1).inputs, []
     with trial.phase("latency"):
         for _ in range(_LATENCY_CALLS):
@@ -170,17 +173,24 @@ def _predict_one(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 @contextmanager
 def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
-    """A part of the trial in which everything is expected to have been compiled before."""
-    tracings, compilations = dict(model.witness.tracings), model.witness.framework.compilations()
+    """Fail the trial if something is traced or compiled inside the block.
+
+    Raises:
+        CompiledWhileTimed: at the end of the block, with the counts.
+    """
+    tracings, compilations = (
+        dict(model.witness.tracings),
+        model.witness.framework.compilation_count(),
+    )
     yield
-    new = {
+    increases = {
         f"tracings of the {step} step": count - tracings.get(step, 0)
         for step, count in model.witness.tracings.items()
     }
-    new["compilations"] = model.witness.framework.compilations() - compilations
-    if any(new.values()):
-        told = ", ".join(f"{count} {what}" for what, count in new.items() if count)
+    increases["compilations"] = model.witness.framework.compilation_count() - compilations
+    if any(increases.values()):
+        counts = ", ".join(f"{count} {what}" for what, count in increases.items() if count)
         raise CompiledWhileTimed(
-            f"expected the warm-up to cover every function and shape; {told} came inside the timed"
-            " part, so its times are not valid: report this with the settings of the trial"
+            f"expected the warm-up to cover every function and shape; {counts} came inside the"
+            " timed part, so its times are not valid: report this with the settings of the trial"
         )

@@ -1,13 +1,13 @@
 """One trial of a workload that trains a Keras model: from its settings to its metrics.
 
-A workload says what to load and what to build; all else is the same for all of them:
+A workload provides the functions `load` and `build`; the rest is the same for all workloads:
 
     def run(trial: Context) -> dict[str, float]:
         settings = ImageRowsSettings(**trial.settings)
         return measure(trial, settings, load=lambda: load(settings), build=...)
 
-Frameworks are imported inside `measure`, in the phase `import` of a process's first trial: a
-workload imports Keras inside `build` only.
+Frameworks are imported inside `measure`, in the phase `import` of a process's first trial. A
+workload therefore imports Keras inside `build` only.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 
 class TrainingData(Protocol):
-    """What a workload trains on. `digest` is that of its source."""
+    """The data set of a workload."""
 
     @property
     def name(self) -> str:
-        """Of the data set."""
+        """Name of the data set."""
 
     @property
     def digest(self) -> str:
-        """Of its source."""
+        """SHA-256 of its source."""
 
     @property
     def source(self) -> str:
-        """Where it is from."""
+        """Origin of the data: a file, an address or a package."""
 
     @property
     def train(self) -> Samples:
-        """What is trained on; `measure` shuffles it, unless the model is stateful."""
+        """Training samples; `measure` shuffles them, unless the model is stateful."""
 
     @property
     def validation(self) -> Samples:
-        """What is validated on, in this order."""
+        """Validation samples, in this order."""
 
 
 DataType = TypeVar("DataType", bound=TrainingData)
@@ -68,53 +68,52 @@ def measure(
     forward_flops: Callable[[DataType], int] | None = None,
     after: Callable[[WitnessedModel], dict[str, float]] | None = None,
 ) -> dict[str, float]:
-    """Load, build, warm up, time, prove the kernel; returns the metrics.
+    """Load, build, warm up, time, and prove the kernel; return the metrics.
 
-    A trial that is timed in slices trains on full batches, and is neither validated nor kept on
-    training after them: it has no loss and no accuracy, and `after` is not called.
+    A trial that is timed in slices trains on full batches only. It has no validation, no loss and
+    no accuracy, and `after` is not called.
 
     Args:
         trial: the trial.
-        settings: the workload's, validated.
-        load: the data; the inputs' second axis counts the steps of a sequence. It may be a view,
-            or mapped from a file: such samples are gathered batch by batch.
-        build: the model of that data, made by `workloads.models.compile.compile_model`. That of
-        `stateful`
-            settings has an input of fixed batch size.
-        forward_flops: FLOPs of one sample's forward pass (`workloads.models.flops`).
-        after: called with the trained model when the times are taken; returns more metrics, and
-            may tell the trial of artifacts.
+        settings: the workload's validated settings.
+        load: returns the data. The second axis of the inputs counts the steps of a sequence. The
+            arrays may be views, or mapped from a file: these are read batch by batch.
+        build: returns the model for the data, made by `workloads.models.compile.compile_model`.
+            With `stateful` settings its input has a fixed batch size.
+        forward_flops: returns the FLOPs of one sample's forward pass (`workloads.models.flops`).
+        after: called with the trained model after the timing. It returns more metrics, and may
+            store artifacts.
 
     Raises:
-        NotPossible: there is no such device, or Keras refuses the kernel.
+        NotPossible: the device is missing, or Keras refuses the kernel.
         DataError: there is no full batch for a stateful model.
     """
 
-    def whole(framework: Framework) -> dict[str, float]:
+    def run_trial(framework: Framework) -> dict[str, float]:
         with trial.phase("load"):
             data = load()
             record_dataset(trial, data, settings.batch_size if settings.stateful else 1)
-            plan = _plan(trial, settings, data, build(data), forward_flops)
-        metrics = _measured(trial, settings, plan, after)
+            run = _training_run(trial, settings, data, build(data), forward_flops)
+        metrics = _train_and_prove(trial, settings, run, after)
         if trial.measure == "timing":
             return metrics
         return {**metrics, **measure_utilization(trial, framework, metrics)}
 
     with prepare_framework(trial) as framework:
-        return whole(framework)
+        return run_trial(framework)
 
 
 @contextmanager
 def prepare_framework(trial: Context) -> Iterator[Framework]:
-    """A trial's framework: imported, configured, seeded, told of; and cleared away at the end.
+    """Import, configure, seed and report the framework of a trial; release its memory at the end.
 
-    What the block itself holds is not cleared away: leave the model to a function that it calls.
+    Variables of the block itself are not released: keep the model inside a function that it calls.
 
     Raises:
-        NotPossible: there is no such device, or Keras refuses the kernel inside of the block.
+        NotPossible: the device is missing, or Keras refuses the kernel inside the block.
     """
-    framework = _imported(trial)
-    framework.forget()  # a trial that failed was held by its traceback until now
+    framework = _import_framework(trial)
+    framework.release_memory()  # the traceback of a failed trial held its memory until now
     framework.configure(trial.implementation, trial.device)
     framework.expect_device(trial.device)
     framework.seed(trial.seed % 2**32)
@@ -126,14 +125,15 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
             raise
         raise NotPossible(f"{trial.implementation}: Keras refuses it here: {error}") from error
     finally:
-        framework.forget()
+        framework.release_memory()
 
 
 def measure_utilization(
     trial: Context, framework: Framework, metrics: Mapping[str, float]
 ) -> dict[str, float]:
-    """What share of its device's measured peak a trial reached; see
-    `workloads.measuring.roofline`.
+    """Return the share of the device's measured peak that a trial reached, in percent.
+
+    See `workloads.measuring.roofline`.
     """
     from workloads.measuring.roofline import compute_utilization  # noqa: PLC0415 - imports the framework
 
@@ -141,29 +141,29 @@ def measure_utilization(
 
 
 def record_dataset(trial: Context, data: TrainingData, batch_size: int = 1) -> None:
-    """Which data a trial trains on, and how many samples of it.
+    """Report the data that a trial trains on, and the number of its samples.
 
-    A stateful model is validated on full batches of `batch_size` alone: that many are told, as its
-    accuracy is a share of them.
+    A stateful model is validated on full batches of `batch_size` only. Only those samples are
+    counted, as its accuracy is a share of them.
     """
-    validated = len(data.validation)
+    validation_samples = len(data.validation)
     trial.dataset(
         data.name,
         digest=data.digest,
         source=data.source,
         samples=len(data.train),
-        validation_samples=validated - validated % batch_size,
+        validation_samples=validation_samples - validation_samples % batch_size,
     )
 
 
-def _imported(trial: Context) -> Framework:
+def _import_framework(trial: Context) -> Framework:
     if "keras" in sys.modules:
         return load_framework(trial.implementation.backend)
     with trial.phase("import"):
         return load_framework(trial.implementation.backend)
 
 
-def _plan(
+def _training_run(
     trial: Context,
     settings: RecurrentSettings,
     data: DataType,
@@ -195,35 +195,35 @@ def _plan(
     )
 
 
-def _measured(
+def _train_and_prove(
     trial: Context,
     settings: RecurrentSettings,
-    plan: TrainingRun,
+    run: TrainingRun,
     after: Callable[[WitnessedModel], dict[str, float]] | None,
 ) -> dict[str, float]:
     from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
     from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415
     from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
 
-    whole = trial.measure == "full"
+    is_full = trial.measure == "full"
     with trial.phase("compile"):
-        compile_s = warm_up(plan) if whole else warm_up_steps(plan)
-    metrics = {**(run_timed_epochs if whole else run_slices)(plan, trial), "compile_s": compile_s}
-    stack = Stack(settings.layers, 2 if settings.bidirectional else 1, plan.train.inputs.shape[1])
-    proof = prove(plan, stack)
+        compile_s = warm_up(run) if is_full else warm_up_steps(run)
+    metrics = {**(run_timed_epochs if is_full else run_slices)(run, trial), "compile_s": compile_s}
+    stack = Stack(settings.layers, 2 if settings.bidirectional else 1, run.train.inputs.shape[1])
+    proof = prove(run, stack)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    if not whole:
+    if not is_full:
         return metrics
     if after is not None:
-        metrics |= after(plan.model)
-    return metrics | time_single_steps(plan, trial)
+        metrics |= after(run.model)
+    return metrics | time_single_steps(run, trial)
 
 
 def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:
-    full = len(samples) - len(samples) % batch_size
-    if not full:
+    count = len(samples) - len(samples) % batch_size
+    if not count:
         raise DataError(
             f"{part}: expected at least one batch of {batch_size} samples for a stateful model;"
             f" received {len(samples)}: use more data, or a smaller batch_size"
         )
-    return samples.first(full)
+    return samples.first(count)

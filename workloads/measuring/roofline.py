@@ -1,23 +1,23 @@
-"""A device's measured roofline: the rates of a matrix product and of a copy.
+"""A device's measured roofline: the rates of a matrix product and of a memory copy.
 
-Two things use it alike. A trial's model FLOPs are set against the product's rate in the trial's
-own precision (`utilization`), measured by the trial's trainer process; and `rnnsweep hardware
---measure` asks a trainer for both rates (`measure`, a workload), once for each hardware class,
-backend and precision.
+It has two uses. The trainer process of a trial measures the product's rate in the trial's own
+precision, and reports the trial's model FLOPs as a share of it (`compute_utilization`). And
+`rnnsweep hardware --measure` asks a trainer for both rates (`workloads.tasks.peak_rates`), once
+per hardware class, backend and precision.
 
-Method. Square matrices of side 256, 512, … 16,384, until one product takes 20 ms; arrays of 64
-MiB, 128 MiB, … 2 GiB (at most a sixteenth of a CPU's memory), until one copy takes 20 ms: the
-launch and the wait are nothing beside that. Each size is timed seven times, synchronised at both
-edges; the first time is left out, because it may compile. A size is large enough when its fastest
-round takes 20 ms. Its rate is that of its median round, told with its slowest and its fastest. The
-product's rate is that of the best size, the copy's that of the largest, since smaller arrays may
-fit into a cache.
+Method. Square matrices have sides of 256, 512, … 16,384, until one product takes 20 ms. Arrays
+have 64 MiB, 128 MiB, … 2 GiB (on a CPU at most a sixteenth of its memory), until one copy takes
+20 ms: launch and wait are negligible at that duration. Every size is timed seven times,
+synchronised at both edges. The first round is left out, because it may compile. A size is large
+enough if its fastest round takes 20 ms. Its rate is that of its median round, reported with the
+slowest and the fastest. The product's rate is that of the best size. The copy's rate is that of
+the largest size, since smaller arrays may fit into a cache.
 
-A product of side n is 2 n³ FLOPs, of random numbers: a GPU that multiplies equal ones draws less
-power and clocks higher. A copy counts the bytes read and those written. On a GPU it is the
-backend's own, with the sign changed, so that it cannot hand out the same buffer twice. On a CPU
-it is NumPy's, by as many threads as there are usable CPUs, into memory that is there: a backend's
-own takes new memory of the kernel for each result, and would measure how fast that hands it out.
+A product of side n is 2 n³ FLOPs. Its numbers are random: a GPU that multiplies equal numbers
+draws less power and clocks higher. A copy counts the bytes read and the bytes written. On a GPU it
+is the backend's own copy with the sign changed, so that it cannot return the same buffer. On a CPU
+it is NumPy's copy, by one thread per usable CPU, into existing memory: a backend's copy requests
+new memory for every result, and would measure the kernel's memory allocation.
 
 Runs inside a trainer process: imports Keras, whose operations are those of the trial's backend.
 """
@@ -44,7 +44,7 @@ CopyOf: TypeAlias = Callable[[int], Operation]
 
 DTYPES = {"float32": "float32", "tf32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_ENOUGH_S = 0.02
+_MIN_ROUND_S = 0.02
 _ROUNDS = 7
 _SIDES = tuple(2**power for power in range(8, 15))
 _COPIED_BYTES = tuple(2**power for power in range(26, 32))
@@ -52,26 +52,26 @@ _COPIED_BYTES = tuple(2**power for power in range(26, 32))
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRate:
-    """What a device does a second: in the median round, the slowest, the fastest."""
+    """Work per second in the median, the slowest and the fastest round."""
 
     median: float
     low: float
     high: float
 
     def metrics(self, name: str) -> dict[str, float]:
-        """As metrics of that name."""
+        """Return the three rates as metrics `name`, `name_low` and `name_high`."""
         return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 def compute_utilization(
     metrics: Mapping[str, float], precision: Precision, synchronise: Synchronise
 ) -> dict[str, float]:
-    """The device's peak, and the share of it that a trial's model FLOPs reached, in percent.
+    """Return the device's peak in FLOPs per second, and the share that a trial reached in percent.
 
     Args:
-        metrics: of the trial; without `model_flops_per_s` there is nothing to tell.
-        precision: that the trial computed in.
-        synchronise: waits for the arrays that it is given.
+        metrics: metrics of the trial; without `model_flops_per_s` the result is empty.
+        precision: precision of the trial.
+        synchronise: waits for the arrays that it gets.
     """
     if "model_flops_per_s" not in metrics:
         return {}
@@ -82,40 +82,40 @@ def compute_utilization(
 
 @functools.cache
 def measure_product_rate(precision: Precision, synchronise: Synchronise) -> MeasuredRate:
-    """FLOPs per second of a matrix product, measured once a process and precision.
+    """Measure the FLOPs per second of a matrix product, once per process and precision.
 
     TF32 is a switch of the framework, which the trial has set.
 
     Args:
-        precision: of the operands.
-        synchronise: waits for the arrays that it is given.
+        precision: precision of the operands.
+        synchronise: waits for the arrays that it gets.
     """
     best = MeasuredRate(0.0, 0.0, 0.0)
     for side in _SIDES:
         seconds = _rounds(_product(side, DTYPES[precision], synchronise))
         best = max(best, _rate(2.0 * side**3, seconds), key=lambda rate: rate.median)
-        if min(seconds) >= _ENOUGH_S:
+        if min(seconds) >= _MIN_ROUND_S:
             break
     return best
 
 
-def measure_copy_rate(copy_of: CopyOf, most_bytes: float = math.inf) -> MeasuredRate:
-    """Bytes per second of a copy, those read and those written.
+def measure_copy_rate(copy_of: CopyOf, max_bytes: float = math.inf) -> MeasuredRate:
+    """Measure the bytes per second of a copy, read and written bytes together.
 
     Args:
-        copy_of: makes a copy of so many bytes, which can be done again and again.
-        most_bytes: that are copied.
+        copy_of: returns an operation that copies an array of that many bytes.
+        max_bytes: largest size to copy.
     """
-    sizes = [size for size in _COPIED_BYTES if size <= most_bytes] or [_COPIED_BYTES[0]]
+    sizes = [size for size in _COPIED_BYTES if size <= max_bytes] or [_COPIED_BYTES[0]]
     for size in sizes:
         seconds = _rounds(copy_of(size))
-        if min(seconds) >= _ENOUGH_S:
+        if min(seconds) >= _MIN_ROUND_S:
             break
     return _rate(2.0 * size, seconds)
 
 
 def device_copy(dtype: str, synchronise: Synchronise) -> CopyOf:
-    """Copies by the backend, within the device's memory."""
+    """Return a maker of copies by the backend, within the device's memory."""
 
     def copy_of(size: int) -> Operation:
         array = keras.ops.full((size // _BYTES[dtype],), 1.5, dtype=dtype)
@@ -126,7 +126,7 @@ def device_copy(dtype: str, synchronise: Synchronise) -> CopyOf:
 
 
 def host_copy(dtype: str, threads: ThreadPoolExecutor, count: int) -> CopyOf:
-    """Copies by NumPy, within the host's memory: each thread one part, at the same time."""
+    """Return a maker of copies by NumPy, within the host's memory: every thread copies one part."""
 
     def copy_of(size: int) -> Operation:
         kind = np.dtype(f"u{_BYTES[dtype]}")  # NumPy has no bfloat16, and a copy needs none
@@ -148,10 +148,10 @@ def _rate(work: float, seconds: list[float]) -> MeasuredRate:
 
 
 def _rounds(operation: Operation) -> list[float]:
-    """Seconds of each round but the first."""
+    """Return the seconds of every round except the first."""
     seconds = []
     for _ in range(_ROUNDS):
-        began = time.monotonic()
+        began_s = time.monotonic()
         operation()
-        seconds.append(time.monotonic() - began)
+        seconds.append(time.monotonic() - began_s)
     return seconds[1:]

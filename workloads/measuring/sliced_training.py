@@ -1,12 +1,13 @@
-"""Training in slices that are asked for one by one, instead of in epochs. Imports Keras.
+"""Training in slices that are requested one by one, instead of in epochs. Imports Keras.
 
-One `fit` goes on through all of them. A slice is whole passes over the data, where one takes at
-most some twice `slice_s`: each costs what a full trial's epoch does, which has a cost of its own
-beside its steps (30 ms on TensorFlow). Where a pass takes longer, a slice is a part of it: its
-steps are timed apart, and of that cost it has the share that its steps have in a whole pass. So a
-slice's length, which a disturbed probe may choose badly, is not in the time of a step.
+One `fit` runs through all slices. If a pass over the data takes at most about twice `slice_s`, a
+slice is whole passes: a pass costs as much as an epoch of a full trial, which includes a fixed
+cost per epoch (30 ms on TensorFlow). If a pass takes longer, a slice is a part of it: its steps are
+timed separately, and it gets the share of the fixed cost that its steps have in a whole pass. The
+time of a step therefore does not depend on the slice's length, which a disturbed probe may choose
+badly.
 
-Batches are full ones, windows are synchronised at both edges, and nothing compiles in them.
+All batches are full, windows are synchronised at both edges, and nothing compiles in them.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _ENDLESS = 10**9
 """Epochs of a `fit` that a callback ends."""
 
 _PROBE_SHARE = 4
-"""A step's time is told from a window of at least this part of a slice."""
+"""The probe of a step's time covers at least 1 / _PROBE_SHARE of a slice."""
 
 
 def warm_up_steps(run: TrainingRun) -> float:
-    """Trace and compile the training step, and return what that cost, in s.
+    """Trace and compile the training step; return the compile time in seconds.
 
-    Two steps from the same start: the second costs what the first one did without compiling.
+    Two steps run from the same start. The second takes as long as the first without compiling.
     """
     start = StartState(run.model)
     seconds = []
@@ -51,7 +52,7 @@ def warm_up_steps(run: TrainingRun) -> float:
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Take the slices that are asked for, from the start that a full trial has.
+    """Run the requested slices from the same start as a full trial; return the metrics.
 
     Raises:
         NonFinite: the loss or a metric is NaN or infinite at the end of a pass.
@@ -61,15 +62,15 @@ def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
     start = StartState(run.model)
     size = choose_slice_size(run.steps, _step_s(run, trial.slice_s), trial.slice_s)
     feed = run.feeds.train
-    if size.settling:
-        part = run.train.first((size.steps + size.settling) * run.batch_size)
-        feed = framework.batches(part, run.batch_size, run.device)
-    _fit(run, feed, epochs=1)  # whatever its first pass costs alone
+    if size.settling_steps:
+        part = run.train.first((size.steps + size.settling_steps) * run.batch_size)
+        feed = framework.make_feed(part, run.batch_size, run.device)
+    _fit(run, feed, epochs=1)  # the first pass of a feed has a cost of its own
     start.restore()
     before_ms = run_canary(run.device, framework.synchronise)
     framework.reset_peak_memory()
     clock = SliceClock(run, trial, size, trial.slices(size.steps * size.passes))
-    if clock.ask():
+    if clock.wait_for_slice():
         with expect_nothing_compiled(run.model):
             _fit(run, feed, epochs=_ENDLESS, clock=clock)
     peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
@@ -81,26 +82,26 @@ def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
 
 
 class SliceClock(keras.callbacks.Callback):
-    """Takes one slice after the other, and waits between them to be asked for the next."""
+    """A callback that runs the requested slices, and waits for the next request after each."""
 
     def __init__(
-        self, run: TrainingRun, trial: Context, size: SliceSize, asked: Iterator[int]
+        self, run: TrainingRun, trial: Context, size: SliceSize, requests: Iterator[int]
     ) -> None:
         super().__init__()
-        self._run, self._trial, self._size, self._asked = run, trial, size, asked
-        self._left = self._steps = self._calls = self._slices = 0
+        self._run, self._trial, self._size, self._requests = run, trial, size, requests
+        self._remaining_passes = self._steps = self._calls = self._slices = 0
         self._seconds = 0.0
-        self._began_s = self._cpu_began_s = self._settled_s = self._stepped_s = 0.0
+        self._began_s = self._cpu_began_s = self._timing_began_s = self._timing_ended_s = 0.0
         self._window: PhaseWindow | None = None
         self._train: Any = None
         self.steps, self.wall_s, self.cpu_s = 0, 0.0, 0.0
 
-    def ask(self) -> bool:
-        """Wait to be asked for a slice; whether there is one to take."""
-        steps = next(self._asked, None)
+    def wait_for_slice(self) -> bool:
+        """Wait for the next request and open its window; return False if there is none."""
+        steps = next(self._requests, None)
         if steps is None:
             return False
-        self._left = max(1, round(steps / self._size.steps))
+        self._remaining_passes = max(1, round(steps / self._size.steps))
         self._steps, self._seconds = 0, 0.0
         self._run.synchronise()
         self._window = self._trial.begin("train")
@@ -108,87 +109,91 @@ class SliceClock(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Open the window of a pass."""
-        self.model.witness.after_steps = self._steps_done
-        if self._size.settling:
+        self.model.witness.on_steps_done = self._steps_done
+        if self._size.settling_steps:
             self._calls, self._train = 0, self.model.train_function
-            self.model.train_function = self._timed
+            self.model.train_function = self._run_timed
         self._run.synchronise()
         self._began_s, self._cpu_began_s = time.monotonic(), time.process_time()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        """Tell of the slice, where this was its last pass, and wait for the next."""
+        """Report the slice after its last pass, and wait for the next one."""
         expect_finite(logs or {}, f"slice {self._slices}")
-        self._left -= 1
-        if self._left:
+        self._remaining_passes -= 1
+        if self._remaining_passes:
             return
         assert self._window is not None
         self._trial.end(self._window)
         self._slices += 1
         self._trial.slice(self._steps, self._seconds)
-        self.model.stop_training = not self.ask()
+        self.model.stop_training = not self.wait_for_slice()
 
-    def _timed(self, *arguments: Any) -> Any:
-        """Stands in for the model's train function in a part of a pass: times its steps apart.
+    def _run_timed(self, *arguments: Any) -> Any:
+        """Replace the model's train function in a part of a pass, to time its steps separately.
 
-        To its end: on JAX `fit` loses its state where it is set back in the middle of an epoch.
+        It stays until the pass ends: on JAX, `fit` loses its state if the function is put back in
+        the middle of an epoch.
         """
         outputs = self._train(*arguments)
         self._calls += 1
-        if self._calls == self._size.settling:
+        if self._calls == self._size.settling_steps:
             self._run.model.witness.framework.synchronise(outputs)
-            self._settled_s = time.monotonic()
-        elif self._calls == self._size.settling + self._size.steps:
+            self._timing_began_s = time.monotonic()
+        elif self._calls == self._size.settling_steps + self._size.steps:
             self._run.model.witness.framework.synchronise(outputs)
-            self._stepped_s = time.monotonic()
+            self._timing_ended_s = time.monotonic()
         return outputs
 
     def _steps_done(self) -> None:
-        self.model.witness.after_steps = None
+        self.model.witness.on_steps_done = None
         self._run.synchronise()
-        took_s = time.monotonic() - self._began_s
+        pass_s = time.monotonic() - self._began_s
         self.cpu_s += time.process_time() - self._cpu_began_s
-        self.wall_s += took_s
+        self.wall_s += pass_s
         self.steps += self._size.steps
         self._steps += self._size.steps
-        self._seconds += self._of_a_pass(took_s) if self._size.settling else took_s
-        if self._size.settling:
+        self._seconds += self._share_of_pass(pass_s) if self._size.settling_steps else pass_s
+        if self._size.settling_steps:
             self.model.train_function = self._train
 
-    def _of_a_pass(self, took_s: float) -> float:
-        """What the steps of this part take in a whole pass, of whose own cost they have a share."""
-        size, steps_s = self._size, self._stepped_s - self._settled_s
-        beside_s = took_s - steps_s * (size.settling + size.steps) / size.steps
-        return max(steps_s / 2, steps_s + beside_s * size.steps / self._run.steps)
+    def _share_of_pass(self, pass_s: float) -> float:
+        """Return the seconds of the timed steps in a whole pass, with a share of its fixed cost."""
+        size, steps_s = self._size, self._timing_ended_s - self._timing_began_s
+        fixed_s = pass_s - steps_s * (size.settling_steps + size.steps) / size.steps
+        return max(steps_s / 2, steps_s + fixed_s * size.steps / self._run.steps)
 
 
 class _StepProbe:
-    """Stands in for a model's train function: tells a step's time from a window long enough."""
+    """A replacement of a model's train function that measures the time of a step.
 
-    def __init__(self, model: WitnessedModel, enough_s: float) -> None:
-        self._model, self._train, self._enough_s = model, model.train_function, enough_s
+    It doubles the number of steps in a window until the window takes `min_window_s`.
+    """
+
+    def __init__(self, model: WitnessedModel, min_window_s: float) -> None:
+        self._model, self._train, self._min_window_s = model, model.train_function, min_window_s
         self._synchronise = model.witness.framework.synchronise
-        self._done, self._wanted, self._began_s = 0, 1, 0.0
+        self._steps, self._window_steps, self._began_s = 0, 1, 0.0
         self.step_s = 0.0
 
     def __enter__(self) -> _StepProbe:
-        self._model.train_function = self._timed
+        self._model.train_function = self._run_timed
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._model.train_function = self._train
 
-    def _timed(self, *arguments: Any) -> Any:
-        if not self._done:
+    def _run_timed(self, *arguments: Any) -> Any:
+        if not self._steps:
             self._synchronise()
             self._began_s = time.monotonic()
         outputs = self._train(*arguments)
-        self._done += 1
-        if self._done == self._wanted:
+        self._steps += 1
+        if self._steps == self._window_steps:
             self._synchronise(outputs)
             seconds = time.monotonic() - self._began_s
-            self.step_s = seconds / self._done
-            self._model.stop_training = seconds >= self._enough_s
-            self._done, self._wanted = 0, 2 * self._wanted
+            self.step_s = seconds / self._steps
+            self._model.stop_training = seconds >= self._min_window_s
+            self._steps, self._window_steps = 0, 2 * self._window_steps
         return outputs
 
 
@@ -209,16 +214,16 @@ def _fit(run: TrainingRun, feed: Feed, *, epochs: int, clock: SliceClock | None 
 
 
 def _rates(run: TrainingRun, trial: Context, clock: SliceClock) -> dict[str, float]:
-    """By the step time that is told of all slices together, their geometric mean."""
-    if not clock.steps or trial.turns is None:
+    """Return the rates that follow from the step time, the geometric mean over the slices."""
+    if not clock.steps or trial.slicing is None:
         return {}
-    step_s, batch = trial.turns.step_s, min(run.batch_size, len(run.train))
-    found = {
+    step_s, batch = trial.slicing.step_s, min(run.batch_size, len(run.train))
+    rates = {
         "sample_us": 1e6 * step_s / batch,
         "samples_per_s": batch / step_s,
         "cpu_over_wall": clock.cpu_s / clock.wall_s,
     }
     if run.flops_per_sample is not None:
-        found["model_flops_per_step"] = run.flops_per_sample * batch
-        found["model_flops_per_s"] = run.flops_per_sample * batch / step_s
-    return found
+        rates["model_flops_per_step"] = run.flops_per_sample * batch
+        rates["model_flops_per_s"] = run.flops_per_sample * batch / step_s
+    return rates

@@ -1,6 +1,6 @@
-"""Models of a trial, compiled as its implementation asks.
+"""Compilation of a trial's model for its implementation.
 
-Run inside a trainer process: imports Keras.
+Runs inside a trainer process: imports Keras.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workloads.models.model import WitnessedModel
 
 
 def seed_of(trial: Context, number: int) -> int:
-    """The seed of a model's layer of that number: a signed 32-bit integer, as Keras wants it."""
+    """Return the seed of layer `number` of a model: a signed 32-bit integer, as Keras needs."""
     return (trial.seed + number) % 2**31
 
 
@@ -31,16 +31,15 @@ def compile_model(
     loss: Any = None,
     metrics: Sequence[Any] = ("accuracy",),
 ) -> WitnessedModel:
-    """The model of these layers with the trial's initial weights, compiled as its arm asks.
+    """Return the model of these layers with the trial's initial weights, compiled for its arm.
 
     Args:
-        layers: the first one is a `keras.Input`.
-        trial: its implementation tells whether XLA compiles the steps, and whether there is a
-            graph at all; its seed decides the weights.
-        name: of the model.
-        optimizer: Keras'; with mixed float16 it is wrapped, so that the loss is scaled.
-        loss: one of Keras' objects; by default the cross-entropy of class probabilities.
-        metrics: Keras'; they are reported by their names, beside `loss`.
+        layers: the layers; the first one is a `keras.Input`.
+        trial: its implementation decides on XLA and eager execution, its seed on the weights.
+        name: name of the model.
+        optimizer: a Keras optimizer; with mixed float16 it is wrapped to scale the loss.
+        loss: a Keras loss object; by default the cross-entropy of class probabilities.
+        metrics: Keras metrics; they are reported by their names, together with `loss`.
     """
     implementation = trial.implementation
     model = _model_class(implementation)(

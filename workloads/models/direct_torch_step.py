@@ -1,8 +1,8 @@
 """A train step on PyTorch that calls layers, loss and optimizer directly.
 
-PyTorch traces nothing: what Keras wraps around each layer, loss and metric is Python that runs
-anew at each step, some 2 ms of it however small the model. `DirectModel` is the model without it:
-`fit` is Keras' own, the layers, the loss and the optimizer are Keras' too, and so are the numbers.
+PyTorch traces nothing: the Python code that Keras wraps around every layer, loss and metric runs in
+every step, and takes about 2 ms even for a small model. `DirectModel` omits it. `fit`, the layers,
+the loss, the optimizer and the resulting numbers are Keras' own.
 """
 
 from __future__ import annotations
@@ -19,27 +19,28 @@ from workloads.models.model import WitnessedModel
 
 
 class DirectModel(WitnessedModel):
-    """The model on PyTorch; it steps as Keras does where it has masks or mixed precision.
+    """A model on PyTorch with a direct train step.
 
-    Its step returns no logs: the metrics' results are computed at the end of an epoch, once.
+    With masks or mixed precision it uses Keras' own step. The direct step returns no logs: the
+    results of the metrics are computed once, at the end of an epoch.
     """
 
     def callbacks(self) -> list[Any]:
-        """`NoThreadCallback`; for Keras' own step it would fetch the logs at each step."""
-        return [NoThreadCallback()] if isinstance(self.witness.step, _Step) else []
+        """Return `NoThreadCallback`; with Keras' own step it would read the logs in every step."""
+        return [NoThreadCallback()] if isinstance(self.witness.direct_step, _Step) else []
 
     def train_step(self, data: Any) -> Any:
-        """One step on `(inputs, targets)`.
+        """Run one step on `(inputs, targets)`.
 
-        Keras' own comes first: it makes what is not there yet, such as the metrics' variables.
+        The first step is Keras' own, which makes the variables of the metrics.
         """
-        step = self.witness.step
+        step = self.witness.direct_step
         if step is None:
             logs = super().train_step(data)
-            self.witness.step = _step_of(self) or super().train_step
+            self.witness.direct_step = _step_of(self) or super().train_step
             return logs
         if isinstance(step, _Step):
-            self.witness.note("train", (data,))
+            self.witness.record_call("train", (data,))
         return step(data)
 
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
@@ -47,14 +48,16 @@ class DirectModel(WitnessedModel):
 
 
 class NoThreadCallback(keras.callbacks.Callback):
-    """Does nothing at the end of each step, so that `fit` starts no thread to do it in."""
+    """A callback with an empty step hook, so that `fit` starts no thread for such hooks."""
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
+    """The direct train step: its layers, loss, optimizer and metrics."""
+
     layers: tuple[Callable[[Any], Any], ...]
     loss: Callable[[Any, Any], Any]
     optimizer: Any
@@ -93,17 +96,17 @@ class _Mean:
 
 
 def _step_of(model: DirectModel) -> _Step | None:
-    """The direct step of a model that has taken a step; None where it would compute otherwise."""
-    tracker, *others = _each_metric(model)
+    """Return the direct step of a model after its first step; None if its results would differ."""
+    tracker, *others = _flat_metrics(model)
     loss = model.loss
-    plain = (
+    is_plain = (
         all(_is_plain(layer) for layer in model.layers)
         and not model.losses
         and isinstance(loss, keras.losses.Loss)
         and loss.reduction == "sum_over_batch_size"
         and all(isinstance(metric, keras.metrics.MeanMetricWrapper) for metric in others)
     )
-    if not plain:
+    if not is_plain:
         return None
     return _Step(
         layers=tuple(_call_in_training(layer) for layer in model.layers),
@@ -111,18 +114,18 @@ def _step_of(model: DirectModel) -> _Step | None:
         optimizer=model.optimizer,
         variables=list(model.trainable_variables),
         loss_mean=_Mean(tracker.total, tracker.count),
-        metrics=tuple((_Mean(each.total, each.count), _metric_of(each)) for each in others),
+        metrics=tuple((_Mean(metric.total, metric.count), _metric_of(metric)) for metric in others),
     )
 
 
 def _loss_of(loss: Any) -> Callable[[Any, Any], Any]:
-    """The losses of a batch, or their mean."""
+    """Return the function for the losses of a batch, or for their mean."""
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
-        asked = loss.get_config()
-        if asked["from_logits"] and asked.get("ignore_class") is None:
+        config = loss.get_config()
+        if config["from_logits"] and config.get("ignore_class") is None:
             return _cross_entropy
-    each: Callable[[Any, Any], Any] = loss.call
-    return each
+    call: Callable[[Any, Any], Any] = loss.call
+    return call
 
 
 def _cross_entropy(targets: Any, logits: Any) -> Any:
@@ -130,7 +133,7 @@ def _cross_entropy(targets: Any, logits: Any) -> Any:
 
 
 def _metric_of(metric: Any) -> Callable[[Any, Any], Any]:
-    """The values that a metric is the mean of."""
+    """Return the function for the values whose mean is the metric."""
     if metric._fn is keras.metrics.sparse_categorical_accuracy:
         return _is_right
     values: Callable[[Any, Any], Any] = metric._fn
@@ -142,7 +145,7 @@ def _is_right(targets: Any, outputs: Any) -> Any:
 
 
 def _is_plain(layer: Any) -> bool:
-    """Whether its `call` alone computes what the layer computes: no mask is made, nothing cast."""
+    """Return True if `call` is all that a layer computes: it makes no mask and casts nothing."""
     makes_mask = isinstance(layer, keras.layers.Masking) or getattr(layer, "mask_zero", False)
     return not makes_mask and layer.compute_dtype == layer.variable_dtype
 
@@ -154,9 +157,9 @@ def _call_in_training(layer: Any) -> Callable[[Any], Any]:
     return call
 
 
-def _each_metric(model: keras.Model) -> list[Any]:
-    """The tracker of the loss, and the metrics that `compile` was given."""
-    found: list[Any] = []
+def _flat_metrics(model: keras.Model) -> list[Any]:
+    """Return the tracker of the loss, and the metrics that `compile` got."""
+    metrics: list[Any] = []
     for metric in model.metrics:
-        found += getattr(metric, "metrics", None) or [metric]
-    return found
+        metrics += getattr(metric, "metrics", None) or [metric]
+    return metrics

@@ -1,6 +1,6 @@
-"""The model that is measured: Keras' own, which remembers what was traced and tells when it ran.
+"""The measured model: Keras' own, with a record of every tracing of its steps.
 
-Run inside a trainer process: imports Keras.
+Runs inside a trainer process: imports Keras.
 """
 
 from __future__ import annotations
@@ -20,113 +20,116 @@ _SIDES = ("forward", "backward")  # of Bidirectional
 
 @dataclass(slots=True)
 class Witness:
-    """What a model remembers of its steps.
+    """The record of a model's steps.
 
-    A plain object beside the model, because Keras wraps lists and dicts that are set on one.
+    It is a plain object and not attributes of the model, because Keras wraps lists and dicts that
+    are set on a model.
     """
 
     framework: Framework
     tracings: Counter[str] = field(default_factory=Counter)
-    """How often each step was traced; a count that stays the same shows that nothing was."""
+    """Number of tracings by step; a constant count shows that nothing was traced."""
 
     eager_steps: int = 0
-    """Train steps that ran as they are, untraced."""
+    """Number of train steps that ran untraced."""
 
-    traced: list[Any] = field(default_factory=list)
-    """Of each tracing of the train step, what `Framework.traced` keeps."""
+    tracing_records: list[Any] = field(default_factory=list)
+    """The result of `Framework.tracing_record` for every tracing of the train step."""
 
-    states: tuple[Any, ...] = ()
-    step: Callable[[Any], Any] | None = None
-    """What takes a train step in the place of Keras' own (see
-    `workloads.models.direct_torch_step`).
-    """
+    layer_states: tuple[Any, ...] = ()
+    """States of stateful layers that Keras does not list among the model's variables."""
 
-    after_steps: Callable[[], None] | None = None
-    _looking_away: bool = False
+    direct_step: Callable[[Any], Any] | None = None
+    """The replacement of Keras' train step (see `workloads.models.direct_torch_step`)."""
 
-    def note(self, step: str, arguments: Any) -> None:
-        """A step is being called: at each step where it runs as it is, else while it is traced."""
-        if self._looking_away:
+    on_steps_done: Callable[[], None] | None = None
+    """Called after the last train step of an epoch, before its validation."""
+
+    _is_paused: bool = False
+
+    def record_call(self, step: str, arguments: Any) -> None:
+        """Record a call of a step: every call of an untraced step, else a tracing of it."""
+        if self._is_paused:
             return
-        traced = self.framework.traced(arguments)
-        if traced is not None:
+        record = self.framework.tracing_record(arguments)
+        if record is not None:
             self.tracings[step] += 1
         if step == "train":
-            if traced is None:
+            if record is None:
                 self.eager_steps += 1
             else:
-                self.traced.append(traced)
+                self.tracing_records.append(record)
 
     @contextmanager
-    def looking_away(self) -> Iterator[None]:
-        """Note nothing meanwhile: the steps are called for their evidence only."""
-        self._looking_away = True
+    def paused(self) -> Iterator[None]:
+        """Record nothing inside the block, where steps are called for their evidence only."""
+        self._is_paused = True
         try:
             yield
         finally:
-            self._looking_away = False
+            self._is_paused = False
 
 
 class WitnessedModel(keras.Sequential):
-    """A model that remembers each tracing of its steps, and tells when an epoch's steps are done.
+    """A model that records every tracing of its steps, and reports the end of an epoch's steps.
 
-    At run time it is the plain model.
+    At run time it is the plain Keras model.
     """
 
     def __init__(self, layers: Sequence[Any], *, name: str, framework: Framework) -> None:
         super().__init__(list(layers), name=name)
         self.witness = Witness(framework)
-        self.witness.states = _untracked_states(self)
+        self.witness.layer_states = _untracked_states(self)
 
     @property
     def variables(self) -> list[Any]:
-        """Keras' own, and the states of stateful layers, which it leaves out.
+        """Keras' own variables, and the states of stateful layers, which Keras leaves out.
 
-        JAX's compiled steps take and return these: any other variable keeps the value that it
-        had, so that a stateful layer would quietly begin anew with each batch.
+        JAX's compiled steps take and return exactly these. Any other variable keeps its value, so
+        a stateful layer would silently start from zero in every batch.
         """
         return [*super().variables, *self._states]
 
     @property
     def _states(self) -> tuple[Any, ...]:
-        return self.witness.states if hasattr(self, "witness") else ()  # Keras asks early
+        return self.witness.layer_states if hasattr(self, "witness") else ()  # Keras asks early
 
     def callbacks(self) -> list[Any]:
-        """Those that `fit` is to have because of the model."""
+        """Return the callbacks that `fit` needs for this model."""
         return []
 
     def train_step(self, *arguments: Any) -> Any:
-        """Keras' own step: of the data, and on JAX of the state before it."""
-        self.witness.note("train", arguments)
+        """Run Keras' own step on the data, on JAX also on the state before it."""
+        self.witness.record_call("train", arguments)
         return super().train_step(*arguments)
 
     def test_step(self, *arguments: Any) -> Any:
-        """Keras' own step."""
-        self.witness.note("test", arguments)
+        """Run Keras' own step."""
+        self.witness.record_call("test", arguments)
         return super().test_step(*arguments)
 
     def predict_step(self, *arguments: Any) -> Any:
-        """Keras' own step."""
-        self.witness.note("predict", arguments)
+        """Run Keras' own step."""
+        self.witness.record_call("predict", arguments)
         return super().predict_step(*arguments)
 
     def _get_metrics_result_or_logs(self, logs: Any) -> Any:
-        """Keras' own; `fit` calls it once, right after an epoch's last step, before it validates.
+        """Call `on_steps_done`, in a method that `fit` calls right after an epoch's last step.
 
-        That moment is the end of the training window. `on_test_begin` comes too late: in the
-        first epoch `fit` builds the validation pipeline before it.
+        That moment is the end of the training window. `on_test_begin` is too late: in the first
+        epoch `fit` builds the validation pipeline before it.
         """
         result = super()._get_metrics_result_or_logs(logs)
-        if self.witness.after_steps is not None:
-            self.witness.after_steps()
+        if self.witness.on_steps_done is not None:
+            self.witness.on_steps_done()
         return result
 
 
 def _untracked_states(model: keras.Sequential) -> tuple[Any, ...]:
-    """The states of Keras' stateful layers, each once; those of ours are variables like others."""
-    cells = [getattr(layer, f"{side}_layer", None) for layer in model.layers for side in _SIDES]
+    """Return the distinct states of Keras' stateful layers; those of `FusedStack` are variables."""
+    sides = [getattr(layer, f"{side}_layer", None) for layer in model.layers for side in _SIDES]
     states = [
-        state for each in (*model.layers, *cells) for state in getattr(each, "states", None) or ()
+        state for layer in (*model.layers, *sides) for state in getattr(layer, "states", None) or ()
     ]
-    known = {id(variable) for variable in model.variables}
-    return tuple({id(state): state for state in states if id(state) not in known}.values())
+    tracked = {id(variable) for variable in model.variables}
+    return tuple({id(state): state for state in states if id(state) not in tracked}.values())

@@ -1,4 +1,4 @@
-"""What is to be trained, with its data as `fit` takes it. Imports Keras."""
+"""A model with the data and the settings of its training, as `fit` takes them. Imports Keras."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from workloads.protocol import Device
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """What is to be trained: `train` already stands in the trial's batch order.
+    """A model with its data and settings: `train` is already in the trial's batch order.
 
-    `flops_per_sample` are those of a training step. A `stateful` model goes on from batch to
-    batch: its states are reset at the beginning of each epoch and of each evaluation.
+    `flops_per_sample` counts a training step. A `stateful` model keeps its states from batch to
+    batch; they are reset at the start of every epoch and of every evaluation.
     """
 
     model: WitnessedModel
@@ -44,29 +44,29 @@ class TrainingRun:
 
     @property
     def takes_one_sample(self) -> bool:
-        """Whether the model takes a batch of one: its batch size may be fixed."""
+        """True if the model takes a batch of one sample; its batch size may be fixed."""
         return self.model.input_shape[0] in (None, 1)
 
     def synchronise(self) -> None:
-        """Wait for all that the model's variables depend on."""
+        """Wait until the values of all variables of model and optimizer are computed."""
         variables = [*self.model.variables, *self.model.optimizer.variables]
         self.model.witness.framework.synchronise([variable.value for variable in variables])
 
     def train_one_step(self) -> None:
-        """One step of `fit` on the first batch, for those who look at it; changes nothing."""
+        """Run one step of `fit` on the first batch, for its evidence; then restore the state."""
         start, batch = StartState(self.model), self.train.first(self.batch_size)
-        feed = self.model.witness.framework.batches(batch, self.batch_size, self.device)
+        feed = self.model.witness.framework.make_feed(batch, self.batch_size, self.device)
         self.model.fit(**feed.with_targets(), shuffle=False, verbose=0, callbacks=self.callbacks())
         start.restore()
 
     def callbacks(self) -> list[Any]:
-        """Those that belong to the training, whoever watches it."""
+        """Return the callbacks that every `fit` of this model needs."""
         return self.model.callbacks() + ([StateReset()] if self.stateful else [])
 
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """The data as `fit` takes it, whole, and as little of it as has every shape."""
+    """The data as `fit` takes it: all of it, and short parts that have every batch shape."""
 
     train: Feed
     validation: Feed
@@ -75,10 +75,10 @@ class Feeds:
 
     @classmethod
     def of(cls, run: TrainingRun) -> Feeds:
-        """Make them once: they may be copied to the device."""
+        """Make the feeds of a run; call it once, since the data may be copied to the device."""
 
         def feed(samples: Samples) -> Feed:
-            return run.model.witness.framework.batches(samples, run.batch_size, run.device)
+            return run.model.witness.framework.make_feed(samples, run.batch_size, run.device)
 
         short_train = _every_shape(run.train, run.batch_size)
         short_validation = _every_shape(run.validation, run.batch_size)
@@ -86,18 +86,18 @@ class Feeds:
 
 
 class StateReset(keras.callbacks.Callback):
-    """Resets the states of recurrent layers where a sequence of batches begins anew."""
+    """A callback that resets the states of recurrent layers before a new sequence of batches."""
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Training begins at the beginning of the streams."""
+        """Reset the states before an epoch."""
         self._reset()
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """So does an evaluation."""
+        """Reset the states before an evaluation."""
         self._reset()
 
     def on_predict_begin(self, logs: Any = None) -> None:
-        """So does a prediction."""
+        """Reset the states before a prediction."""
         self._reset()
 
     def _reset(self) -> None:
@@ -107,11 +107,11 @@ class StateReset(keras.callbacks.Callback):
 
 
 def _every_shape(data: Samples, batch_size: int) -> Samples:
-    """As few samples as give the batches of `data` every shape they have: full, and partial.
+    """Return the fewest samples whose batches have all shapes of `data`: full, and partial.
 
-    XLA compiles again for each shape, which no count of tracings shows: that a timed epoch never
-    does rests on this function. It also keeps the batches' static shape: Keras gives a batch size
-    of None to data with a partial batch only.
+    XLA compiles for every shape, and no count of tracings shows that. This function is the reason
+    why a timed epoch never compiles. It also keeps the static shape of the batches: Keras gives a
+    batch size of None only to data with a partial batch.
     """
     partial = len(data) % batch_size
     return data.first(min(len(data), batch_size + partial))

@@ -1,6 +1,6 @@
-"""The model of the workloads on text: an embedding, recurrent layers, logits over a vocabulary.
+"""The model of the text workloads: an embedding, recurrent layers, logits over a vocabulary.
 
-Run inside a trainer process: imports Keras.
+Runs inside a trainer process: imports Keras.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ def text_layers(
     batch_size: int | None = None,
     steps: int | None = None,
 ) -> list[Any]:
-    """Layers from token ids `(batch, steps)` to logits, `(batch, steps, vocabulary)` or without
-    steps.
+    """Return the layers from token ids `(batch, steps)` to logits.
+
+    The logits have the shape `(batch, steps, vocabulary)`, or `(batch, vocabulary)` without
+    `each_step`.
 
     Args:
         settings: sizes and the recurrent layers.
-        trial: its implementation and its seed.
-        vocabulary: width of the logits, and tokens that the embedding knows.
-        each_step: whether each step has logits, or the last one only.
-        last_dropout: after the last recurrent layer.
-        batch_size: fixed, for a stateful model.
-        steps: of a sequence; those of the settings unless told otherwise.
+        trial: gives the implementation and the seed.
+        vocabulary: width of the logits, and number of tokens of the embedding.
+        each_step: return logits for every step; else for the last one only.
+        last_dropout: dropout rate after the last recurrent layer.
+        batch_size: fixed batch size, for a stateful model.
+        steps: length of a sequence; by default that of the settings.
     """
     layers: list[Any] = [
         keras.Input((steps or settings.sequence_length,), batch_size=batch_size, dtype="int32"),
@@ -52,7 +54,7 @@ def text_layers(
 
 
 def text_flops(settings: TextSettings, *, vocabulary: int, each_step: bool) -> int:
-    """FLOPs of one sequence's forward pass."""
+    """Return the FLOPs of one sequence's forward pass."""
     steps = settings.sequence_length
     outputs = (2 if settings.bidirectional else 1) * settings.units
     return recurrent_flops(settings, inputs=settings.embedding_units, steps=steps) + (
@@ -61,5 +63,5 @@ def text_flops(settings: TextSettings, *, vocabulary: int, each_step: bool) -> i
 
 
 def cross_entropy() -> Any:
-    """The loss of logits against token ids, in nats."""
+    """Return the loss of logits against token ids, in nats."""
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)

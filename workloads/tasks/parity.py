@@ -118,7 +118,7 @@ def _outputs(
     model: WitnessedModel,
     samples: Samples,
 ) -> Outputs:
-    feed = framework.batches(samples, settings.batch_size, trial.device)
+    feed = framework.make_feed(samples, settings.batch_size, trial.device)
     return np.asarray(model.predict(**feed.without_targets(), verbose=0))
 
 

@@ -137,9 +137,9 @@ def _in_slices(
         cpu_s += time.process_time() - cpu_began_s
         seconds += window.seconds
         trial.slice(asked, window.seconds)
-    if trial.turns is None or not trial.turns.taken:
+    if trial.slicing is None or not trial.slicing.done_slices:
         return {}
-    return {**_rates(settings, trial.turns.step_s), "cpu_over_wall": cpu_s / seconds}
+    return {**_rates(settings, trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
 
 
 def _rates(settings: SyntheticSettings, step_s: float) -> dict[str, float]:

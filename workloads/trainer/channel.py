@@ -1,7 +1,7 @@
 """The two pipes of a trainer: requests in, events out, and nothing else in either.
 
-A workload may print, and C libraries write to file descriptor 1 as they please: the real pipes
-are moved out of their way, 1 becomes standard error, and 0 becomes empty.
+A workload may print, and C libraries may write to file descriptor 1. The real pipes are therefore
+moved to other descriptors; 1 becomes standard error, and 0 becomes empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workloads.protocol import Event, encode
 
 
 class Channel:
-    """Takes standard input and output away from the rest of the process."""
+    """Exclusive use of standard input and output, which the rest of the process loses."""
 
     def __init__(self) -> None:
         self._requests, self._events = os.dup(0), os.dup(1)
@@ -26,20 +26,20 @@ class Channel:
         self._writing = threading.Lock()  # a workload may report from threads of its own
 
     def emit(self, event: Event) -> None:
-        """Write one event line, whole, at once."""
+        """Write one complete event line."""
         line = memoryview((encode(event) + "\n").encode())
         with self._writing:
             try:
                 while line:
                     line = line[os.write(self._events, line) :]
             except BrokenPipeError:
-                os._exit(1)  # nobody listens any more
+                os._exit(1)  # the reader is gone
 
     def lines(self, at_end: Callable[[], None]) -> LineQueue:
-        """Lines as they come, read on a thread, so that their end is noticed at any time.
+        """Return the queue of request lines; a thread reads them, so that it can detect the end.
 
         Args:
-            at_end: called on that thread as soon as there are no more lines to come.
+            at_end: called on that thread when standard input ends.
         """
         lines = LineQueue()
 
@@ -56,30 +56,30 @@ class Channel:
 
 
 class LineQueue:
-    """Lines that come, taken one by one; a line can be put back for whoever asks next."""
+    """A blocking iterator over received lines; a line can be put back for the next reader."""
 
     def __init__(self) -> None:
-        self._coming: queue.Queue[str | None] = queue.Queue()
-        self._back: list[str] = []
-        self._ended = False
+        self._received: queue.Queue[str | None] = queue.Queue()
+        self._returned: list[str] = []
+        self._is_ended = False
 
     def put(self, line: str | None) -> None:
-        """A line has come; None: there will be no more."""
-        self._coming.put(line)
+        """Add a received line; None marks the end."""
+        self._received.put(line)
 
     def put_back(self, line: str) -> None:
-        """Give back a line that is somebody else's."""
-        self._back.append(line)
+        """Return a line that the next reader is to get."""
+        self._returned.append(line)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
         """Wait for the next line."""
-        if self._back:
-            return self._back.pop()
-        line = None if self._ended else self._coming.get()
+        if self._returned:
+            return self._returned.pop()
+        line = None if self._is_ended else self._received.get()
         if line is None:
-            self._ended = True
+            self._is_ended = True
             raise StopIteration
         return line

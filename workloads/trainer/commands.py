@@ -1,7 +1,7 @@
-"""What whoever asked for a trial says in the middle of it: read from the lines that requests are.
+"""Commands to a running trial, read from the same lines as the requests.
 
-A line that is no command is the next request: the trial fails, and the request stays for its turn.
-A command that no trial waits for any more, because its trial has failed, is dropped.
+A line that is not a command is the next request: the trial fails, and the request stays queued.
+A command whose trial has already failed is dropped.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _EXPECTED = (
 
 
 class CommandReader:
-    """The commands among the lines of a trainer's standard input."""
+    """Reader of the commands among the lines of a trainer's standard input."""
 
     def __init__(self, lines: LineQueue) -> None:
         self._lines = lines
-        self._expected = False
+        self._had_commands = False
 
-    def expect(self) -> None:
-        """A trial has begun that takes commands: those that come too late are its own."""
-        self._expected = True
+    def expect_commands(self) -> None:
+        """Note that a trial takes commands: late ones may follow its end."""
+        self._had_commands = True
 
     def next(self) -> Command:
         """Wait for the next command.
 
         Raises:
-            BadRequest: standard input has ended, or its next line is no command.
+            BadRequest: standard input has ended, or its next line is not a command.
         """
         line = next(self._lines, None)
         if line is None:
@@ -46,9 +46,9 @@ class CommandReader:
         except ProtocolError as error:
             raise BadRequest(f"measure timing: {error}") from None
 
-    def are_late(self, line: str) -> bool:
-        """Whether a line is a command to a trial that is over; says so on standard error."""
-        late = self._expected and is_command(line)
-        if late:
+    def drop_late_command(self, line: str) -> bool:
+        """Return True for a command to a trial that has ended; report it on standard error."""
+        is_late = self._had_commands and is_command(line)
+        if is_late:
             print(f"dropped, its trial is over: {line.strip()}", file=sys.stderr)  # noqa: T201
-        return late
+        return is_late

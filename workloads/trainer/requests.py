@@ -1,4 +1,4 @@
-"""One request line to its events: every failure becomes an event, and the process goes on."""
+"""Answers to request lines: every failure becomes an event, and the process continues."""
 
 from __future__ import annotations
 
@@ -35,49 +35,49 @@ _DETAIL_CHARACTERS = 6_000
 
 @dataclass(slots=True)
 class TrialEmitter:
-    """Passes a trial's events on until the trial is over.
+    """An emitter for the events of one trial, closed when the trial ends.
 
-    A thread that a workload leaves behind must not speak in the next trial's name.
+    A thread that a workload leaves running must not report in the name of the next trial.
     """
 
     emit: Emit
-    over: bool = False
+    is_over: bool = False
 
     def __call__(self, event: Event) -> None:
-        """Emit the event, or say on standard error that it came too late."""
-        if self.over:
+        """Emit the event; after the end of the trial, report it on standard error instead."""
+        if self.is_over:
             print(f"dropped, its trial is over: {event}", file=sys.stderr)  # noqa: T201
         else:
             self.emit(event)
 
 
 def answer_request(line: str, emit: Emit, claim: BackendClaim, commands: CommandReader) -> int:
-    """Run the trial that a line asks for; one that is timed in slices takes commands meanwhile.
+    """Run the trial of a request line; a trial that is timed in slices also reads commands.
 
     Returns:
-        0 when it ended in a result, 1 when it failed, 2 when the line was no request.
+        0 if it ended in a result, 1 if it failed, 2 if the line was not a request.
     """
-    if commands.are_late(line):
+    if commands.drop_late_command(line):
         return 0
     try:
         request = decode_request(line)
     except ProtocolError as error:
         emit(Failure("bad_request", str(error)))
         return 2
-    turn = TrialEmitter(emit)
+    trial_emitter = TrialEmitter(emit)
     try:
-        emit(Result(_run(request, turn, claim, commands)))
+        emit(Result(_run(request, trial_emitter, claim, commands)))
     except TrialError as error:
         emit(Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
     except KeyboardInterrupt as error:
         emit(Failure("error", "interrupted", _detail(error)))
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is a result
-        emit(Failure("error", _sentence(error), _detail(error)))
+        emit(Failure("error", _summary(error), _detail(error)))
     else:
         return 0
     finally:
-        turn.over = True
+        trial_emitter.is_over = True
     return 1
 
 
@@ -85,7 +85,7 @@ def _run(
     request: TrialRequest, emit: Emit, claim: BackendClaim, commands: CommandReader
 ) -> dict[str, float]:
     if request.measure == "timing":
-        commands.expect()
+        commands.expect_commands()
     if request.seed < 0:
         raise BadRequest(f"seed: expected a number from 0; received {request.seed}")
     workload = _workload(request)
@@ -95,8 +95,8 @@ def _run(
     claim.take(implementation, request.device)
     _expect_data(workload, settings, request.data_digest)
     reset_peak()
-    turns = Slicing(commands.next, request.slice_s) if request.measure == "timing" else None
-    trial = Context(settings, implementation, request.device, request.seed, emit, turns)
+    slicing = Slicing(commands.next, request.slice_s) if request.measure == "timing" else None
+    trial = Context(settings, implementation, request.device, request.seed, emit, slicing)
     returned = _entry(workload)(trial)
     return _metrics(returned, trial)
 
@@ -135,14 +135,15 @@ def _expect_eligible(
         raise NotPossible(f"{implementation} on {request.device}: {reason}")
 
 
-def _expect_data(workload: Workload, settings: Mapping[str, Any], wanted: str | None) -> None:
-    if wanted is None:
+def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str | None) -> None:
+    if expected is None:
         return
-    here = workload.data_digest(settings)
-    if here != wanted:
+    digest = workload.data_digest(settings)
+    if digest != expected:
         raise DataError(
-            f"data of {workload.name}: expected digest {wanted}, as the sweep began with; the data"
-            f" here has {here}: give every node the same data, or start the sweep anew (--fresh)"
+            f"data of {workload.name}: expected digest {expected}, as at the start of the sweep;"
+            f" the data on this machine has {digest}: give every node the same data, or start a"
+            " new generation (--fresh)"
         )
 
 
@@ -152,10 +153,10 @@ def _entry(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module is there, and lacks something that it imports itself
+            raise  # the module exists; an import inside it is missing
         raise BadRequest(
-            f"workload {workload.name!r}: no module {error.name!r} here: install it on every node,"
-            " or run where its package can be imported (PYTHONPATH)"
+            f"workload {workload.name!r}: no module {error.name!r} on this machine: install it on"
+            " every node, or make its package importable (PYTHONPATH)"
         ) from None
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -167,7 +168,7 @@ def _entry(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
 
 
 def _metrics(returned: Any, trial: Context) -> dict[str, float]:
-    """What the workload returned, with the phases' seconds and the peak memory beneath it."""
+    """Return the workload's metrics, added to the seconds of the phases and the peak memory."""
     if not isinstance(returned, Mapping):
         raise TypeError(
             f"workload: expected a mapping of metric names to numbers; received {returned!r}"
@@ -178,16 +179,16 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
         raise TypeError(f"workload: expected metrics that are numbers; {error}") from error
     expect_finite(metrics, "result")
     measured = {f"{phase}_s": seconds for phase, seconds in trial.seconds.items()}
-    if trial.turns is not None:
-        measured |= trial.turns.metrics()
-        measured.pop("train_s", None)  # of a few slices: `timed_s` tells it
+    if trial.slicing is not None:
+        measured |= trial.slicing.metrics()
+        measured.pop("train_s", None)  # `timed_s` has the seconds of the slices
     peak = peak_rss_mib()
     if peak is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}
 
 
-def _sentence(error: BaseException) -> str:
+def _summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -64,8 +64,8 @@ def method(trial: Context) -> dict[str, float]:
         product = roofline.measure_product_rate("float32", synchronise)
         sides = dict(device.calls)
         copy_of = roofline.device_copy("float32", synchronise)
-        copied = roofline.measure_copy_rate(copy_of, most_bytes=2**30)
-        little = roofline.measure_copy_rate(copy_of, most_bytes=1)
+        copied = roofline.measure_copy_rate(copy_of, max_bytes=2**30)
+        little = roofline.measure_copy_rate(copy_of, max_bytes=1)
     return {
         **product.metrics("product"),
         **copied.metrics("copy"),

@@ -188,7 +188,7 @@ def test_a_users_workload_takes_slices(light: Trainer) -> None:
     ("name", "commands", "message"),
     [
         ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
-        ("stops_early", [Slice()], "before it had taken all that were asked for"),
+        ("stops_early", [Slice()], "before it had run all requested slices"),
         ("tells_nothing", [Slice(), Slice()], "expected trial.slice(steps, seconds) once for each"),
         ("loses_time", [Slice()], "more than 0 seconds for them; received 1 steps and 0.0 s"),
         ("steady", [Finish()], "expected at least one slice before finish; received none"),

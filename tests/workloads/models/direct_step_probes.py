@@ -28,9 +28,9 @@ def both_ways(trial: Context) -> dict[str, float]:
     assert isinstance(model, DirectModel)
     train, held_out = data.train, data.validation
     model.train_on_batch(train.inputs[:batch_size], train.targets[:batch_size])  # it has decided
-    chosen, start, found = model.witness.step, StartState(model), []
+    chosen, start, found = model.witness.direct_step, StartState(model), []
     for step in (chosen, lambda batch: WitnessedModel.train_step(model, batch)):
-        model.witness.step = step
+        model.witness.direct_step = step
         start.restore()
         history = model.fit(
             train.inputs,

@@ -60,7 +60,7 @@ def test_an_unexpected_failure_carries_its_trace(light: Trainer) -> None:
         ("image_row", "tensorflow/portable", "did you mean 'image_rows'"),
         ("image_rows", "tensorflow/cudn", "implementation: expected a kernel among portable, cudn"),
         ("image_rows", "tensorflow", "implementation: expected backend/kernel[+option…]"),
-        ("no_such_package.train:run", "none/noop", "no module 'no_such_package' here"),
+        ("no_such_package.train:run", "none/noop", "no module 'no_such_package' on this"),
         ("tests.workloads.no_such:run", "none/noop", "no module 'tests.workloads.no_such'"),
     ],
 )
