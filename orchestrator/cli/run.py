@@ -74,10 +74,11 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
 
             def confirm(plan: Plan, missing: int) -> None:
                 console.print(_announcement(checked, plan, missing, store, log))
-                if missing > MANY_TRIALS and not options.yes and console.is_terminal:
+                trials = missing + plan.awaited_trials
+                if trials > MANY_TRIALS and not options.yes and console.is_terminal:
                     with stop.at_once():
                         ask = functools.partial(console.input, markup=False)
-                        expect_confirmation(f"Run {missing} trials?", ask)
+                        expect_confirmation(f"Run {trials} trials?", ask)
 
             def view(plan: Plan) -> PlainLines:
                 nonlocal begun

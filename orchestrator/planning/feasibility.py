@@ -21,8 +21,10 @@ from workloads.registry import Workload
 _NODE_ID = "ray.io/node-id"
 
 
-def meant(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> list[HardwareClass]:
-    """The classes that an entry of a spec means, each with those of its nodes that have its labels.
+def matching_classes(
+    entry: HardwareEntry, hardware: Sequence[HardwareClass]
+) -> list[HardwareClass]:
+    """Return the classes that an entry means, each with those of its nodes that have its labels.
 
     Without a class it means one device of each node: its GPUs, or its CPU where it has none.
     """

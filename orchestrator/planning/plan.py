@@ -25,7 +25,7 @@ from orchestrator.hardware import HardwareClass
 from orchestrator.planning.feasibility import (
     absence_reason,
     arm_ineligibility_reason,
-    meant,
+    matching_classes,
     unusable_reason,
 )
 from orchestrator.spec import HardwareEntry, SweepSpec
@@ -85,6 +85,11 @@ class Plan:
     def trials(self) -> int:
         """Blocks × arms × repeats."""
         return self.blocks * len(self.possible) * self.repeats
+
+    @property
+    def awaited_trials(self) -> int:
+        """Return the number of trials of the awaited arms, if all of their nodes come."""
+        return self.blocks * len(self.awaited) * self.repeats
 
     @property
     def index_count(self) -> int:
@@ -172,6 +177,17 @@ Waiting: TypeAlias = Literal["to come", "over"]
 """Whether nodes that a spec waits for (`wait_s`) may still come, or have not come in time."""
 
 
+def awaited_entries(
+    spec: SweepSpec, hardware: Sequence[HardwareClass]
+) -> tuple[HardwareEntry, ...]:
+    """Return the entries that the spec waits for and that no node matches yet."""
+    return tuple(
+        entry
+        for entry in spec.hardware
+        if entry.wait_s is not None and not matching_classes(entry, hardware)
+    )
+
+
 def make_plan(
     spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
 ) -> Plan:
@@ -184,12 +200,13 @@ def make_plan(
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[RequestedArm, ImpossibleArm] = {}
     awaited: dict[RequestedArm, AwaitedArm] = {}
+    to_await = awaited_entries(spec, hardware) if waiting == "to come" else ()
     for entry in spec.hardware:
-        classes = meant(entry, hardware)
+        classes = matching_classes(entry, hardware)
         for implementation in spec.arms.implementations:
             asked = RequestedArm(implementation, str(entry))
-            if not classes and entry.wait_s is not None and waiting == "to come":
-                awaited[asked] = AwaitedArm(asked, entry, entry.wait_s)
+            if entry in to_await:
+                awaited[asked] = AwaitedArm(asked, entry, entry.wait_s or 0.0)
                 continue
             reasons = {} if classes else {str(entry): _why_absent(entry, hardware, waiting)}
             for each in classes:

@@ -37,7 +37,7 @@ class RunResult:
     curves: Mapping[str, Telemetry] = field(default_factory=dict)
 
 
-def conclude(
+def finish_sweep(
     recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
 ) -> RunResult:
     """Wait until everything is recorded, read it back, and leave the report with it.

@@ -1,113 +1,145 @@
-"""Waiting for nodes that a spec names and that are not there yet, before the first block.
+"""Waiting, before the first block, for nodes that a spec names and that are not there yet.
 
-A class that an autoscaler could still start has no node to probe: it is told by Ray's labels, asked
-for, and waited for as long as the spec says. Then the plan is laid anew, on what has come.
+A class that an autoscaler could still start has no node to probe. It is known by Ray's labels,
+asked for, and waited for as long as the spec allows. Then the sweep is planned on what has come.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from orchestrator.cluster.autoscaler import Request
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.labels import carries
 from orchestrator.core.names import selects
 from orchestrator.core.trial import Arm, Block, FinishedTrial
-from orchestrator.hardware import Node, classify
-from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
+from orchestrator.hardware import HardwareClass, Node, classify
+from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, awaited_entries
 from orchestrator.spec import HardwareEntry, SweepSpec
 
 _LOOK_S = 0.5
 
+_ACCELERATOR = "ray.io/accelerator-type"
 
-class Presence(Protocol):
-    """Who is there (see `membership`)."""
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes that are there, each with its profile."""
+_GPU_WORDS = ("gpu", "nvidia", "geforce", "tesla", "quadro", "rtx", "gtx")
+_CPU_WORDS = (
+    *("cpu", "epyc", "ryzen", "threadripper", "opteron", "xeon", "intel", "core(tm)"),
+    *("processor", "neoverse", "cortex", "graviton", "altra", "aarch64", "x86", "apple"),
+)
 
 
 def wait_for_nodes(
     spec: SweepSpec,
-    presence: Presence,
+    nodes: Callable[[], Iterable[Node]],
     *,
     check: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Plan:
-    """Wait until every arm that the spec waits for has a node, or its time is up.
+) -> tuple[Node, ...]:
+    """Wait until every entry that the spec waits for has a node, or its time is up.
 
     Args:
         spec: the sweep.
-        presence: tells the nodes that are there.
-        check: called between looks; what it raises ends the waiting.
-        clock: seconds, from anywhere.
-        sleep: waits so many seconds.
+        nodes: returns the nodes that are there.
+        check: called between looks; an exception from it ends the wait.
+        clock: returns seconds, from any origin.
+        sleep: waits that many seconds.
 
     Returns:
-        The plan for the nodes that are there then.
+        The nodes that are there at the end.
     """
     began_s = clock()
     while True:
         check()
-        classes = classify(presence.nodes)
-        awaited = make_plan(spec, classes, "to come").awaited
-        if all(clock() - began_s >= each.wait_s for each in awaited):
-            return make_plan(spec, classes, "over")
+        present = tuple(nodes())
+        awaited = awaited_entries(spec, classify(present))
+        if all(clock() - began_s >= (entry.wait_s or 0.0) for entry in awaited):
+            return present
         sleep(_LOOK_S)
 
 
-def requests(awaited: Iterable[AwaitedArm]) -> list[Request]:
-    """What to ask an autoscaler for: a node for each entry that has labels to know it by."""
-    entries: list[HardwareEntry] = []
-    for each in awaited:
-        if each.entry.labels and each.entry not in entries:
-            entries.append(each.entry)
-    return [(_resources(entry), dict(entry.labels)) for entry in entries]
+def requests(
+    awaited: Iterable[AwaitedArm], hardware: Sequence[HardwareClass] = ()
+) -> list[Request]:
+    """Return what to ask an autoscaler for: a node for each awaited entry that has labels.
+
+    Args:
+        awaited: arms without a node.
+        hardware: the classes that are there, on nodes with other labels.
+    """
+    entries = {str(arm.entry): arm.entry for arm in awaited if arm.entry.labels}
+    return [
+        (_resources(entry, on_gpu=needs_gpu(entry, hardware)), dict(entry.labels))
+        for entry in entries.values()
+    ]
 
 
 def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse]) -> list[Request]:
-    """What to ask an autoscaler for in the place of nodes that have left.
+    """Return what to ask an autoscaler for in place of lost nodes.
 
     Args:
         spec: whose entries have the labels to know such nodes by.
         plan: of this start, with the nodes that were there.
-        hardware: that has no node any more, as arms name it.
+        hardware: the hardware without any node, as arms name it.
     """
-    gone = [
-        node
-        for planned in plan.possible
-        if planned.arm.hardware in hardware
-        for node in planned.hardware.nodes
-    ]
-    return [
-        (_resources(entry), dict(entry.labels))
-        for entry in spec.hardware
-        if entry.labels and any(carries(node.labels, entry.labels) for node in gone)
-    ]
+    lost = [planned for planned in plan.possible if planned.arm.hardware in hardware]
+    found: list[Request] = []
+    for entry in spec.hardware:
+        devices = {planned.arm.device for planned in lost if _is_of(planned, entry)}
+        if entry.labels and devices:
+            found.append((_resources(entry, on_gpu="gpu" in devices), dict(entry.labels)))
+    return found
 
 
-def _resources(entry: HardwareEntry) -> Mapping[str, float]:
-    wants_gpu = (
-        entry.selector == "gpu" or entry.cpus is not None or _ACCELERATOR in entry.labels
-    ) and entry.selector != "cpu"
+def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
+    """Return whether an entry of the spec means a planned arm."""
+    return (
+        planned.arm.usage == entry.usage
+        and (entry.selector is None or planned.hardware.matches(entry.selector))
+        and any(carries(node.labels, entry.labels) for node in planned.hardware.nodes)
+    )
+
+
+def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
+    """Return whether an entry without a node needs a GPU. The first rule that applies decides.
+
+    1. `cpus` (they go with a GPU) needs one. `class: cpu` does not; `class: gpu` does.
+    2. Without a class, an accelerator label needs one; other labels may be those of any node.
+    3. A class that other nodes have (with other labels) needs its device.
+    4. A class whose name has a word for GPUs (`nvidia`, `gpu`, …) needs one.
+    5. A class whose name has a word for CPUs (`epyc`, `16 CPUs`, …) does not.
+    6. Any other class needs one: model names such as `*H200*` are those of GPUs.
+
+    Upper and lower case are equal.
+    """
+    if entry.cpus is not None:
+        return True
+    if entry.selector is None:
+        condition = entry.labels.get(_ACCELERATOR)
+        return condition is not None and not condition.startswith("!")
+    name = entry.selector.lower()
+    if name in ("cpu", "gpu"):
+        return name == "gpu"
+    if devices := {each.device for each in hardware if each.matches(name)}:
+        return "gpu" in devices
+    if any(word in name for word in _GPU_WORDS):
+        return True
+    return not any(word in name for word in _CPU_WORDS)
+
+
+def _resources(entry: HardwareEntry, *, on_gpu: bool) -> Mapping[str, float]:
     cpus = float(entry.cpus or entry.threads or 1)
-    return {"CPU": cpus, "GPU": 1.0} if wants_gpu else {"CPU": cpus}
-
-
-_ACCELERATOR = "ray.io/accelerator-type"
+    return {"CPU": cpus, "GPU": 1.0} if on_gpu else {"CPU": cpus}
 
 
 def arms_worth_waiting_for(
     plan: Plan, past: Iterable[Block | FinishedTrial]
 ) -> tuple[AwaitedArm, ...]:
-    """The awaited arms of which some trial may be missing.
+    """Return the awaited arms of which some trial may be missing.
 
-    What class a node will be is not known before it is there. An arm is taken as done where
-    earlier starts did all of its trials on hardware that it could mean and that no node has now.
+    The class of a node is not known before it is there. An awaited arm counts as done if earlier
+    starts did all of its trials on hardware that it could mean and that no node has now.
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
     for trial in (each.trial for each in past if isinstance(each, FinishedTrial)):

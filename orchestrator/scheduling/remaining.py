@@ -93,7 +93,7 @@ def begun_index_count(past: Iterable[Block | FinishedTrial]) -> int:
     return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
 
 
-def opening(
+def make_opening(
     spec: SweepSpec,
     plan: Plan,
     identity: SweepIdentity,

@@ -1,13 +1,17 @@
-"""The story of a sweep, from its spec to its report, to be read from top to bottom."""
+"""One start of a sweep, from its spec to its report.
+
+`run_sweep` is a chain of phases. Each phase takes the state of the start and returns the next one.
+The driver plans, asks for confirmation and runs here; the details are in the modules next to it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,14 +19,18 @@ from orchestrator.cluster import autoscaler, connection
 from orchestrator.cluster.membership import Membership
 from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import FinishedTrial, SweepIdentity
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
 from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
-from orchestrator.scheduling.finish import RunResult, conclude
-from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
+from orchestrator.scheduling.finish import RunResult, finish_sweep
+from orchestrator.scheduling.node_wait import (
+    arms_worth_waiting_for,
+    requests,
+    wait_for_nodes,
+)
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.preflight import expect_runnable
 from orchestrator.scheduling.recovery import Recovery
@@ -30,7 +38,7 @@ from orchestrator.scheduling.remaining import (
     RemainingWork,
     begun_index_count,
     first_records,
-    opening,
+    make_opening,
     remaining_work,
     stopping_rule,
 )
@@ -41,18 +49,67 @@ from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded, SweepState, read, replay
 from orchestrator.storage.tracking.errors import LeaseHeld
+from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
 from orchestrator.storage.tracking.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a sweep is to be run, as opposed to what it is."""
+    """How to run a sweep, as opposed to what the sweep is."""
 
     home: Path
     tracking_uri: str
     address: str | None = None
     fresh: bool = False
     retry_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Connected:
+    """A start whose hardware is known. Nothing of the sweep has been read or written yet.
+
+    `cleanup` leaves the cluster, closes the files and releases the lock at the end of the start.
+    """
+
+    spec: SweepSpec
+    options: RunOptions
+    stop: StopSignal
+    cleanup: ExitStack
+    folder: SweepFolder
+    nodes: tuple[Node, ...]
+    plan: Plan
+
+    @property
+    def on_cluster(self) -> bool:
+        """Return whether the start joins a cluster, instead of starting Ray on this machine."""
+        return self.options.address is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Resumed:
+    """A start that has read what earlier starts of the sweep left.
+
+    `state` is the journal's, `found` and `opened` are the tracking store's: what it had of the
+    sweep, and what this start last declared to it. `awaited` are the arms whose nodes the start
+    waits for, or has waited for.
+    """
+
+    start: _Connected
+    recorder: Recorder
+    journal: Journal
+    identity: SweepIdentity
+    found: FoundSweep | None
+    state: SweepState
+    opened: SweepOpening
+    work: RemainingWork
+    awaited: tuple[AwaitedArm, ...]
+    stopped: Stopped | None = None
+
+    @property
+    def late(self) -> tuple[ImpossibleArm, ...]:
+        """Return the awaited arms whose node did not come in time."""
+        awaited = {each.arm for each in self.awaited}
+        return tuple(each for each in self.work.plan.impossible if each.arm in awaited)
 
 
 def run_sweep(
@@ -63,158 +120,180 @@ def run_sweep(
     view: Callable[[Plan], Watcher],
     confirm: Callable[[Plan, int], None],
 ) -> RunResult:
-    """Run a sweep, or what is missing of it.
+    """Run a sweep, or its missing trials.
 
     Args:
         spec: the sweep.
-        options: where, and whether to start anew.
+        options: where to run it, and whether to begin a new generation.
         stop: set when the user wants to stop.
-        view: makes what shows the progress.
-        confirm: called with the plan and the number of missing trials before anything runs;
-            raises to decline.
+        view: makes the progress view.
+        confirm: called once, with the plan and its number of missing trials, before the start
+            waits for hardware or runs anything; raises to decline. The arms of `plan.awaited` are
+            not in that number.
 
     Raises:
-        Refusal, BaselineError: nothing was run, and the message says what to change.
-        Stopped: nothing was run, a signal came first.
+        Refusal, BaselineError: nothing was run, and the message names what to change.
+        Stopped: a signal came before anything was run.
     """
-    folder = SweepFolder(options.home, spec.name)
-    with ExitStack() as stack:
-        stack.enter_context(folder.lock())
-        nodes = connection.this_machine()
-        if options.address is not None:
-            nodes = _connect(stack, options.address, spec, stop)
-        on_cluster = options.address is not None
-        plan = make_plan(spec, classify(nodes), "to come" if on_cluster else None)
-        expect_runnable(spec, plan)
-
-        recorder = stack.enter_context(
-            Recorder(options.tracking_uri, options.home, folder.path / "recorder.log")
-        )
-        found = recorder.find(spec.name, trials=False)
-        number = resume.generation(folder, found, fresh=options.fresh)
-        identity = resume.identify(spec, number)
-        journal = stack.enter_context(Journal.open(folder.generation(number)))
-        records = resume.take_over(journal, found, identity, spec)
-        going_on = plan.resumed_from(resume.suggested(records))
-        told = opening(spec, going_on, identity, found, options.home)
-        stored = recorder.open(told)
-        state = resume.agree(journal, records, stored)
-        for each in resume.unrecorded(state, stored):
-            recorder.put(each)
-
-        left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
-        stopped = None
-        if awaited := arms_worth_waiting_for(left.plan, left.past):
-            confirm(left.plan, left.missing)
-            nodes, plan = _wait(spec, nodes, awaited, stop)
-            left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
-            expect_runnable(spec, left.plan)
-            recorder.open(told := opening(spec, left.plan, identity, found, options.home))
-        if left.missing:
-            confirm(left.plan, left.missing)
-            if options.address is None:
-                stop.check()
-                nodes = _connect(stack, None, spec, stop)
-                plan = make_plan(spec, classify(nodes))
-                left = remaining_work(spec, plan, state, retry_failed=options.retry_failed)
-        if added := first_records(left, state):
-            begun = opening(spec, left.plan, identity, found, options.home, begun=True)
-            if set(begun.running) != set(told.running):
-                recorder.open(begun)
-        for record in added:
-            journal.append(record)
-        if left.missing:
-            with view(left.plan) as watcher:
-                start = _Start(
-                    spec, identity, state, left, nodes, journal, recorder, watcher, on_cluster
-                )
-                stopped = _run_missing(start, stop)
-            _end_session(journal, "stopped" if stopped else "complete")
-            if stopped is None and left.plan.auto is not None:
-                now = replay(read(journal.path.parent))
-                plan = left.plan.with_block_count(
-                    begun_index_count(now.blocks.values()) if now else 0
-                )
-                recorder.open(opening(spec, plan, identity, found, options.home, begun=True))
-        return conclude(recorder, spec, identity, stopped)
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    """What one start of a sweep works with, once Ray is there."""
-
-    spec: SweepSpec
-    identity: SweepIdentity
-    state: SweepState
-    left: RemainingWork
-    nodes: tuple[Node, ...]
-    journal: Journal
-    recorder: Recorder
-    watcher: Watcher
-    on_cluster: bool
+    with ExitStack() as cleanup:
+        sweep = _resume(_connect(spec, options, stop, cleanup))
+        if sweep.work.missing or sweep.awaited:
+            confirm(sweep.work.plan, sweep.work.missing)  # before a cloud node is asked for
+            sweep = _wait_for_hardware(sweep)
+        sweep = _run(sweep, view)
+        return finish_sweep(sweep.recorder, spec, sweep.identity, sweep.stopped)
 
 
 def _connect(
-    stack: ExitStack, address: str | None, spec: SweepSpec, stop: StopSignal
+    spec: SweepSpec, options: RunOptions, stop: StopSignal, cleanup: ExitStack
+) -> _Connected:
+    """Lock the sweep, list the nodes, and refuse a spec that cannot run on them.
+
+    A cluster is joined now; Ray on this machine starts only when a trial is missing.
+    """
+    folder = SweepFolder(options.home, spec.name)
+    cleanup.enter_context(folder.lock())
+    nodes = connection.this_machine()
+    if options.address is not None:
+        nodes = _join(options.address, spec, stop, cleanup)
+    plan = make_plan(spec, classify(nodes), "to come" if options.address is not None else None)
+    expect_runnable(spec, plan)
+    return _Connected(spec, options, stop, cleanup, folder, nodes, plan)
+
+
+def _join(
+    address: str | None, spec: SweepSpec, stop: StopSignal, cleanup: ExitStack
 ) -> tuple[Node, ...]:
-    found = connection.connect(address, spec.workload, may_be_empty=spec.may_wait)
-    nodes = stack.enter_context(found)
-    stop.listen()
+    cluster = connection.connect(address, spec.workload, may_be_empty=spec.may_wait)
+    nodes = cleanup.enter_context(cluster)
+    stop.listen()  # Ray has taken the signals
     return nodes
 
 
-def _wait(
-    spec: SweepSpec, nodes: tuple[Node, ...], awaited: Sequence[AwaitedArm], stop: StopSignal
-) -> tuple[tuple[Node, ...], Plan]:
-    """Have the nodes started that the spec waits for; those that are there then, and their plan."""
-    membership = Membership(nodes)
-    with autoscaler.asked_for(requests(awaited)), membership.watching():
-        plan = wait_for_nodes(spec, membership, check=stop.check)
-        return membership.nodes, plan
+def _resume(start: _Connected) -> _Resumed:
+    """Open the journal and the store, bring them to agree, and find the remaining work."""
+    spec, options = start.spec, start.options
+    log = start.folder.path / "recorder.log"
+    recorder = start.cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
+    found = recorder.find(spec.name, trials=False)
+    number = resume.generation(start.folder, found, fresh=options.fresh)
+    identity = resume.identify(spec, number)
+    journal = start.cleanup.enter_context(Journal.open(start.folder.generation(number)))
+    records = resume.take_over(journal, found, identity, spec)
+    plan = start.plan.resumed_from(resume.suggested(records))
+    opened = make_opening(spec, plan, identity, found, options.home)
+    stored = recorder.open(opened)
+    state = resume.agree(journal, records, stored)
+    for finished in resume.unrecorded(state, stored):
+        recorder.put(finished)
+    work = remaining_work(spec, start.plan, state, retry_failed=options.retry_failed)
+    awaited = arms_worth_waiting_for(work.plan, work.past)
+    return _Resumed(start, recorder, journal, identity, found, state, opened, work, awaited)
 
 
-def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
-    """Run what has no outcome yet; what stopped it."""
+def _wait_for_hardware(sweep: _Resumed) -> _Resumed:
+    """Wait for awaited nodes, or start Ray on this machine; then plan on the nodes there are."""
+    start = sweep.start
+    if sweep.awaited:
+        nodes = _await_nodes(start, sweep.awaited)
+    elif not start.on_cluster:
+        start.stop.check()
+        nodes = _join(None, start.spec, start.stop, start.cleanup)
+    else:
+        return sweep
+    plan = make_plan(start.spec, classify(nodes), "over" if start.on_cluster else None)
+    retry_failed = start.options.retry_failed
+    work = remaining_work(start.spec, plan, sweep.state, retry_failed=retry_failed)
+    expect_runnable(start.spec, work.plan)
+    return replace(sweep, start=replace(start, nodes=nodes, plan=plan), work=work)
+
+
+def _await_nodes(start: _Connected, awaited: tuple[AwaitedArm, ...]) -> tuple[Node, ...]:
+    membership = Membership(start.nodes)
+    wanted = requests(awaited, classify(start.nodes))
+    with autoscaler.asked_for(wanted), membership.watching():
+        return wait_for_nodes(start.spec, lambda: membership.nodes, check=start.stop.check)
+
+
+def _run(sweep: _Resumed, view: Callable[[Plan], Watcher]) -> _Resumed:
+    """Record that this start begins, run the missing trials, and record how it ended."""
+    records = first_records(sweep.work, sweep.state)
+    if records or sweep.awaited:
+        sweep = _declare(sweep, sweep.work.plan, begun=bool(records))
+    for record in records:
+        sweep.journal.append(record)
+    if not sweep.work.missing:
+        return sweep
+    with view(sweep.work.plan) as watcher:
+        for late in sweep.late:
+            watcher.warn(f"{late.arm}: {late.reason}")
+        stopped = _run_missing(sweep, watcher)
+    _end_session(sweep.journal, "stopped" if stopped else "complete")
+    if stopped is None and sweep.work.plan.auto is not None:
+        state = replay(read(sweep.journal.path.parent))
+        blocks = begun_index_count(state.blocks.values()) if state else 0
+        sweep = _declare(sweep, sweep.work.plan.with_block_count(blocks), begun=True)
+    return replace(sweep, stopped=stopped)
+
+
+def _declare(sweep: _Resumed, plan: Plan, *, begun: bool) -> _Resumed:
+    """Declare the sweep's arms and blocks to the store, unless it has the same already."""
+    start = sweep.start
+    opening = make_opening(
+        start.spec, plan, sweep.identity, sweep.found, start.options.home, begun=begun
+    )
+    if _extent(opening) == _extent(sweep.opened):
+        return sweep
+    sweep.recorder.open(opening)
+    return replace(sweep, opened=opening)
+
+
+def _extent(opening: SweepOpening) -> object:
+    return opening.arms, opening.impossible, frozenset(opening.running), opening.blocks
+
+
+def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
+    """Run the trials without an outcome; return what stopped them before the end, if anything."""
     from orchestrator.scheduling.tune_loop import run_trials  # noqa: PLC0415  (imports Ray Tune: seconds)
 
-    plan, state = start.left.plan, start.state
-    groups = make_lanes(plan)
+    start, spec, work = sweep.start, sweep.start.spec, sweep.work
+    groups = make_lanes(work.plan)
     blocks = Blocks(
-        start.identity,
-        plan,
+        sweep.identity,
+        work.plan,
         groups,
-        objectives=start.spec.search.objectives,
-        source=Suggester(start.spec.search, start.spec.seed),
-        open_limit=open_limit(start.spec, plan, groups),
+        objectives=spec.search.objectives,
+        source=Suggester(spec.search, spec.seed),
+        open_limit=open_limit(spec, work.plan, groups),
         precision=PrecisionPolicy(
-            stopping_rule(start.spec, plan), start.spec.disturbance_limits, start.spec.baseline
+            stopping_rule(spec, work.plan), spec.disturbance_limits, spec.baseline
         ),
     )
-    blocks.restore(start.left.past, start.left.again, resume.kept(state, start.left.again))
-    for each in start.left.past:
-        if isinstance(each, FinishedTrial):
-            start.watcher.trial_restored(each.trial, each.outcome)
+    blocks.restore(work.past, work.again, resume.kept(sweep.state, work.again))
+    for event in work.past:
+        if isinstance(event, FinishedTrial):
+            watcher.trial_restored(event.trial, event.outcome)
     session = Session(
-        start.spec,
+        spec,
         blocks,
-        start.journal,
-        start.recorder.put,
-        start.watcher,
-        start.identity.data_digest,
-        CanaryBaseline().learn(list(state.finished.values())),
+        sweep.journal,
+        sweep.recorder.put,
+        watcher,
+        sweep.identity.data_digest,
+        CanaryBaseline().learn(list(sweep.state.finished.values())),
     )
 
     def check() -> None:
-        stop.check()
-        if isinstance(start.recorder.trouble, LeaseHeld):
-            raise Stopped(str(start.recorder.trouble))
+        start.stop.check()
+        if isinstance(sweep.recorder.trouble, LeaseHeld):
+            raise Stopped(str(sweep.recorder.trouble))
 
     membership = Membership(start.nodes)
     recovery = Recovery(
         session,
-        Fleet(start.spec, plan, start.nodes, start.watcher.warn),
+        Fleet(spec, work.plan, start.nodes, watcher.warn),
         membership,
-        wait_s=start.spec.limits.node_wait_s if start.on_cluster else 0.0,
+        wait_s=spec.limits.node_wait_s if start.on_cluster else 0.0,
         ask_for=autoscaler.ask_for,
     )
     try:
@@ -222,8 +301,8 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
             tempfile.TemporaryDirectory(prefix="rnnsweep-tune-") as scratch,
             membership.watching(),
         ):
-            folder, path = Path(scratch), _python_path(on_cluster=start.on_cluster)
-            run_trials(session, recovery, folder=folder, python_path=path, check=check)
+            path = _python_path(on_cluster=start.on_cluster)
+            run_trials(session, recovery, folder=Path(scratch), python_path=path, check=check)
     except Stopped as stopped:
         return stopped
     finally:
@@ -233,15 +312,14 @@ def _run_missing(start: _Start, stop: StopSignal) -> Stopped | None:
 
 
 def _end_session(journal: Journal, state: Literal["stopped", "complete"]) -> None:
-    """Note the end; where the disk is full, that is why the sweep stopped, and has been told."""
+    """Write the end of the session, unless a full disk is the (reported) reason of the stop."""
     with contextlib.suppress(OSError) if state == "stopped" else contextlib.nullcontext():
         journal.append(SessionEnded(time.time(), state))
 
 
 def _python_path(*, on_cluster: bool) -> tuple[str, ...]:
-    """Where users' own workloads are found: as in `python -m`, the current folder.
+    """Return where to import users' own workloads from: the current folder, as `python -m` does.
 
-    On a cluster, beside our own code, which has come with them
-    (`orchestrator.cluster.code_bundle`).
+    On a cluster these modules travel with the code bundle (`orchestrator.cluster.code_bundle`).
     """
     return () if on_cluster else (str(Path.cwd()),)

@@ -12,7 +12,12 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
-from orchestrator.scheduling.node_wait import arms_worth_waiting_for, requests, wait_for_nodes
+from orchestrator.scheduling.node_wait import (
+    arms_worth_waiting_for,
+    replacements,
+    requests,
+    wait_for_nodes,
+)
 from orchestrator.spec import SweepSpec, parse
 from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_plans import node
@@ -57,7 +62,12 @@ class Clock:
 
 
 def waited(clock: Clock, hardware: str = T4) -> Plan:
-    return wait_for_nodes(spec(hardware), clock, check=lambda: None, clock=clock, sleep=clock.sleep)
+    """Return the plan for the nodes that are there at the end of the wait."""
+    wanted = spec(hardware)
+    nodes = wait_for_nodes(
+        wanted, lambda: clock.nodes, check=lambda: None, clock=clock, sleep=clock.sleep
+    )
+    return make_plan(wanted, classify(nodes), "over")
 
 
 def test_a_plan_tells_what_it_will_wait_for() -> None:
@@ -115,7 +125,7 @@ def test_a_signal_ends_the_waiting() -> None:
         raise Stopped
 
     with pytest.raises(Stopped):
-        wait_for_nodes(spec(), Clock(None), check=check)
+        wait_for_nodes(spec(), lambda: (), check=check)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +137,78 @@ def test_a_signal_ends_the_waiting() -> None:
         ("{class: '*H200*', wait_s: 1}", None),
     ],
 )
-def test_an_autoscaler_is_asked_for_what_labels_tell(
+def test_an_autoscaler_is_asked_for_the_labels_of_an_entry(
     hardware: str, asked: dict[str, float] | None
 ) -> None:
     awaited = make_plan(spec(hardware), classify([HERE]), "to come").awaited
     labels = dict(awaited[0].entry.labels)
     assert requests([*awaited, *awaited]) == ([] if asked is None else [(asked, labels)])
+
+
+@pytest.mark.parametrize(
+    ("entry", "on_gpu"),
+    [
+        ("{class: '*H200*', SPOT}", True),
+        ("{class: NVIDIA H200, SPOT}", True),
+        ("{class: 'nvidia h200', SPOT}", True),
+        ("{class: 'NVIDIA H200 (AMD EPYC, 16 CPUs)', SPOT}", True),
+        ("{class: '*A10G*', SPOT}", True),
+        ("{class: Tesla T4, SPOT}", True),
+        ("{class: gpu, SPOT}", True),
+        ("{class: GPU, SPOT}", True),
+        ("{cpus: 4, SPOT}", True),
+        ("{class: cpu, SPOT}", False),
+        ("{class: CPU, SPOT}", False),
+        ("{class: cpu, labels: {ray.io/accelerator-type: T4}, wait_s: 900}", False),
+        ("{class: 'AMD EPYC, 16 CPUs', SPOT}", False),
+        ("{class: '*EPYC*', SPOT}", False),
+        ("{class: 'Intel(R) Xeon(R)*', SPOT}", False),
+        ("{class: 'Neoverse-V2, 64 CPUs', SPOT}", False),
+        ("{labels: {ray.io/accelerator-type: T4}, wait_s: 900}", True),
+        ("{labels: {ray.io/accelerator-type: 'in(T4, L4)'}, wait_s: 900}", True),
+        ("{labels: {ray.io/accelerator-type: '!T4', zone: eu}, wait_s: 900}", False),
+        ("{SPOT}", False),
+    ],
+)
+def test_an_autoscaler_is_asked_for_the_device_of_the_class(entry: str, on_gpu: bool) -> None:
+    spot = "labels: {market-type: spot}, wait_s: 900"
+    wanted = spec(entry.replace("SPOT", spot))
+    ((resources, _),) = requests(make_plan(wanted, classify([HERE]), "to come").awaited)
+    assert ("GPU" in resources) == on_gpu
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_class_that_other_nodes_have_is_on_its_known_device(gpus: int) -> None:
+    there = classify([HERE, node("there", gpus=gpus, cpu_model="Own Chip")])
+    name = "NVIDIA T4 (Own Chip, 2 CPUs)" if gpus else "Own Chip*"
+    wanted = spec(f"{{class: '{name}', labels: {{zone: eu}}, wait_s: 900}}")
+    ((resources, _),) = requests(make_plan(wanted, there, "to come").awaited, there)
+    assert ("GPU" in resources) == bool(gpus)
+
+
+@pytest.mark.parametrize(
+    ("entry", "asked"),
+    [
+        ("{class: '*T4*', LABELS}", {"CPU": 1.0, "GPU": 1.0}),
+        ("{class: NVIDIA T4, LABELS}", {"CPU": 1.0, "GPU": 1.0}),
+        ("{class: GPU, LABELS}", {"CPU": 1.0, "GPU": 1.0}),
+        ("{class: gpu, cpus: 2, LABELS}", {"CPU": 2.0, "GPU": 1.0}),
+        ("{LABELS}", {"CPU": 1.0, "GPU": 1.0}),
+        ("{class: CPU, LABELS}", {"CPU": 1.0}),
+        ("{class: 'CPU B*', threads: 2, LABELS}", {"CPU": 2.0}),
+        ("{class: '*T4*'}", None),
+    ],
+)
+def test_a_lost_node_is_replaced_by_one_with_its_device(
+    entry: str, asked: dict[str, float] | None
+) -> None:
+    labels = {"market-type": "spot"}
+    wanted = spec(entry.replace("LABELS", "labels: {market-type: spot}"))
+    laid = make_plan(wanted, classify([HERE, replace(COME, labels=labels)]))
+    lost = {arm.hardware for arm in laid.arms if not str(arm.hardware).startswith("CPU A")}
+    assert len(lost) == 1
+    assert replacements(wanted, laid, lost) == ([] if asked is None else [(asked, labels)])
+    assert replacements(wanted, laid, set()) == []
 
 
 def done(arm: Arm, blocks: int = 2) -> list[Block | FinishedTrial]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +12,16 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError
+from orchestrator.cluster.autoscaler import Request
 from orchestrator.core.arms import RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
 from orchestrator.core.trial import Arm, Block, FinishedTrial
-from orchestrator.hardware import classify
+from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
-from orchestrator.scheduling.finish import conclude
+from orchestrator.scheduling.finish import finish_sweep
 from orchestrator.scheduling.preflight import NothingToRun, expect_runnable
-from orchestrator.scheduling.remaining import opening
+from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.storage import resume
@@ -67,7 +69,7 @@ def test_the_generation_that_ran_is_read_back_in_bounded_time(stopped: Stopped |
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     recorder = Recording()
     identity = replace(IDENTITY, name="sweep", generation=2)
-    ended = conclude(cast(Recorder, recorder), spec, identity, stopped)
+    ended = finish_sweep(cast(Recorder, recorder), spec, identity, stopped)
     assert (ended.stopped, ended.refused) == (stopped, {"key": "too long"})
     assert ended.record.state == ("stopped" if stopped else "complete")
     assert recorder.asked.drain_s == (10 if stopped else 300)
@@ -107,14 +109,14 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     identity = replace(IDENTITY, name="sweep", generation=1)
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
-    first = opening(spec, larger, identity, None, tmp_path, begun=True)
+    first = make_opening(spec, larger, identity, None, tmp_path, begun=True)
     found = FoundSweep(manifest_of(first), "", "complete", ())
-    again = opening(spec, laid, identity, found, tmp_path, begun=True)
+    again = make_opening(spec, laid, identity, found, tmp_path, begun=True)
     assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(again.arms) == set(larger.arms)
     assert (first.current, again.current) == (larger.arms, laid.arms)
     assert set(again.arms) - set(again.current) == {Arm("python/c", larger.arms[0].hardware)}
-    fresh = opening(spec, laid, replace(identity, generation=2), found, tmp_path)
+    fresh = make_opening(spec, laid, replace(identity, generation=2), found, tmp_path)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
@@ -124,7 +126,7 @@ def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
     laid = make_plan(spec, classify([node("a")]))
     awaited = AwaitedArm(RequestedArm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
     identity = replace(IDENTITY, name="sweep", generation=1)
-    waiting = opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
+    waiting = make_opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
     assert (waiting.arms, waiting.current) == (laid.arms, ())
 
 
@@ -166,11 +168,11 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     here, there = node("a"), node("b", gpus=1)
     laid = make_plan(spec, classify([here, there]))
     identity = resume.identify(spec, 1)
-    before = manifest_of(opening(spec, laid, identity, None, tmp_path, begun=True))
+    before = manifest_of(make_opening(spec, laid, identity, None, tmp_path, begun=True))
     store = Opened(FoundSweep(before, "", "stopped", ()))
     monkeypatch.setattr("orchestrator.scheduling.sweep.Recorder", store)
     monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (here,))
-    monkeypatch.setattr("orchestrator.scheduling.sweep._connect", lambda *_: (here,))
+    monkeypatch.setattr("orchestrator.scheduling.sweep._join", lambda *_: (here,))
 
     def confirm(plan: Plan, missing: int) -> None:
         assert missing == plan.trials
@@ -191,17 +193,70 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     assert all(set(each.arms) == set(laid.arms) for each in others)
 
 
+WAITS = SPEC.replace("baseline: BASELINE", "").replace(
+    "gpu]", "{class: '*H200*', labels: {zone: eu}, wait_s: 900}]"
+)
+
+
+@pytest.mark.parametrize("ends", ["declined", "begun", "late"])
+def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    here = node("a")
+    there = replace(node("b", gpus=1, gpu="NVIDIA H200"), labels={"zone": "eu"})
+    store, events = Opened(None), list[Any]()
+    nodes = (here,) if ends == "late" else (here, there)
+    membership = SimpleNamespace(nodes=nodes, watching=contextlib.nullcontext)
+
+    @contextlib.contextmanager
+    def asked_for(requests: list[Request]) -> Iterator[None]:
+        events.append(requests)
+        yield
+
+    def wait(*_: Any, **__: Any) -> tuple[Node, ...]:
+        return nodes
+
+    module = "orchestrator.scheduling.sweep"
+    monkeypatch.setattr(f"{module}.Recorder", store)
+    monkeypatch.setattr(f"{module}._join", lambda *_: (here,))
+    monkeypatch.setattr(f"{module}.Membership", lambda _: membership)
+    monkeypatch.setattr(f"{module}.wait_for_nodes", wait)
+    monkeypatch.setattr(f"{module}.autoscaler.asked_for", asked_for)
+
+    def confirm(plan: Plan, missing: int) -> None:
+        assert (missing, plan.awaited_trials) == (6, 6)
+        events.append("confirm")
+        if ends == "declined":
+            raise Declined
+
+    def view(plan: Plan) -> NoReturn:
+        events.append(plan)
+        raise Declined  # it has begun: no need to run anything
+
+    spec, options = parse(WAITS, source="spec"), RunOptions(tmp_path, "sqlite://", "head:6379")
+    with pytest.raises(Declined):
+        run_sweep(spec, options, stop=StopSignal(lambda: None), view=view, confirm=confirm)
+    if ends == "declined":
+        assert (events, len(store.openings)) == (["confirm"], 1)
+        return
+    asked, requests, plan = events
+    assert (asked, requests) == ("confirm", [({"CPU": 1.0, "GPU": 1.0}, {"zone": "eu"})])
+    assert (len(plan.arms), len(plan.impossible)) == ((2, 2) if ends == "late" else (4, 0))
+    _, begun = store.openings
+    assert (begun.running, begun.impossible) == (plan.arms, plan.impossible)
+
+
 def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path) -> None:
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     laid = make_plan(spec, classify([node("a")]))
     larger = make_plan(parse_larger(), classify([node("a")]))
     identity = replace(IDENTITY, name="sweep", generation=1)
-    first = opening(spec, laid, identity, None, tmp_path)
+    first = make_opening(spec, laid, identity, None, tmp_path)
     assert (first.current, first.running) == ((), laid.arms)
     found = FoundSweep(manifest_of(first), "", "complete", ())
-    asked = opening(parse_larger(), larger, identity, found, tmp_path)
+    asked = make_opening(parse_larger(), larger, identity, found, tmp_path)
     assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
-    begun = opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
+    begun = make_opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
     assert begun.running == larger.arms
 
 
@@ -212,14 +267,14 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     auto = parse(suggested + "blocks: auto\n", source="spec")
     identity = replace(IDENTITY, name="sweep", generation=1)
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
-    before = manifest_of(opening(counted, forty, identity, None, tmp_path))
+    before = manifest_of(make_opening(counted, forty, identity, None, tmp_path))
     ended = make_plan(auto, classify([node("a")])).with_block_count(12)
     found = FoundSweep(before, "", "complete", ())
-    now = opening(auto, ended, identity, found, tmp_path)
+    now = make_opening(auto, ended, identity, found, tmp_path)
     assert (before.blocks, now.blocks) == (40, 12)
     fewer = replace(forty, blocks=8)
     back = FoundSweep(manifest_of(now), "", "complete", ())
-    assert opening(counted, fewer, identity, back, tmp_path).blocks == 8
+    assert make_opening(counted, fewer, identity, back, tmp_path).blocks == 8
 
 
 def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
@@ -230,7 +285,7 @@ def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> Non
     )
     identity = replace(IDENTITY, name="sweep", generation=1)
     assert (going_on.skipped_blocks, going_on.blocks) == (frozenset({0}), 2)
-    assert opening(spec, going_on, identity, None, tmp_path).blocks == 3
+    assert make_opening(spec, going_on, identity, None, tmp_path).blocks == 3
 
 
 def parse_larger() -> SweepSpec:
