@@ -219,6 +219,6 @@ def test_dropout_between_layers_and_states_that_go_on() -> None:
     assert why_not("tensorflow/fused", between) is None
     on = LayerTraits(layers=2, stateful=True)
     assert why_not("tensorflow/fused", on) is None
-    assert "no mask where it is stateful" in (
+    assert "no mask if it is stateful" in (
         why_not("tensorflow/fused", replace(on, mask="right")) or ""
     )

@@ -1,8 +1,8 @@
-"""Evidence on JAX: the program (StableHLO) into which the train step was lowered.
+"""Evidence on JAX: the program (StableHLO) that the train step was lowered to.
 
-The model's witness keeps the shapes with which the step was traced; from these it is lowered once
-more, which compiles nothing and runs nothing. Without compilation the step is lowered only to see
-what its operations are: that they ran one by one is shown by the steps that ran untraced.
+The model's witness keeps the shapes of every tracing of the step. The step is lowered again from
+these, which compiles and runs nothing. Without compilation the step is lowered only to list its
+operations; the count of untraced steps shows that they ran one by one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BACKWARD = "transpose("
 
 
 def prove(run: TrainingRun, stack: Stack) -> Proof:
-    """Which kernel the traced train steps hold; where none was traced, which one a step would."""
+    """Identify the kernel of the traced train steps; if none was traced, that of one step."""
     witness = run.model.witness
     if witness.tracing_records and witness.eager_steps:
         return Proof("mixed", "some train steps were traced, and some ran eagerly")
@@ -57,59 +57,61 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
 def prove_passes(
     passes: JaxPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
-    """Which kernel a forward and backward pass holds."""
+    """Identify the kernel of a forward and backward pass."""
     both = jax.jit(passes.run_both) if implementation.eager else passes.run_both
     lowered = both.lower(*passes.variables, batch)
     return prove_lowered(lowered, stack, eager=implementation.eager)
 
 
 def prove_lowered(lowered: Any, stack: Stack, *, eager: bool = False) -> Proof:
-    """The kernel in a lowered program.
+    """Identify the kernel in a lowered program.
 
     Args:
-        lowered: what `jax.jit(…).lower(…)` returns.
-        stack: the layers that are looked for.
-        eager: the program was lowered to be looked at, and its operations run one by one.
+        lowered: the result of `jax.jit(…).lower(…)`.
+        stack: the recurrent layers of the model.
+        eager: the program was lowered for inspection only, and its operations run one by one.
     """
     program = LoweredProgram(lowered.compiler_ir("stablehlo"))
-    parts = identify_kernel(program.seen, stack, eager=eager, tf32=program.rounds and _has_tf32())
-    what = "JAX's step, run operation by operation" if eager else "JAX's lowered step"
-    scope = f" in {SCOPE}" if program.seen.fused_calls else ""
-    types = ", ".join(sorted(program.seen.types or program.seen.products)) or "no type"
+    parts = identify_kernel(
+        program.counts, stack, eager=eager, tf32=program.may_round and _has_tf32()
+    )
+    subject = "JAX's step, run operation by operation" if eager else "JAX's lowered step"
+    scope = f" in {SCOPE}" if program.counts.fused_calls else ""
+    types = ", ".join(sorted(program.counts.types or program.counts.products)) or "no type"
     precision = ", ".join(sorted(program.precisions)) or "none"
     return Proof(
         format_kernel(parts, *(["eager"] if eager else [])),
-        f"{what}: {format_counts(program.operations)}{scope}, of {types}; precision {precision}",
+        f"{subject}: {format_counts(program.operations)}{scope}, of {types}; precision {precision}",
     )
 
 
 class LoweredProgram:
-    """A module in StableHLO; a function counts as often as it is called."""
+    """A module in StableHLO with its counts; a function counts as often as it is called."""
 
     def __init__(self, module: Any) -> None:
-        self.seen = OperationCounts()
+        self.counts = OperationCounts()
         self.operations: Counter[str] = Counter()
         self.precisions: set[str] = set()
         self._functions = {
             operation.attributes["sym_name"].value: operation
-            for operation in (each.operation for each in module.body.operations)
+            for operation in (item.operation for item in module.body.operations)
         }
         self._visit(_inside(self._functions["main"]), "")
 
     @property
-    def rounds(self) -> bool:
-        """Whether no product asks for all bits of its float32 operands."""
-        if self.seen.fused_calls or self.seen.library_calls:  # what they ask for is packed away
+    def may_round(self) -> bool:
+        """True if no product requests all bits of its float32 operands."""
+        if self.counts.fused_calls or self.counts.library_calls:  # opaque attributes
             return jax.config.jax_default_matmul_precision == "tensorfloat32"
         return "HIGHEST" not in self.precisions
 
     def _visit(self, operations: Iterable[Any], place: str) -> None:
-        """Count what stands outside of loops; `place` is where their function is called from."""
+        """Count operations outside loops; `place` is the call path of their function."""
         for operation in operations:
             if operation.name == _WHILE:
                 self._visit_loop(operation, f"{place} {operation.location}")
             elif operation.name == _PRODUCT:
-                self._note(operation, self.seen.products)
+                self._count_product(operation, self.counts.products)
             elif operation.name == _LIBRARY_CALL:
                 self._visit_library_call(operation, f"{place} {operation.location}")
             elif (called := self._called(operation)) is not None:
@@ -120,23 +122,23 @@ class LoweredProgram:
     def _visit_loop(self, operation: Any, place: str) -> None:
         products = list(self._products(_inside(operation)))
         for product in products:
-            self._note(product, self.seen.types)
+            self._count_product(product, self.counts.types)
         if products:
             self.operations["while"] += 1
-            self.seen.loops += _BACKWARD not in place
+            self.counts.loops += _BACKWARD not in place
 
     def _visit_library_call(self, operation: Any, place: str) -> None:
         target = operation.attributes["call_target_name"].value
         if _LIBRARY not in target:
             return
         self.operations[target] += 1
-        self.seen.types[_type_of(operation)] += 1
+        self.counts.types[_type_of(operation)] += 1
         if "bwd" in target:
             return
         if SCOPE in place:
-            self.seen.fused_calls += 1
+            self.counts.fused_calls += 1
         else:
-            self.seen.library_calls += 1
+            self.counts.library_calls += 1
 
     def _products(self, operations: Iterable[Any]) -> Iterable[Any]:
         for operation in operations:
@@ -152,19 +154,19 @@ class LoweredProgram:
             return None
         return self._functions[operation.attributes["callee"].value]
 
-    def _note(self, product: Any, types: Counter[str]) -> None:
+    def _count_product(self, product: Any, types: Counter[str]) -> None:
         self.operations["dot_general"] += 1
         types[_type_of(product)] += 1
         if "precision_config" in product.attributes:
-            for each in product.attributes["precision_config"]:
-                self.precisions.add(str(each).rpartition(" ")[2].rstrip(">"))
+            for precision in product.attributes["precision_config"]:
+                self.precisions.add(str(precision).rpartition(" ")[2].rstrip(">"))
 
 
 _TYPES = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "f64": "float64"}
 
 
 def _arguments(run: TrainingRun) -> tuple[Any, Any]:
-    """What Keras calls the train step with: the state of the model, and a batch."""
+    """Return the arguments that Keras passes to the train step: the model's state, and a batch."""
     model = run.model
     state = (
         model.trainable_variables,
@@ -177,7 +179,7 @@ def _arguments(run: TrainingRun) -> tuple[Any, Any]:
 
 
 def _type_of(operation: Any) -> str:
-    """The element type of the first operand."""
+    """Return the element type of the first operand."""
     kind = str(operation.operands[0].type.element_type)
     return _TYPES.get(kind, kind)
 
@@ -185,15 +187,15 @@ def _type_of(operation: Any) -> str:
 def _inside(operation: Any) -> Iterable[Any]:
     for region in operation.regions:
         for block in region.blocks:
-            for each in block.operations:
-                yield each.operation
+            for item in block.operations:
+                yield item.operation
 
 
 def _has_tf32() -> bool:
-    """Whether the device has the format."""
+    """Return True if the device has the format."""
     return int(_capability().partition(".")[0]) >= TF32_CAPABILITY
 
 
 def _capability() -> str:
-    """The compute capability of the first device, such as 9.0; 0 without a GPU."""
+    """Return the compute capability of the first device, such as 9.0; 0 without a GPU."""
     return str(getattr(jax.local_devices()[0], "compute_capability", "0"))

@@ -1,7 +1,8 @@
-"""Which kernel really ran: read from what a backend was given to run, never from the request.
+"""Evidence of the kernel that really ran, read from the backend and never from the request.
 
-TensorFlow shows the graphs that it traced, JAX the program that it lowered, PyTorch the operations
-that its profiler saw in one step; each has a module here. What they count is judged alike.
+TensorFlow has the graphs that it traced, JAX the program that it lowered, PyTorch the operations
+that its profiler recorded in one step. Each backend has a module here; the same rules identify the
+kernel from their counts.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 TF32_CAPABILITY = 8
 """The first compute capability of NVIDIA's GPUs with TF32 (Ampere)."""
 
-_TOLD = {"bfloat16": "bf16", "float16": "fp16"}
+_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16"}
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The kernel that ran, in the grammar of implementations (`portable+xla`), and what shows it.
+    """The kernel that ran, in the grammar of implementations (`portable+xla`), and its evidence.
 
     `ran` may also be `mixed` (parts ran different kernels) or `unknown`.
     """
@@ -39,7 +40,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The recurrent layers that are looked for: `steps` is the length of their sequences."""
+    """The recurrent layers of a model; `steps` is the length of their sequences."""
 
     layers: int
     directions: int
@@ -47,13 +48,13 @@ class Stack:
 
     @property
     def passes(self) -> int:
-        """Passes over the sequence: a layer has one in each direction."""
+        """Passes over the sequence: a layer has one per direction."""
         return self.layers * self.directions
 
 
 @dataclass(slots=True)
 class OperationCounts:
-    """What a forward (and maybe backward) pass holds, as counted in a backend's evidence."""
+    """Counts of operations in a forward (and perhaps backward) pass, from a backend's evidence."""
 
     library_calls: int = 0
     """Calls of a library's recurrent kernel, in the forward pass, outside of the marker."""
@@ -72,10 +73,10 @@ class OperationCounts:
 
 
 def prove(run: TrainingRun, stack: Stack) -> Proof:
-    """Which kernel the train steps of a run used; after its warm-up, which it leaves as it was.
+    """Identify the kernel of a run's train steps after its warm-up; leave the state as it was.
 
     Args:
-        run: whose steps have run.
+        run: a run whose steps have run.
         stack: its recurrent layers.
     """
     module = importlib.import_module(f"workloads.evidence.{keras.backend.backend()}")
@@ -84,13 +85,13 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
 
 
 def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
-    """Which kernel a forward and backward pass uses, after it has run once.
+    """Identify the kernel of a forward and backward pass that has run once.
 
     Args:
-        passes: those of a model.
-        batch: what they have run on.
+        passes: the passes of a model.
+        batch: the batch that they ran on.
         stack: the model's recurrent layers.
-        implementation: tells whether there is a graph to look at.
+        implementation: decides whether there is a graph to inspect.
     """
     module = importlib.import_module(f"workloads.evidence.{implementation.backend}")
     proof: Proof = module.prove_passes(passes, batch, stack, implementation)
@@ -98,70 +99,70 @@ def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Imple
 
 
 def identify_kernel(
-    seen: OperationCounts, stack: Stack, *, eager: bool = False, tf32: bool = False
+    counts: OperationCounts, stack: Stack, *, eager: bool = False, tf32: bool = False
 ) -> tuple[str, ...]:
-    """The kernel and its options that can have made what was seen.
+    """Return the kernel and its options that explain the counts.
 
     Args:
-        seen: the counts.
-        stack: the layers that were looked for.
-        eager: whether Python ran the operations one by one: a loop then leaves its products.
-        tf32: whether products of float32 are rounded to TF32 here.
+        counts: the counted operations.
+        stack: the recurrent layers of the model.
+        eager: Python ran the operations one by one, so that a loop appears as its products.
+        tf32: products of float32 are rounded to TF32 on this device.
 
     Returns:
         For instance ("portable", "bf16", "unroll"); ("mixed",) and ("unknown",) have no options.
     """
-    enough = stack.passes * stack.steps
-    often = {kind for kind, times in seen.products.items() if times >= enough}
-    if seen.fused_calls or seen.library_calls:
-        kernel, types = _library(seen, stack), set(seen.types)
-    elif seen.loops >= stack.passes:
-        kernel, types = "portable", set(seen.types)
-    elif seen.loops == 0 and often:
-        kernel, types = "portable" if eager else "portable+unroll", often
+    min_products = stack.passes * stack.steps
+    step_types = {kind for kind, number in counts.products.items() if number >= min_products}
+    if counts.fused_calls or counts.library_calls:
+        kernel, types = _library_kernel(counts, stack), set(counts.types)
+    elif counts.loops >= stack.passes:
+        kernel, types = "portable", set(counts.types)
+    elif counts.loops == 0 and step_types:
+        kernel, types = "portable" if eager else "portable+unroll", step_types
     else:
         return ("unknown",)
     if kernel == "mixed" or len(types) != 1:
         return ("mixed",)
     (kind,) = types
-    precision = _TOLD.get(kind) or ("tf32" if tf32 and kind == "float32" else None)
+    precision = _PRECISIONS.get(kind) or ("tf32" if tf32 and kind == "float32" else None)
     base, *options = kernel.split("+")
     return (base, *sorted([*options, *([precision] if precision else [])]))
 
 
-def _library(seen: OperationCounts, stack: Stack) -> str:
-    if seen.loops or (seen.fused_calls and seen.library_calls):
+def _library_kernel(counts: OperationCounts, stack: Stack) -> str:
+    if counts.loops or (counts.fused_calls and counts.library_calls):
         return "mixed"
-    if seen.fused_calls:
-        return "fused" if seen.fused_calls == 1 else "mixed"
-    if seen.library_calls == stack.passes:
+    if counts.fused_calls:
+        return "fused" if counts.fused_calls == 1 else "mixed"
+    if counts.library_calls == stack.passes:
         return "cudnn"
     # PyTorch's and JAX's layers of two directions make one call for both
-    looped = max(seen.products.values(), default=0) >= stack.steps
-    return "cudnn" if seen.library_calls == stack.layers and not looped else "mixed"
+    has_loop = max(counts.products.values(), default=0) >= stack.steps
+    return "cudnn" if counts.library_calls == stack.layers and not has_loop else "mixed"
 
 
 def format_kernel(parts: tuple[str, ...], *options: str) -> str:
-    """A kernel and its options as `kernel_ran` tells them."""
-    kernel, *known = parts
+    """Return a kernel and its options as the text of `kernel_ran`."""
+    kernel, *kernel_options = parts
     return (
         kernel
         if kernel in ("mixed", "unknown")
-        else "+".join([kernel, *sorted([*known, *options])])
+        else "+".join([kernel, *sorted([*kernel_options, *options])])
     )
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """Counts for people: `While × 2, MatMul × 8`; those of 0 are left out."""
-    found = ", ".join(f"{name} × {count}" for name, count in counts.items() if count)
-    return found or "no recurrent operation"
+    """Return counts as a text such as `While × 2, MatMul × 8`, without those of 0."""
+    text = ", ".join(f"{name} × {count}" for name, count in counts.items() if count)
+    return text or "no recurrent operation"
 
 
 def combine_proofs(proofs: set[Proof]) -> Proof:
-    """The one proof of all that was traced; where they differ, that they do."""
+    """Return the common proof of all tracings; `mixed` if they differ."""
     if not proofs:
-        return Proof("unknown", "no train step was seen")
+        return Proof("unknown", "no train step was traced")
     if len({proof.ran for proof in proofs}) > 1:
-        seen = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
-        return Proof("mixed", f"the train steps that were seen differ: {'; '.join(seen)}")
+        texts = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
+        return Proof("mixed", f"the traced train steps differ: {'; '.join(texts)}")
     return min(proofs, key=lambda proof: proof.evidence)

@@ -1,8 +1,8 @@
-"""Evidence on PyTorch: the operations that its profiler sees in a forward pass of training.
+"""Evidence on PyTorch: the operations that its profiler records in a forward pass of training.
 
-The pass runs the model's own layers on its first batch, over the first steps of the sequences: a
-profile holds some kilobytes for each operation, and a Python loop makes dozens of them a step.
-Which operations a layer uses does not depend on how many steps there are.
+The pass runs the model's own layers on its first batch, over the first steps of the sequences
+only: a profile takes some kilobytes per operation, and a Python loop has dozens of operations per
+step. The kind of operations in a layer does not depend on the number of steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16
 
 
 def prove(run: TrainingRun, stack: Stack) -> Proof:
-    """Which kernel the model's layers run; leaves its state as it was."""
+    """Identify the kernel of the model's layers; leave its state as it was."""
     start = StartState(run.model)
     try:
         return prove_layers(run.model, run.train.first(run.batch_size).inputs, stack)
@@ -53,17 +53,17 @@ def prove(run: TrainingRun, stack: Stack) -> Proof:
 def prove_passes(
     passes: TorchPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
-    """Which kernel the layers of a model run on a batch."""
+    """Identify the kernel of a model's layers on a batch."""
     return prove_layers(passes.model, batch, stack)
 
 
 def prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
-    """The kernel in a forward pass of some layers.
+    """Identify the kernel in a forward pass of a model's layers.
 
     Args:
-        model: its layers stand in a row.
+        model: a sequential model.
         inputs: a batch; its second axis counts steps.
-        stack: the recurrent layers that are looked for.
+        stack: the recurrent layers of the model.
     """
     steps = min(stack.steps, _STEPS)
     outputs = keras.ops.convert_to_tensor(inputs[:, :steps])
@@ -72,12 +72,12 @@ def prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
             outputs = _call(layer, outputs)
     events = [ProfiledOperation(event) for event in profiler.profiler.kineto_results.events()]
     on_gpu = outputs.device.type == "cuda"
-    seen, operations = count_operations(events, on_gpu=on_gpu)
+    counts, operations = count_operations(events, on_gpu=on_gpu)
     parts = identify_kernel(
-        seen, replace(stack, steps=steps), eager=True, tf32=on_gpu and _rounds_to_tf32()
+        counts, replace(stack, steps=steps), eager=True, tf32=on_gpu and _rounds_to_tf32()
     )
-    types = ", ".join(sorted(seen.types or seen.products)) or "no type"
-    scope = f" in {SCOPE}" if seen.fused_calls else ""
+    types = ", ".join(sorted(counts.types or counts.products)) or "no type"
+    scope = f" in {SCOPE}" if counts.fused_calls else ""
     return Proof(
         format_kernel(parts),
         f"PyTorch's profiler, forward over {steps} steps: {format_counts(operations)}{scope},"
@@ -96,19 +96,19 @@ class ProfiledOperation:
         self.type: str = _TYPES.get(types[0], types[0]) if types else "no type"
 
     def is_in(self, others: list[ProfiledOperation]) -> bool:
-        """Whether it ran within one of the others."""
+        """Return True if it ran within one of the others."""
         return any(o.began_ns <= self.began_ns and self.ended_ns <= o.ended_ns for o in others)
 
 
 def count_operations(
     events: list[ProfiledOperation], *, on_gpu: bool
 ) -> tuple[OperationCounts, Counter[str]]:
-    """What a profile holds.
+    """Count the recurrent operations of a profile.
 
-    A library's call is counted where cuDNN ran it; in a fused layer on a CPU, where the library
-    has its own kernels, also without.
+    A library's call is counted if cuDNN ran it. In a fused layer on a CPU, where the library has
+    kernels of its own, every call is counted.
     """
-    seen, operations = OperationCounts(), Counter[str]()
+    counts, operations = OperationCounts(), Counter[str]()
     calls = [event for event in events if event.name in _CALLS]
     scopes = [event for event in events if event.name == SCOPE]
     cudnn = [event for event in events if event.name in _CUDNN]
@@ -116,23 +116,23 @@ def count_operations(
         if event.name in (*_CALLS, *_CUDNN, *_CPU_KERNELS, *_PRODUCTS):
             operations[event.name] += 1
         if event.name in _PRODUCTS and not event.is_in(calls):
-            seen.products[event.type] += 1
+            counts.products[event.type] += 1
     for call in calls:
-        by_cudnn, is_fused = any(each.is_in([call]) for each in cudnn), call.is_in(scopes)
+        by_cudnn, is_fused = any(event.is_in([call]) for event in cudnn), call.is_in(scopes)
         if by_cudnn or (is_fused and not on_gpu):
-            seen.types[call.type] += 1
-            seen.fused_calls += is_fused
-            seen.library_calls += not is_fused
-    return seen, operations
+            counts.types[call.type] += 1
+            counts.fused_calls += is_fused
+            counts.library_calls += not is_fused
+    return counts, operations
 
 
 def _call(layer: Any, inputs: Any) -> Any:
-    """The layer as a model calls it in training; not all know the argument."""
-    knows = "training" in inspect.signature(layer.call).parameters
-    return layer(inputs, training=True) if knows else layer(inputs)
+    """Call a layer as a model does in training; not every layer has the argument."""
+    has_argument = "training" in inspect.signature(layer.call).parameters
+    return layer(inputs, training=True) if has_argument else layer(inputs)
 
 
 def _rounds_to_tf32() -> bool:
-    """Whether the switches are on, and the GPU has the format."""
+    """Return True if the switches are on, and the GPU has the format."""
     allowed = torch.backends.cuda.matmul.allow_tf32 and torch.backends.cudnn.allow_tf32
     return allowed and torch.cuda.get_device_capability()[0] >= TF32_CAPABILITY

@@ -1,4 +1,4 @@
-"""How samples reach `fit`: as the arrays that a user would pass, or batch by batch."""
+"""Data for `fit`: the arrays that a user would pass, or batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VIEW_BYTES = 256 * 2**20
 class Feed:
     """The data arguments of `fit`, `evaluate` and `predict`.
 
-    `inputs` are arrays beside `targets`, or a data set of batches that holds both.
+    `inputs` is an array with its `targets`, or a data set of batches that contains both.
     """
 
     inputs: Any
@@ -31,15 +31,15 @@ class Feed:
     batch_size: int | None = None
 
     def with_targets(self) -> dict[str, Any]:
-        """For `fit` and `evaluate`."""
+        """Return the arguments for `fit` and `evaluate`."""
         return {"x": self.inputs, "y": self.targets, "batch_size": self.batch_size}
 
     def without_targets(self) -> dict[str, Any]:
-        """For `predict`."""
+        """Return the arguments for `predict`."""
         return {"x": self.inputs, "batch_size": self.batch_size}
 
     def for_validation(self) -> dict[str, Any]:
-        """For `fit`, beside the data that it trains on."""
+        """Return the validation arguments for `fit`."""
         return {
             "validation_data": (self.inputs, self.targets),
             "validation_batch_size": self.batch_size,
@@ -47,29 +47,29 @@ class Feed:
 
 
 def feed_arrays(samples: Samples, batch_size: int) -> Feed:
-    """The arrays themselves: what a user would pass."""
+    """Return the arrays themselves, as a user would pass them."""
     return Feed(samples.inputs, samples.targets, batch_size)
 
 
 def count_batches(samples: Samples, batch_size: int) -> int:
-    """Batches of some samples, the partial last one included."""
+    """Return the number of batches, the partial last one included."""
     return -(-len(samples) // batch_size)
 
 
 def read_batch(samples: Samples, batch_size: int, index: int) -> Batch:
-    """One batch, read into memory."""
+    """Read one batch into memory: inputs and targets."""
     part = slice(index * batch_size, (index + 1) * batch_size)
     return np.ascontiguousarray(samples.inputs[part]), np.ascontiguousarray(samples.targets[part])
 
 
 def iterate_batches(samples: Samples, batch_size: int) -> Iterator[Batch]:
-    """The batches in order, each read into memory when its turn comes."""
+    """Yield the batches in order; every batch is read into memory when it is needed."""
     for index in range(count_batches(samples, batch_size)):
         yield read_batch(samples, batch_size, index)
 
 
 def reorder(samples: Samples, order: Order) -> Samples:
-    """The samples in another order: copied where they are in memory, else gathered when read."""
+    """Return the samples in another order: copied if in memory, else reordered on reading."""
     if is_in_memory(samples):
         return samples.take(order)
     inputs, targets = ReorderedArray(samples.inputs, order), ReorderedArray(samples.targets, order)
@@ -77,9 +77,9 @@ def reorder(samples: Samples, order: Order) -> Samples:
 
 
 class ReorderedArray:
-    """Rows of an array in some order. Stands in for the array: a slice of it is read into memory.
+    """A view of an array with its rows in another order; a slice of it is read into memory.
 
-    For arrays that are mapped from a file, or are views that would be larger than what they view.
+    For arrays that are mapped from a file, or views that would be larger than the viewed array.
     """
 
     def __init__(self, array: Array, order: Order) -> None:
@@ -96,7 +96,7 @@ class ReorderedArray:
 
 
 def is_in_memory(samples: Samples) -> bool:
-    """Whether both are arrays in memory, or views that may be copied there."""
+    """Return True if both arrays are in memory, or are views small enough to copy."""
     return all(_is_in_memory(array) for array in (samples.inputs, samples.targets))
 
 
@@ -107,7 +107,7 @@ def _is_in_memory(array: Any) -> bool:
 
 
 def _is_mapped(array: Any) -> bool:
-    """Whether a memory map lies under an array, however many views are between them."""
+    """Return True if the array is a memory map, or a view of one at any depth."""
     while array is not None:
         if isinstance(array, np.memmap | mmap.mmap):
             return True

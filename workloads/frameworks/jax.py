@@ -1,4 +1,4 @@
-"""JAX as this process runs it. See `workloads.frameworks.Framework`."""
+"""JAX as the framework of this process. See `workloads.frameworks.Framework`."""
 
 from __future__ import annotations
 
@@ -38,30 +38,30 @@ _configured = threading.Lock()  # taken by the first trial, for the life of the 
 def configure(implementation: Implementation, device: Device) -> None:
     """Fix the thread pool (once) and the precision.
 
-    XLA sizes its pool when the first device is asked for: by the CPU affinity, and by this
-    variable where it is less, since it reads no cgroup's quota. By default a GPU's products of
-    float32 would be rounded to TF32.
+    XLA sizes its pool when the first device is requested, by the smaller of the CPU affinity and
+    this variable, since it reads no cgroup quota. By default, a GPU rounds float32 products to
+    TF32.
     """
     if _configured.acquire(blocking=False):
         keep_out_tensorflow()
         os.environ[_POOL] = str(usable_cpus())
-        jax.monitoring.register_event_duration_secs_listener(_note_compilation)
+        jax.monitoring.register_event_duration_secs_listener(_record_compilation)
     precision = "tensorfloat32" if implementation.precision == "tf32" else "highest"
     jax.config.update("jax_default_matmul_precision", precision)
     set_dtype_policy(implementation)
 
 
 def expect_device(device: Device) -> None:
-    """Refuse a GPU trial where JAX sees no GPU; its plugin may raise where GPUs are hidden."""
+    """Refuse a GPU trial if JAX sees no GPU; its plugin may raise if GPUs are hidden."""
     if device == "cpu":
         return
     try:
-        found = jax.default_backend()
+        answer = jax.default_backend()
     except RuntimeError as error:
-        found = str(error)
-    if found != "gpu":
+        answer = str(error)
+    if answer != "gpu":
         raise NotPossible(
-            f"device gpu: expected a GPU that JAX can use; it sees none ({found}): check the"
+            f"device gpu: expected a GPU that JAX can use; it sees none ({answer}): check the"
             " driver, CUDA_VISIBLE_DEVICES, and that jax[cuda12] or jax[cuda13] is installed"
         )
 
@@ -72,34 +72,35 @@ def seed(seed: int) -> None:
 
 
 def random_state() -> Any:
-    """Nothing: JAX draws from keys, which Keras' layers hold as variables."""
+    """Return None: JAX draws from keys, which Keras' layers hold as variables."""
     return None
 
 
 def restore_random_state(state: Any) -> None:
-    """Nothing to restore."""
+    """Do nothing: there is no state to restore."""
 
 
 def synchronise(values: Any = None) -> None:
-    """Wait for these arrays, or for all that live: JAX is asynchronous on a CPU, too."""
+    """Wait for these arrays, or for all live arrays: JAX is asynchronous on a CPU, too."""
     jax.block_until_ready(jax.live_arrays() if values is None else values)
 
 
 def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
-    """Arrays where they are in memory: Keras copies a batch ahead to a GPU on its own.
+    """Return the data for `fit`: arrays if they are in memory, else batches.
 
-    What fits stays on a GPU, cut into batches.
+    Data that fits stays on a GPU, in batches. Of other arrays Keras copies one batch ahead to a
+    GPU.
     """
     if device == "gpu" and _fits(samples):
-        each = feeding.iterate_batches(samples, batch_size)
-        return Feed(JaxResidentBatches([jax.device_put(batch) for batch in each]))
+        host_batches = feeding.iterate_batches(samples, batch_size)
+        return Feed(JaxResidentBatches([jax.device_put(batch) for batch in host_batches]))
     if feeding.is_in_memory(samples):
         return feeding.feed_arrays(samples, batch_size)
     return Feed(JaxHostBatches(samples, batch_size))
 
 
 class JaxResidentBatches(keras.utils.PyDataset):
-    """Batches that are there already."""
+    """Batches that are on the device."""
 
     def __init__(self, batches: list[Any]) -> None:
         super().__init__()
@@ -113,7 +114,7 @@ class JaxResidentBatches(keras.utils.PyDataset):
 
 
 class JaxHostBatches(keras.utils.PyDataset):
-    """Batches that are read when their turn comes."""
+    """Batches that are read when they are needed."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         super().__init__()
@@ -127,40 +128,40 @@ class JaxHostBatches(keras.utils.PyDataset):
 
 
 def sum_gradients(optimizer: Any) -> None:
-    """Nothing: gradients are sums."""
+    """Do nothing: gradients are sums already."""
 
 
 def tracing_record(arguments: Any) -> Any | None:
-    """The shapes of the arguments of a step that is being traced: it can be lowered from them."""
+    """Return the shapes of the arguments of a traced step, from which it can be lowered."""
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
         return None
     return jax.tree.map(_shape, arguments)
 
 
 def compilation_count() -> int:
-    """Programs that XLA compiled, or found in a cache on disk, since the first trial began."""
+    """Return how many programs XLA compiled or read from a cache on disk since the first trial."""
     return len(_compiled)
 
 
 def reset_peak_memory() -> None:
-    """Nothing: JAX's peak is that of the process, and comparable from fresh ones only."""
+    """Do nothing: JAX's peak is that of the process, and comparable in fresh processes only."""
 
 
 def peak_gpu_mib() -> float | None:
-    """What XLA's allocator held at most."""
+    """Return the peak of XLA's allocator, in MiB; None on a CPU."""
     stats = jax.local_devices()[0].memory_stats()
     return None if not stats else stats["peak_bytes_in_use"] / BYTES_PER_MIB
 
 
 def release_memory() -> None:
-    """Drop compiled programs and variables of a trial."""
+    """Release compiled programs and variables of a trial."""
     keras.utils.clear_session()
     jax.clear_caches()
     gc.collect()
 
 
 def facts() -> Mapping[str, Fact]:
-    """Versions, devices, threads and switches that may explain a time."""
+    """Return versions, devices, threads and switches that may explain a time."""
     devices = jax.local_devices()
     on_gpu = devices[0].platform == "gpu"
     return {
@@ -176,7 +177,7 @@ def facts() -> Mapping[str, Fact]:
     }
 
 
-def _note_compilation(event: str, seconds: float, **_: Any) -> None:
+def _record_compilation(event: str, seconds: float, **_: Any) -> None:
     if event == _COMPILED:
         _compiled.append(seconds)
 

@@ -1,4 +1,4 @@
-"""What all frameworks share in a trainer process: Keras' policy, Python's seeds, common facts."""
+"""Parts that all frameworks share in a trainer process: dtype policy, Python's seeds, facts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from workloads.implementations import Implementation
 BYTES_PER_MIB = 2**20
 
 RESIDENT_SHARE = 4
-"""Data stays on the device as a whole where it fits into one part in four of the free memory."""
+"""Data stays on the device if it fits into 1 / RESIDENT_SHARE of the free memory."""
 
 _POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
 def set_dtype_policy(implementation: Implementation) -> None:
-    """What layers that are built from now on compute in; their variables are float32."""
+    """Set the number format that new layers compute in; their variables are float32."""
     policy = _POLICIES.get(implementation.precision, "float32")
     keras.config.set_dtype_policy(policy)
 
 
 def keep_out_tensorflow() -> None:
-    """Let Keras find no TensorFlow in a process of another backend.
+    """Hide TensorFlow from Keras in a process of another backend.
 
-    It would import it beside the backend to serialise a layer, which `Bidirectional` does when it
-    is made: ten seconds of the load time, and hundreds of MiB.
+    Keras would import TensorFlow to serialise a layer, which `Bidirectional` does in its
+    constructor: that takes ten seconds of the load time, and hundreds of MiB.
     """
     sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type] # an import then fails
 
@@ -44,7 +44,7 @@ def seed_python(seed: int) -> None:
 
 
 def process_facts() -> Mapping[str, Fact]:
-    """What is told alike of every framework."""
+    """Return the facts that every framework reports."""
     return {
         "python": platform.python_version(),
         "keras": keras.__version__,

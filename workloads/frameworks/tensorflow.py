@@ -1,4 +1,4 @@
-"""TensorFlow as this process runs it. See `workloads.frameworks.Framework`."""
+"""TensorFlow as the framework of this process. See `workloads.frameworks.Framework`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _configured = threading.Lock()  # taken by the first trial, for the life of the 
 def configure(implementation: Implementation, device: Device) -> None:
     """Fix the thread pools (once) and the precision.
 
-    TensorFlow would size its pools by the machine, and it does not read `OMP_NUM_THREADS`.
+    By default TensorFlow sizes its pools by the machine, and it ignores `OMP_NUM_THREADS`.
     """
     if _configured.acquire(blocking=False):
         tf.config.threading.set_intra_op_parallelism_threads(usable_cpus())
@@ -43,7 +43,7 @@ def configure(implementation: Implementation, device: Device) -> None:
 
 
 def expect_device(device: Device) -> None:
-    """Refuse a GPU trial where TensorFlow sees no GPU."""
+    """Refuse a GPU trial if TensorFlow sees no GPU."""
     if device == "gpu" and not tf.config.list_logical_devices("GPU"):
         raise NotPossible(
             "device gpu: expected a GPU that TensorFlow can use; it sees none: check the driver,"
@@ -58,40 +58,40 @@ def seed(seed: int) -> None:
 
 
 def random_state() -> Any:
-    """Nothing: Keras' layers draw by stateless operations, whose seeds are variables."""
+    """Return None: Keras' layers draw by stateless operations, whose seeds are variables."""
     return None
 
 
 def restore_random_state(state: Any) -> None:
-    """Nothing to restore."""
+    """Do nothing: there is no state to restore."""
 
 
 def synchronise(values: Any = None) -> None:
-    """Wait until every device has done what it was given."""
+    """Wait until every device has finished its work."""
     tf.test.experimental.sync_devices()
 
 
 def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
-    """Arrays on a CPU, as a user would pass them; on a GPU batches that are copied ahead."""
+    """Return arrays for a CPU, as a user would pass them; for a GPU prefetched batches."""
     if device == "gpu":
         return Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
     if feeding.is_in_memory(samples):
         return feeding.feed_arrays(samples, batch_size)
     dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
-    return Feed(_counted(dataset, samples, batch_size))
+    return Feed(_with_count(dataset, samples, batch_size))
 
 
 def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:
-    """Batches that are made on the host, and copied to the device `target` before their turn."""
+    """Return batches that are made on the host, and copied ahead to the device `target`."""
     ahead = tf.data.experimental.prefetch_to_device(target, _BATCHES_AHEAD)
-    return _counted(_host_batches(samples, batch_size).apply(ahead), samples, batch_size)
+    return _with_count(_host_batches(samples, batch_size).apply(ahead), samples, batch_size)
 
 
 def sum_gradients(optimizer: Any) -> None:
-    """Add up what an embedding's gradient says of a token that occurs several times in a batch.
+    """Add up an embedding's gradients of a token that occurs several times in a batch.
 
-    It comes as `tf.IndexedSlices`, one for each occurrence, which Keras squares one by one: Adam's
-    second moment would be that of the parts, and not of their sum as on JAX and PyTorch.
+    They come as `tf.IndexedSlices`, one per occurrence, which Keras squares one by one: Adam's
+    second moment would be that of the parts, and not that of their sum as on JAX and PyTorch.
     """
     apply = optimizer.apply
 
@@ -102,34 +102,34 @@ def sum_gradients(optimizer: Any) -> None:
 
 
 def tracing_record(arguments: Any) -> Any | None:
-    """The graph that a step is being traced into."""
+    """Return the graph that a step is being traced into; None in eager execution."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
 def compilation_count() -> int:
-    """Untold: tracings are counted by the model, and XLA compiles what was traced."""
+    """Return 0: the model counts tracings, and XLA compiles only what was traced."""
     return 0
 
 
 def reset_peak_memory() -> None:
-    """Forget the peak of the first GPU's memory."""
+    """Reset the peak of the first GPU's memory."""
     if tf.config.list_logical_devices("GPU"):
         tf.config.experimental.reset_memory_stats("GPU:0")
 
 
 def peak_gpu_mib() -> float | None:
-    """What TensorFlow's allocator handed out at most."""
+    """Return the peak of TensorFlow's allocator, in MiB; None on a CPU."""
     if not tf.config.list_logical_devices("GPU"):
         return None
     return tf.config.experimental.get_memory_info("GPU:0")["peak"] / BYTES_PER_MIB
 
 
 def release_memory() -> None:
-    """Drop graphs, functions and variables of a trial.
+    """Release graphs, functions and variables of a trial.
 
-    Keras reduces gradients through a `tf.custom_gradient`, which TensorFlow registers anew in
-    each traced graph and never removes; it holds the graph, 9 MiB for the smallest model. What
-    XLA has compiled stays all the same (about 30 MiB a trial): nothing in Python can drop it.
+    Keras reduces gradients through a `tf.custom_gradient`, which TensorFlow registers in every
+    traced graph and never removes. The registration keeps the graph, 9 MiB for the smallest model.
+    Programs that XLA compiled stay (about 30 MiB per trial): nothing in Python can release them.
     """
     registered = getattr(getattr(ops, "gradient_registry", None), "_registry", {})
     for name in [name for name in registered if name.startswith("CustomGradient-")]:
@@ -139,7 +139,7 @@ def release_memory() -> None:
 
 
 def facts() -> Mapping[str, Fact]:
-    """Versions, devices, threads and switches that may explain a time."""
+    """Return versions, devices, threads and switches that may explain a time."""
     build = tf.sysconfig.get_build_info()
     gpus = tf.config.list_physical_devices("GPU")
     details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
@@ -157,9 +157,9 @@ def facts() -> Mapping[str, Fact]:
 
 
 def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
-    """Batches cut on the host: by TensorFlow from arrays in memory, else by NumPy."""
+    """Return batches made on the host: by TensorFlow from arrays in memory, else by NumPy."""
     arrays = (samples.inputs, samples.targets)
-    size = None if len(samples) % batch_size else batch_size  # static where all have the same
+    size = None if len(samples) % batch_size else batch_size  # static if all batches have the same
     if feeding.is_in_memory(samples):
         with tf.device("/CPU:0"):
             whole = tuple(tf.constant(array) for array in arrays)
@@ -177,11 +177,11 @@ def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
     )
 
 
-def _counted(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:
-    """The data set, with the number of its batches told.
+def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:
+    """Set the number of batches of a data set.
 
-    Neither a generator's nor a device's data set knows it, and `assert_cardinality` has no GPU
-    kernel; Keras reads this attribute, and would else run into the end of every epoch.
+    Data sets of generators and devices do not know it, and `assert_cardinality` has no GPU kernel.
+    Keras reads this attribute; without it, it would run into the end of every epoch.
     """
     dataset.cardinality = feeding.count_batches(samples, batch_size)
     return dataset

@@ -1,4 +1,4 @@
-"""PyTorch as this process runs it. See `workloads.frameworks.Framework`."""
+"""PyTorch as the framework of this process. See `workloads.frameworks.Framework`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _configured = threading.Lock()  # taken by the first trial, for the life of the 
 
 
 def configure(implementation: Implementation, device: Device) -> None:
-    """Fix the thread pools (once) and the precision; by default cuDNN would round to TF32."""
+    """Fix the thread pools (once) and the precision; by default cuDNN rounds to TF32."""
     if _configured.acquire(blocking=False):
         keep_out_tensorflow()
         torch.set_num_threads(usable_cpus())
@@ -47,7 +47,7 @@ def configure(implementation: Implementation, device: Device) -> None:
 
 
 def expect_device(device: Device) -> None:
-    """Refuse a GPU trial where PyTorch sees no GPU."""
+    """Refuse a GPU trial if PyTorch sees no GPU."""
     if device == "gpu" and not torch.cuda.is_available():
         raise NotPossible(
             "device gpu: expected a GPU that PyTorch can use; it sees none: check the driver,"
@@ -62,13 +62,13 @@ def seed(seed: int) -> None:
 
 
 def random_state() -> Any:
-    """The states of PyTorch's own generators, from which a fused stack's dropout is drawn."""
+    """Return the states of PyTorch's generators, which draw the dropout of a fused stack."""
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return torch.get_rng_state(), gpus
 
 
 def restore_random_state(state: Any) -> None:
-    """Put the generators back."""
+    """Restore the states of the generators."""
     cpu, gpus = state
     torch.set_rng_state(cpu)
     if gpus:
@@ -76,26 +76,28 @@ def restore_random_state(state: Any) -> None:
 
 
 def synchronise(values: Any = None) -> None:
-    """Wait for the GPU; on a CPU each operation is done when it returns."""
+    """Wait for the GPU; on a CPU an operation is complete when it returns."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
-    """What is in the device's memory is cut once; the rest is read batch by batch.
+    """Return batches: cut once if they fit into the device's memory, else read one by one.
 
-    Keras' own way with arrays collates each batch from samples, a millisecond for nothing.
+    Keras' own adapter for arrays collates every batch from single samples, which takes 1 ms.
     """
     if _fits(samples) if device == "gpu" else feeding.is_in_memory(samples):
-        every = range(feeding.count_batches(samples, batch_size))
-        return _loader(TorchResidentBatches([_read(samples, batch_size, index) for index in every]))
+        indices = range(feeding.count_batches(samples, batch_size))
+        return _loader(
+            TorchResidentBatches([_read(samples, batch_size, index) for index in indices])
+        )
     return _loader(
         (TorchPrefetchedBatches if device == "gpu" else TorchHostBatches)(samples, batch_size)
     )
 
 
 class TorchResidentBatches(Dataset[Any]):
-    """Batches that are there already."""
+    """Batches that are on the device."""
 
     def __init__(self, batches: list[Any]) -> None:
         self._batches = batches
@@ -108,7 +110,7 @@ class TorchResidentBatches(Dataset[Any]):
 
 
 class TorchHostBatches(Dataset[Any]):
-    """Batches that are read when their turn comes."""
+    """Batches that are read when they are needed."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         self._samples, self._batch_size = samples, batch_size
@@ -121,7 +123,7 @@ class TorchHostBatches(Dataset[Any]):
 
 
 class TorchPrefetchedBatches(IterableDataset[Any]):
-    """Batches that a thread copies to the device before their turn."""
+    """Batches that a thread copies ahead to the device."""
 
     def __init__(self, samples: Samples, batch_size: int) -> None:
         self._samples, self._batch_size = samples, batch_size
@@ -141,34 +143,34 @@ class TorchPrefetchedBatches(IterableDataset[Any]):
 
 
 def sum_gradients(optimizer: Any) -> None:
-    """Nothing: gradients are sums."""
+    """Do nothing: gradients are sums already."""
 
 
 def tracing_record(arguments: Any) -> Any | None:
-    """Nothing is ever traced: each step runs as it is."""
+    """Return None: no step is ever traced."""
     return None
 
 
 def compilation_count() -> int:
-    """Nothing is compiled."""
+    """Return 0: nothing is compiled."""
     return 0
 
 
 def reset_peak_memory() -> None:
-    """Forget the peak of the GPU's memory."""
+    """Reset the peak of the GPU's memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
 
 
 def peak_gpu_mib() -> float | None:
-    """What PyTorch's allocator handed out at most; what it reserved may be more."""
+    """Return the peak of PyTorch's allocations, in MiB; its reserved memory may be larger."""
     if not torch.cuda.is_available():
         return None
     return torch.cuda.max_memory_allocated() / BYTES_PER_MIB
 
 
 def release_memory() -> None:
-    """Drop variables of a trial, and give cached memory back."""
+    """Release variables of a trial, and cached memory."""
     keras.utils.clear_session()
     gc.collect()
     if torch.cuda.is_available():
@@ -176,7 +178,7 @@ def release_memory() -> None:
 
 
 def facts() -> Mapping[str, Fact]:
-    """Versions, devices, threads and switches that may explain a time."""
+    """Return versions, devices, threads and switches that may explain a time."""
     on_gpu = torch.cuda.is_available()
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
@@ -193,18 +195,18 @@ def facts() -> Mapping[str, Fact]:
 
 
 def _loader(batches: Dataset[Any]) -> Feed:
-    """Batches as they are: nothing is collated, and nothing drawn at random."""
-    return Feed(DataLoader(batches, batch_size=None, collate_fn=_as_it_is))
+    """Return a feed of these batches: nothing is collated, and nothing drawn at random."""
+    return Feed(DataLoader(batches, batch_size=None, collate_fn=_unchanged))
 
 
-def _as_it_is(batch: Any) -> Any:
+def _unchanged(batch: Any) -> Any:
     return batch
 
 
 def _read(samples: Samples, batch_size: int, index: int) -> Any:
-    """One batch as tensors on the device that Keras computes on."""
-    each = feeding.read_batch(samples, batch_size, index)
-    return tuple(keras.ops.convert_to_tensor(array) for array in each)
+    """Return one batch as tensors on the device that Keras computes on."""
+    arrays = feeding.read_batch(samples, batch_size, index)
+    return tuple(keras.ops.convert_to_tensor(array) for array in arrays)
 
 
 def _fits(samples: Samples) -> bool:

@@ -1,7 +1,7 @@
-"""One layout for the weights of every recurrent layer, and exact conversions to the libraries'.
+"""One layout for the weights of every recurrent layer, and exact conversions to other layouts.
 
 The canonical layout is that of Keras' own layers. With `i` inputs, `u` units and `g` gates, a
-layer in one direction is
+layer in one direction has
 
     kernel            (i, g·u)
     recurrent_kernel  (u, g·u)
@@ -13,14 +13,14 @@ layer in one direction is
 | gru                | 3 | update (z), reset (r), candidate         | two per gate¹ |
 | rnn_tanh, rnn_relu | 1 | –                                        | one           |
 
-¹ `reset_after=True`: the reset gate is applied after the recurrent product, as cuDNN does it.
+¹ `reset_after=True`: the reset gate is applied after the recurrent product, as in cuDNN.
 
 A stack is a list in the order layer 0 forward, layer 0 backward, layer 1 forward, … (cuDNN's
-pseudo-layers). PyTorch keeps each matrix transposed, gates stacked, a GRU's in the order r, z, n,
-with two bias vectors per layer. cuDNN's opaque buffer holds those same matrices one after another
-and then those same bias vectors (`jax/experimental/rnn.py` writes it down, and Keras builds the
-same for TensorFlow). A cell with one canonical bias has it as its input bias; its recurrent bias
-is zero and stays zero: two that are trained would move their sum twice as far at each step.
+pseudo-layers). PyTorch has every matrix transposed, gates stacked, a GRU's in the order r, z, n,
+with two bias vectors per layer. cuDNN's opaque buffer contains the same matrices one after another
+and then the same bias vectors (documented in `jax/experimental/rnn.py`; Keras builds the same
+buffer for TensorFlow). A cell with one canonical bias has it as its input bias. Its recurrent bias
+is zero and stays zero: two trained biases would move their sum twice as far in every step.
 
 NumPy only: no framework is imported, and nothing is cast or rounded.
 """
@@ -40,22 +40,22 @@ from workloads.eligibility import Cell
 Weights: TypeAlias = NDArray[Any]
 
 GATES: dict[Cell, int] = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
-"""Matrix products with the input (and as many with the state) in one step of a cell."""
+"""Number of gates: matrix products with the input (and with the state) in one step of a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class CanonicalLayer:
-    """A recurrent layer in one direction; `bias` is None where the layer has none."""
+    """A recurrent layer in one direction; `bias` is None for a layer without bias."""
 
     kernel: Weights
     recurrent_kernel: Weights
     bias: Weights | None
 
     def __post_init__(self) -> None:
-        """Expect shapes that fit each other.
+        """Check that the shapes fit each other.
 
         Raises:
-            ValueError: they belong to no cell.
+            ValueError: the shapes are those of no cell.
         """
         if not self._fits():
             raise ValueError(
@@ -68,29 +68,29 @@ class CanonicalLayer:
         if self.recurrent_kernel.ndim != 2 or not self.recurrent_kernel.size:
             return False
         units, width = self.recurrent_kernel.shape
-        wanted = (2, width) if self.gates == GATES["gru"] else (width,)
+        bias_shape = (2, width) if self.gates == GATES["gru"] else (width,)
         return (
             width % units == 0
             and self.gates in GATES.values()
             and self.kernel.shape[1:] == (width,)
-            and (self.bias is None or self.bias.shape == wanted)
+            and (self.bias is None or self.bias.shape == bias_shape)
         )
 
     @property
     def gates(self) -> int:
-        """How many gates the cell has: 4 for lstm, 3 for gru, 1 for a simple cell."""
+        """Number of gates of the cell: 4 for lstm, 3 for gru, 1 for a simple cell."""
         units, width = self.recurrent_kernel.shape
         return int(width // units)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
-        """Of kernel, recurrent kernel and bias."""
+        """Shapes of kernel, recurrent kernel and bias."""
         bias = None if self.bias is None else self.bias.shape
         return self.kernel.shape, self.recurrent_kernel.shape, bias
 
 
 class TorchLayer(NamedTuple):
-    """A layer in one direction as PyTorch and cuDNN hold it, in the order of their arguments."""
+    """A layer in one direction in the layout of PyTorch and cuDNN, in their argument order."""
 
     weight_ih: Weights
     weight_hh: Weights
@@ -100,7 +100,7 @@ class TorchLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class StackShape:
-    """The sizes of a stack, and of the pieces of its buffer."""
+    """Sizes of a stack, and of the parts of its buffer."""
 
     cell: Cell
     inputs: int
@@ -120,7 +120,7 @@ class StackShape:
 
     @cached_property
     def matrices(self) -> tuple[tuple[int, int], ...]:
-        """Shapes of weight_ih and weight_hh of each pseudo-layer, as they follow in the buffer."""
+        """Shapes of weight_ih and weight_hh of all pseudo-layers, in the order of the buffer."""
         rows = GATES[self.cell] * self.units
         widths = [self.inputs] * self.directions
         widths += [self.directions * self.units] * (self.pseudo_layers - self.directions)
@@ -128,18 +128,18 @@ class StackShape:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Lengths of the buffer's pieces: all matrices, then bias_ih and bias_hh of each layer."""
+        """Lengths of the buffer's parts: all matrices, then bias_ih and bias_hh of every layer."""
         biases = (GATES[self.cell] * self.units,) * (2 * self.pseudo_layers)
         return (*(rows * columns for rows, columns in self.matrices), *biases)
 
     @cached_property
     def matrices_size(self) -> int:
-        """How many numbers of the buffer stand before the first bias."""
+        """Number of elements in the buffer before the first bias."""
         return sum(self.sizes[: len(self.matrices)])
 
     @cached_property
     def trained_biases(self) -> NDArray[np.bool_] | None:
-        """Which of the buffer's biases are trained; None if all are (gru)."""
+        """Mask of the trained biases in the buffer; None if all are trained (gru)."""
         if self.cell == "gru":
             return None
         one = np.repeat([True, False], GATES[self.cell] * self.units)
@@ -147,7 +147,7 @@ class StackShape:
 
 
 def to_torch(layer: CanonicalLayer) -> TorchLayer:
-    """The layer as PyTorch's `weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0`.
+    """Convert a layer to PyTorch's `weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0`.
 
     Raises:
         ValueError: the layer has no bias.
@@ -169,7 +169,7 @@ def to_torch(layer: CanonicalLayer) -> TorchLayer:
 
 
 def from_torch(layer: TorchLayer) -> CanonicalLayer:
-    """The inverse of `to_torch`; two biases of a cell that has one are added up."""
+    """Invert `to_torch`; the two biases of a cell with one canonical bias are added up."""
     rows, units = layer.weight_hh.shape
     gates = rows // units
     biases = (_reorder(layer.bias_ih, gates), _reorder(layer.bias_hh, gates))
@@ -181,22 +181,22 @@ def from_torch(layer: TorchLayer) -> CanonicalLayer:
 
 
 def to_buffer(stack: Sequence[CanonicalLayer]) -> Weights:
-    """The stack as cuDNN's opaque buffer, one-dimensional."""
+    """Convert a stack to cuDNN's opaque buffer, a one-dimensional array."""
     layers = [to_torch(layer) for layer in stack]
-    matrices = [each.ravel() for layer in layers for each in (layer.weight_ih, layer.weight_hh)]
-    biases = [each for layer in layers for each in (layer.bias_ih, layer.bias_hh)]
+    matrices = [matrix.ravel() for layer in layers for matrix in (layer.weight_ih, layer.weight_hh)]
+    biases = [bias for layer in layers for bias in (layer.bias_ih, layer.bias_hh)]
     return np.concatenate([*matrices, *biases])
 
 
 def from_buffer(buffer: Weights, shape: StackShape) -> list[CanonicalLayer]:
-    """The stack that the buffer holds.
+    """Convert cuDNN's opaque buffer to a stack.
 
     Raises:
-        ValueError: its length is not that of such a stack.
+        ValueError: its length does not fit the shape of the stack.
     """
     if buffer.shape != (sum(shape.sizes),):
         raise ValueError(
-            f"buffer: expected {sum(shape.sizes)} numbers for {shape}; received {buffer.shape}"
+            f"buffer: expected {sum(shape.sizes)} elements for {shape}; received {buffer.shape}"
         )
     return [from_torch(layer) for layer in _split(buffer, shape)]
 
@@ -210,7 +210,7 @@ def _split(buffer: Weights, shape: StackShape) -> Iterator[TorchLayer]:
 
 
 def _reorder(weights: Weights, gates: int) -> Weights:
-    """A GRU's gates, on the last axis, from z, r, h to r, z, n or back; others as they are."""
+    """Swap a GRU's gates on the last axis between z, r, h and r, z, n; keep other cells' gates."""
     if gates != GATES["gru"]:
         return weights
     first, second, third = np.split(weights, gates, axis=-1)

@@ -1,19 +1,20 @@
-"""A model's weights in a file that every implementation can read, whichever wrote it.
+"""A model's weights in a file that every implementation can read and write.
 
 The file is NumPy's `.npz` without pickles. Its arrays are float32 and named
 
-| name                                   | what                                                  |
+| name                                   | content                                               |
 | -------------------------------------- | ----------------------------------------------------- |
-| `recurrent_N/forward/kernel`           | of the recurrent layer N, from 0, in the canonical    |
-| `recurrent_N/forward/recurrent_kernel` | layout of `canonical_weights`, whichever kernel ran   |
-| `recurrent_N/forward/bias`             | absent where the layer has none                       |
-| `recurrent_N/backward/…`               | the same, where the stack reads in both directions    |
+| `recurrent_N/forward/kernel`           | weights of recurrent layer N, from 0, in the layout   |
+| `recurrent_N/forward/recurrent_kernel` | of `canonical_weights`, for every kernel              |
+| `recurrent_N/forward/bias`             | absent for a layer without bias                       |
+| `recurrent_N/backward/…`               | the same, for a bidirectional stack                   |
 | `LAYER/VARIABLE`                       | those of the other layers, such as `dense/kernel`     |
 
 and `about` is a JSON object: `format` ("rnnsweep-weights"), `version` (1), `cell`. Optimizers,
-metrics, seeds and the states of stateful layers are not in it.
+metrics, seeds and the states of stateful layers are not stored.
 
-The file itself needs NumPy only; `take` and `put` run inside a trainer process.
+Reading and writing the file needs NumPy only. `read_checkpoint` and `apply_checkpoint` run inside a
+trainer process.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ROLES = ("kernel", "recurrent_kernel", "bias")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Weights as plain arrays: the recurrent stack by layer and direction, all else by path."""
+    """Weights as plain arrays: the recurrent stack by layer and direction, all others by path."""
 
     cell: Cell
     directions: tuple[str, ...]
@@ -48,7 +49,7 @@ class Checkpoint:
     others: Mapping[str, Weights] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, Weights]:
-        """The arrays by their names in the file."""
+        """Return the arrays by their names in the file."""
         named = zip(_prefixes(self.directions), self.stack, strict=False)
         recurrent = {
             f"{prefix}/{role}": array
@@ -59,7 +60,7 @@ class Checkpoint:
         return {**recurrent, **self.others}
 
     def equals(self, other: Checkpoint) -> bool:
-        """Whether all names, shapes, types and bits are the same."""
+        """Return True if all names, shapes, types and bits are equal."""
         ours, theirs = self.arrays(), other.arrays()
         return ours.keys() == theirs.keys() and all(
             (mine.dtype, mine.shape, mine.tobytes())
@@ -69,11 +70,11 @@ class Checkpoint:
 
 
 def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
-    """Copies of a model's weights as they are now.
+    """Return a copy of a model's current weights.
 
     Args:
-        model: built; its layers stand in a row.
-        settings: of its recurrent stack.
+        model: a built sequential model.
+        settings: settings of its recurrent stack.
     """
     from workloads.models.layers import read_canonical  # noqa: PLC0415 - imports the framework
 
@@ -86,19 +87,19 @@ def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
 
 
 def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
-    """Give a model these weights: the inverse of `take`, on any implementation of the same sizes.
+    """Set a model's weights, on any implementation of the same sizes.
 
     Raises:
-        ValueError: they do not fit the model, which is then unchanged.
+        ValueError: the weights do not fit the model, which is then unchanged.
     """
     from workloads.models.layers import write_canonical  # noqa: PLC0415 - imports the framework
 
     others = _others(model)
-    wanted = {path: tuple(variable.shape) for path, variable in others.items()}
+    expected = {path: tuple(variable.shape) for path, variable in others.items()}
     received = {path: array.shape for path, array in checkpoint.others.items()}
-    if received != wanted:
+    if received != expected:
         raise ValueError(
-            f"checkpoint: expected variables {wanted}, as the model {model.name!r} has;"
+            f"checkpoint: expected variables {expected}, as the model {model.name!r} has;"
             f" received {received}"
         )
     write_canonical(model, checkpoint.stack)
@@ -107,7 +108,7 @@ def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write the file, whole or not at all; its folder is made if need be."""
+    """Write the file, completely or not at all; create its folder if it is missing."""
     about = json.dumps({"format": FORMAT, "version": VERSION, "cell": checkpoint.cell})
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, about=np.array(about), **checkpoint.arrays())
@@ -117,7 +118,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read the file.
 
     Raises:
-        DataError: it is missing, no such file, of another version, or not whole.
+        DataError: the file is missing, incomplete, of another version, or not a checkpoint.
     """
     try:
         with open_archive(path) as file:
@@ -137,8 +138,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _checkpoint(cell: Cell, arrays: dict[str, Weights]) -> Checkpoint:
     if cell not in GATES:
         raise ValueError(f"cell: expected one of {', '.join(GATES)}; received {cell!r}")
-    both_ways = any(name.startswith("recurrent_0/backward/") for name in arrays)
-    directions = ("forward", "backward") if both_ways else ("forward",)
+    is_bidirectional = any(name.startswith("recurrent_0/backward/") for name in arrays)
+    directions = ("forward", "backward") if is_bidirectional else ("forward",)
     stack = []
     for prefix in _prefixes(directions):
         if f"{prefix}/kernel" not in arrays:
@@ -157,12 +158,12 @@ def _checkpoint(cell: Cell, arrays: dict[str, Weights]) -> Checkpoint:
 
 
 def _prefixes(directions: tuple[str, ...]) -> Iterator[str]:
-    """`recurrent_0/forward`, … without an end, in canonical order."""
+    """Yield `recurrent_0/forward`, … without an end, in canonical order."""
     return (f"recurrent_{n}/{direction}" for n in count() for direction in directions)
 
 
 def _others(model: Any) -> dict[str, Any]:
-    """The variables of the layers that are not recurrent."""
+    """Return the variables of the layers that are not recurrent, by path."""
     from workloads.models.layers import is_recurrent  # noqa: PLC0415 - imports the framework
 
     return {
@@ -180,6 +181,6 @@ def _array(variable: Any) -> Weights:
 
 
 def _copied(layer: CanonicalLayer) -> CanonicalLayer:
-    """PyTorch's arrays are views of the variables, which training changes."""
+    """Copy a layer: PyTorch's arrays are views of the variables, which training changes."""
     bias = None if layer.bias is None else np.array(layer.bias)
     return CanonicalLayer(np.array(layer.kernel), np.array(layer.recurrent_kernel), bias)

@@ -1,10 +1,10 @@
-"""The same initial weights on every arm: made by numpy from the trial's seed, set into the model.
+"""Initial weights that are equal on every arm: drawn by NumPy from the trial's seed.
 
-A framework's own initialisers draw differently on each backend and kernel. Here each array is
-drawn by its role from a generator seeded with the trial's seed and its place in the model: in the
-recurrent stack `recurrent_N/role` in the canonical layout, with N counting layers and directions,
-elsewhere `layer/role`. So neither the implementation, nor the order of building, nor another
-layer changes what it gets. The distributions are Keras' defaults.
+A framework's own initialisers draw different numbers on every backend and kernel. Here every array
+has a generator of its own, seeded with the trial's seed and the path of the array: in the recurrent
+stack `recurrent_N/role` in the canonical layout, with N counting layers and directions, in other
+layers `layer/role`. The numbers therefore depend neither on the implementation, nor on the order of
+building, nor on other layers. The distributions are Keras' defaults.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def set_initial_weights(model: Any, seed: int) -> None:
     """Assign every trainable variable of a built model its initial value.
 
     Args:
-        model: its layers stand in a row.
+        model: a sequential model.
         seed: the trial's seed.
 
     Raises:
-        ValueError: a variable has a role that has no rule here.
+        ValueError: there is no rule here for the role of a variable.
     """
     from workloads.models.layers import (  # noqa: PLC0415 - imports the framework
         is_recurrent,
@@ -46,10 +46,10 @@ def set_initial_weights(model: Any, seed: int) -> None:
 
 
 def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
-    """The initial weights of the recurrent layer at `path`, in the shapes of `like`.
+    """Return the initial weights of the recurrent layer at `path`, in the shapes of `like`.
 
-    Kernels are Glorot uniform, recurrent kernels orthogonal (one draw across all gates), biases
-    zero except for the forget gate of an LSTM, which starts at one.
+    Kernels are Glorot uniform, recurrent kernels orthogonal (one draw for all gates). Biases are
+    zero, except for the forget gate of an LSTM, which starts at one.
     """
     bias = None if like.bias is None else np.zeros(like.bias.shape, np.float32)
     if bias is not None and like.gates == GATES["lstm"]:
@@ -62,9 +62,12 @@ def draw_layer(path: str, like: CanonicalLayer, seed: int) -> CanonicalLayer:
 
 
 def draw_variable(path: str, shape: tuple[int, ...], seed: int) -> Weights:
-    """The initial value of the variable at `path` of a layer that is not recurrent.
+    """Return the initial value of the variable at `path` of a layer that is not recurrent.
 
     Kernels are Glorot uniform, biases zero, embeddings uniform within ±0.05.
+
+    Raises:
+        ValueError: there is no rule here for the role of the variable.
     """
     role = path.rpartition("/")[2]
     draw = _generator(path, seed)
@@ -85,13 +88,13 @@ def _generator(path: str, seed: int) -> np.random.Generator:
 
 
 def _glorot_uniform(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
-    """Uniform within ±sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010)."""
+    """Draw uniformly within ±sqrt(6 / (fan in + fan out)) (Glorot and Bengio 2010)."""
     limit = np.sqrt(6.0 / (shape[0] + shape[1]))
     return draw.uniform(-limit, limit, shape).astype(np.float32)
 
 
 def _orthogonal(shape: tuple[int, ...], draw: np.random.Generator) -> Weights:
-    """Rows or columns orthonormal, whichever are fewer (Saxe et al. 2013, as Keras does it)."""
+    """Draw a matrix whose rows or columns, the fewer ones, are orthonormal (Saxe et al. 2013)."""
     rows, columns = shape
     q, r = np.linalg.qr(draw.standard_normal((max(shape), min(shape))))
     q = q * np.sign(np.diag(r))  # makes the draw uniform over orthogonal matrices

@@ -1,4 +1,4 @@
-"""Recurrent layers for each cell and kernel. Run inside a trainer process: imports Keras."""
+"""Recurrent layers for every cell and kernel. Runs inside a trainer process: imports Keras."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _SIMPLE = {"rnn_tanh": "tanh", "rnn_relu": "relu"}
 def recurrent_stack(
     settings: StackSettings, implementation: Implementation, *, return_sequences: bool, seed: int
 ) -> list[Any]:
-    """The recurrent layers of a model, with the dropout between them.
+    """Return the recurrent layers of a model, with the dropout between them.
 
-    Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …; the fused kernel is
-    one layer named recurrent. After the last layer there is no dropout: it belongs to what follows.
+    Keras' own layers are named recurrent_0, … and the dropouts dropout_0, …. The fused kernel is
+    one layer named recurrent. There is no dropout after the last layer.
 
     Args:
-        settings: cell, sizes and the rest.
-        implementation: which layers.
-        return_sequences: whether the last layer, too, gives its outputs of all steps.
-        seed: of the dropout masks. The next 3 · layers seeds are used.
+        settings: cell, sizes and other settings of the stack.
+        implementation: its kernel decides on the kind of layers.
+        return_sequences: the last layer, too, returns the outputs of all steps.
+        seed: first seed of the dropout masks. The next 3 · layers seeds are used.
 
     Raises:
         NotPossible: the kernel has no such layers.
@@ -74,9 +74,9 @@ def recurrent_layer(
     return_sequences: bool,
     seed: int,
 ) -> Any:
-    """One layer of Keras' own, in both directions if the settings say so.
+    """Return one of Keras' own layers, bidirectional if the settings are.
 
-    `use_cudnn` is always True or False, and survives Bidirectional: "auto" falls back silently.
+    `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
 
     Raises:
         NotPossible: the kernel has no such layer.
@@ -93,7 +93,7 @@ def recurrent_layer(
         "use_bias": settings.use_bias,
         "stateful": settings.stateful,
         "unroll": "unroll" in implementation.options,
-        **_of_the_cell(settings, implementation),
+        **_cell_arguments(settings, implementation),
     }
     make = _GATED.get(settings.cell, keras.layers.SimpleRNN)
     forward = make(settings.units, name=name, seed=seed % _SEEDS, **arguments)
@@ -107,16 +107,16 @@ def recurrent_layer(
         **arguments,
     )
     both = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
-    # Its copy of `forward` was made with use_cudnn="auto" and, on a GPU, would switch XLA off.
+    # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
     both.forward_layer.supports_jit = forward.supports_jit
     return both
 
 
 def read_canonical(model: Any) -> list[CanonicalLayer]:
-    """The weights of a model's recurrent layers, whatever implements them.
+    """Return the weights of a model's recurrent layers, for every kind of layer.
 
     Args:
-        model: a built model whose layers stand in a row.
+        model: a built sequential model.
     """
     stack: list[CanonicalLayer] = []
     for holder in _holders(model):
@@ -130,10 +130,10 @@ def write_canonical(model: Any, stack: Sequence[CanonicalLayer]) -> None:
     Raises:
         ValueError: the stack does not fit the model.
     """
-    wanted = [layer.shapes for layer in read_canonical(model)]
-    if (received := [layer.shapes for layer in stack]) != wanted:
+    expected = [layer.shapes for layer in read_canonical(model)]
+    if (received := [layer.shapes for layer in stack]) != expected:
         raise ValueError(
-            f"stack: expected layers of the shapes {wanted}, as the model {model.name!r} has;"
+            f"stack: expected layers of the shapes {expected}, as the model {model.name!r} has;"
             f" received {received}"
         )
     layers = iter(stack)
@@ -145,11 +145,11 @@ def write_canonical(model: Any, stack: Sequence[CanonicalLayer]) -> None:
 
 
 def is_recurrent(layer: Any) -> bool:
-    """Whether a layer's weights are among those of `read_canonical`."""
+    """Return True if `read_canonical` returns the weights of a layer."""
     return isinstance(layer, FusedStack | keras.layers.Bidirectional | keras.layers.RNN)
 
 
-def _of_the_cell(settings: StackSettings, implementation: Implementation) -> dict[str, Any]:
+def _cell_arguments(settings: StackSettings, implementation: Implementation) -> dict[str, Any]:
     if settings.cell in _SIMPLE:
         return {"activation": _SIMPLE[settings.cell]}
     return {
@@ -160,7 +160,7 @@ def _of_the_cell(settings: StackSettings, implementation: Implementation) -> dic
 
 
 def _holders(model: Any) -> Iterator[Any]:
-    """What holds recurrent weights, in canonical order: fused layers and Keras' cells."""
+    """Yield the holders of recurrent weights in canonical order: fused layers and Keras' cells."""
     for layer in model.layers:
         if isinstance(layer, keras.layers.Bidirectional):
             yield from (layer.forward_layer.cell, layer.backward_layer.cell)

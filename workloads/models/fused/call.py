@@ -1,4 +1,4 @@
-"""What a library call is told of its stack, whatever the backend."""
+"""Arguments of a fused library call that are the same on every backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SCOPE = "fused_stack"
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """Sizes and switches of one stack; `dropout` is that between layers, in training only."""
+    """Sizes and switches of a stack; `dropout` is the rate between layers, in training only."""
 
     shape: StackShape
     dropout: float
@@ -20,7 +20,7 @@ class LibraryCall:
 
 
 LEFT_PADDED = (
-    "mask: expected padding on the right, after at least one step that counts; received another"
-    " one, which the library's call would quietly misread: pad on the right, or use the portable"
+    "mask: expected padding on the right, after at least one unmasked step; received another mask,"
+    " which the library's call would silently misread: pad on the right, or use the portable"
     " kernel"
 )

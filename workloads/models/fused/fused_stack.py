@@ -1,14 +1,14 @@
-"""`fused`: a whole stack of recurrent layers in one library call. Imports Keras.
+"""The Keras layer of the kernel `fused`: a stack of recurrent layers in one library call.
 
-`FusedStack` is the Keras layer; the call of each backend stands in a module of its own, which has
+Imports Keras. The library call of each backend is in a module of its own, with three functions:
 
-* `run_stack(call, sequences, weights, states, mask, training=…)` -> outputs of the last layer at
-  every step, and the final states of all of them;
-* `states_shape(shape, batch)`, the shape in which the library takes and gives those states;
-* `last_output(shape, hidden)`, the last layer's part of the final hidden states.
+* `run_stack(call, sequences, weights, states, mask, training=…)` returns the outputs of the last
+  layer at every step, and the final states of all layers;
+* `states_shape(shape, batch)` returns the shape of the library's states;
+* `last_output(shape, hidden)` returns the last layer's part of the final hidden states.
 
-The call stands in a scope named `call.SCOPE`, by which evidence finds it in a graph, in a program
-or in a profile.
+The call has a scope named `call.SCOPE`, by which evidence recognises it in a graph, a program or a
+profile.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ library = importlib.import_module(f"workloads.models.fused.{keras.backend.backen
 
 
 class FusedStack(keras.layers.Layer):
-    """Layers, directions, and the dropout between layers, run by the library in one call.
+    """A stack of recurrent layers with directions and dropout, run by the library in one call.
 
-    The variable `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`),
-    on every
-    backend: the library reads it as it stands, an optimizer has one variable to move, and mixed
-    precision casts it at once. It begins as zeros: give it weights with `write`.
+    The variable `weights_buffer` is cuDNN's opaque buffer (`workloads.models.canonical_weights`) on
+    every backend. The library reads it directly, an optimizer updates one variable, and mixed
+    precision casts it in one operation. It starts as zeros: set the weights with `write`.
 
-    Outputs are those of stacked Keras layers, directions concatenated. One difference: where a
-    mask ends a sequence, its later outputs are zero (as with Keras' own cuDNN layers), while
-    Keras' portable ones repeat the last; the mask is passed on, so that what respects it sees no
-    difference. Masks have to pad on the right.
+    Outputs are those of stacked Keras layers, directions concatenated, with one difference. After
+    the end of a masked sequence, outputs are zero, as with Keras' own cuDNN layers; Keras' portable
+    layers repeat the last output. The mask is passed on, so layers that use it see no difference.
+    Masks must pad on the right.
 
     Args:
         settings: cell, units, layers, bidirectional, dropout (between the layers, in training
-            only) and stateful (each batch goes on from the last one's final states).
-        return_sequences: outputs of all steps, and not of the last one only.
-        seed: of the dropout, where the library takes one.
-        tf32: allow TF32 on JAX, where it is an argument; elsewhere it is the framework's switch.
+            only) and stateful (a batch starts from the final states of the previous one).
+        return_sequences: return the outputs of all steps, not only of the last one.
+        seed: seed of the dropout, if the library takes one.
+        tf32: allow TF32 on JAX, where it is an argument; on other backends it is a global switch.
         options: Keras' own: name, dtype.
     """
 
@@ -65,10 +64,10 @@ class FusedStack(keras.layers.Layer):
         self.states: list[Any] = []
 
     def build(self, sequences_shape: tuple[int | None, ...]) -> None:
-        """Make the buffer, and the states if the stack keeps them.
+        """Create the buffer, and the states of a stateful stack.
 
         Raises:
-            ValueError: the number of features is open, or a stateful stack's batch size.
+            ValueError: the number of features is unknown, or the batch size of a stateful stack.
         """
         batch, _, inputs = sequences_shape
         if inputs is None or (self.settings.stateful and batch is None):
@@ -89,12 +88,12 @@ class FusedStack(keras.layers.Layer):
             self.states = [self._add_state(name, batch) for name in self._state_names]
 
     def call(self, sequences: Any, mask: Any = None, training: bool = False) -> Any:
-        """Outputs (batch, steps, directions·units), or those of the last step without steps.
+        """Return outputs (batch, steps, directions·units), or (batch, directions·units).
 
         Args:
-            sequences: (batch, steps, features).
-            mask: (batch, steps), true where a step counts.
-            training: whether there is dropout.
+            sequences: shape (batch, steps, features).
+            mask: shape (batch, steps), True for every step that is not padding.
+            training: apply dropout.
 
         Raises:
             ValueError: a mask for a stateful stack.
@@ -112,34 +111,34 @@ class FusedStack(keras.layers.Layer):
             mask,
             training=training,
         )
-        for kept, final in zip(self.states, states, strict=False):
-            kept.assign(final)
+        for state, final in zip(self.states, states, strict=False):
+            state.assign(final)
         return (
             outputs if self.return_sequences else library.last_output(self.stack_shape, states[0])
         )
 
     def compute_output_shape(self, sequences_shape: tuple[int | None, ...]) -> Any:
-        """The shape of the outputs; the library is not called for it."""
+        """Return the shape of the outputs without calling the library."""
         batch, steps, _ = sequences_shape
         width = self.settings.units * (2 if self.settings.bidirectional else 1)
         return (batch, steps, width) if self.return_sequences else (batch, width)
 
     def compute_mask(self, sequences: Any, previous_mask: Any = None) -> Any:
-        """The mask of the inputs, where there still are steps."""
+        """Return the mask of the inputs if the outputs have steps."""
         return previous_mask if self.return_sequences else None
 
     def reset_state(self) -> None:
-        """Begin new sequences: the states are zero again."""
+        """Reset the states to zero, for new sequences."""
         for state in self.states:
             state.assign(keras.ops.zeros(state.shape, state.dtype))
 
     def read(self) -> list[CanonicalLayer]:
-        """The weights in their canonical layout."""
+        """Return the weights in their canonical layout."""
         buffer = keras.ops.convert_to_numpy(self.weights_buffer)
         return from_buffer(buffer, self.stack_shape)
 
     def write(self, stack: list[CanonicalLayer]) -> None:
-        """Take weights in their canonical layout, of as many layers and of these sizes."""
+        """Set the weights from their canonical layout; layers and sizes must match."""
         self.weights_buffer.assign(to_buffer(stack))
 
     @property
@@ -156,7 +155,7 @@ class FusedStack(keras.layers.Layer):
         )
 
     def _initial_states(self, sequences: Any) -> tuple[Any, ...]:
-        if self.states:  # copies: PyTorch overwrites a variable while its graph still holds it
+        if self.states:  # copies: PyTorch overwrites a variable while its graph still needs it
             return tuple(
                 keras.ops.cast(keras.ops.copy(state), self.compute_dtype) for state in self.states
             )

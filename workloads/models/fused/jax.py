@@ -23,10 +23,10 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs (batch, steps, directions·units) and final states (pseudo-layers, batch, units).
+    """Return outputs (batch, steps, directions·units), final states (pseudo-layers, batch, units).
 
     Raises:
-        ValueError: another cell than lstm, or dropout in training: JAX's call would draw the same
+        ValueError: a cell other than lstm, or dropout in training: JAX's call would draw the same
             mask at each step.
     """
     shape = call.shape
@@ -38,7 +38,7 @@ def run_stack(
     hidden, carry = states
     if mask is None:
         lengths = jnp.full(sequences.shape[:1], sequences.shape[1], jnp.int32)
-    else:  # a compiled program raises nothing: NaN fails the trial
+    else:  # a compiled program cannot raise: NaN fails the trial
         hidden = jnp.where(_is_padded_right(mask), hidden, jnp.nan)
         lengths = mask.sum(axis=1, dtype=jnp.int32)
     with jax.named_scope(SCOPE):
@@ -59,21 +59,21 @@ def run_stack(
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Of the initial and final states."""
+    """Return the shape of the initial and final states."""
     return (shape.pseudo_layers, batch, shape.units)
 
 
 def last_output(shape: StackShape, hidden: Any) -> Any:
-    """The last layer's final hidden states, directions concatenated: (batch, directions·units)."""
+    """Return the last layer's final hidden states: (batch, directions·units)."""
     return jnp.concatenate(list(hidden[-shape.directions :]), axis=-1)
 
 
 def _params(shape: StackShape, weights: Any) -> Any:
-    """The buffer, with a gradient of zero for the recurrent biases, which are not trained."""
+    """Return the buffer, with a gradient of zero for the untrained recurrent biases."""
     matrices, biases = jnp.split(weights, [shape.matrices_size])
     return jnp.concatenate([matrices, jnp.where(shape.trained_biases, biases, 0)])
 
 
 def _is_padded_right(mask: Any) -> Any:
-    """Whether each sequence begins with a step that counts, and none counts after a pause."""
+    """Return True if every sequence starts with an unmasked step, and all padding follows."""
     return mask[:, 0].all() & (mask[:, 1:] <= mask[:, :-1]).all()

@@ -19,9 +19,9 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs (batch, steps, directions·units) and final states (batch, pseudo-layers, units).
+    """Return outputs (batch, steps, directions·units), final states (batch, pseudo-layers, units).
 
-    `is_training` is about the backward pass, and always on, as in Keras' own cuDNN layers.
+    `is_training` prepares the backward pass, and is always on, as in Keras' own cuDNN layers.
     """
     shape = call.shape
     with tf.name_scope(SCOPE):
@@ -43,18 +43,18 @@ def run_stack(
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Of the initial and final states."""
+    """Return the shape of the initial and final states."""
     return (batch, shape.pseudo_layers, shape.units)
 
 
 def last_output(shape: StackShape, hidden: Any) -> Any:
-    """The last layer's final hidden states, directions concatenated: (batch, directions·units)."""
+    """Return the last layer's final hidden states: (batch, directions·units)."""
     last = hidden[:, -shape.directions :]
     return tf.reshape(last, (-1, shape.directions * shape.units))
 
 
 def _params(shape: StackShape, weights: Any) -> Any:
-    """The buffer, with a gradient of zero for the recurrent biases that are not trained."""
+    """Return the buffer, with a gradient of zero for the recurrent biases that are not trained."""
     if shape.trained_biases is None:
         return tf.convert_to_tensor(weights)
     biases_size = shape.trained_biases.size
@@ -63,7 +63,7 @@ def _params(shape: StackShape, weights: Any) -> Any:
 
 
 def _lengths(sequences: Any, mask: Any) -> Any:
-    """Steps of each sequence; a step fails whose mask pads elsewhere than on the right."""
+    """Return the steps of every sequence; the step fails if the mask does not pad on the right."""
     if mask is None:
         batch, steps = tf.unstack(tf.shape(sequences)[:2])
         return tf.fill([batch], steps)

@@ -1,8 +1,8 @@
 """PyTorch's fused RNN, `torch._VF`: what `nn.LSTM` calls, on a CPU too. See
 `workloads.models.fused`.
 
-The weights are views of one buffer that is laid out as cuDNN wants it, so that cuDNN copies
-nothing (`nn.LSTM.flatten_parameters` has the same end).
+The weights are views of one buffer in cuDNN's layout, so that cuDNN copies nothing
+(`nn.LSTM.flatten_parameters` has the same purpose).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run_stack(
     *,
     training: bool,
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Outputs (batch, steps, directions·units) and final states (pseudo-layers, batch, units).
+    """Return outputs (batch, steps, directions·units), final states (pseudo-layers, batch, units).
 
     Raises:
         ValueError: the mask pads on the left, or covers a whole sequence.
@@ -57,24 +57,24 @@ def run_stack(
 
 
 def _scope() -> AbstractContextManager[Any]:
-    """The call's name in a profile; without one it would cost a hundredth of a small step."""
+    """Return a scope that names the call in a profile; without a profile it would cost 1 %."""
     if torch.autograd._profiler_enabled():
         return torch.profiler.record_function(SCOPE)
     return nullcontext()
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Of the initial and final states."""
+    """Return the shape of the initial and final states."""
     return (shape.pseudo_layers, batch, shape.units)
 
 
 def last_output(shape: StackShape, hidden: Any) -> Any:
-    """The last layer's final hidden states, directions concatenated: (batch, directions·units)."""
+    """Return the last layer's final hidden states: (batch, directions·units)."""
     return torch.cat([hidden[-2], hidden[-1]], dim=-1) if shape.bidirectional else hidden[-1]
 
 
 def _views(shape: StackShape, weights: Any) -> list[Any]:
-    """Of each pseudo-layer weight_ih, weight_hh, bias_ih, bias_hh.
+    """Return weight_ih, weight_hh, bias_ih and bias_hh of every pseudo-layer.
 
     A recurrent bias that is not trained is detached, and its gradient is zero.
     """
@@ -93,7 +93,7 @@ def _views(shape: StackShape, weights: Any) -> list[Any]:
 
 
 def _lengths(mask: Any) -> Any:
-    """Steps of each sequence, on the CPU, where PyTorch wants them."""
+    """Return the steps of every sequence, on the CPU, where PyTorch needs them."""
     mask = mask.cpu()
     if not (mask[:, 0].all() and (mask[:, 1:] <= mask[:, :-1]).all()):
         raise ValueError(LEFT_PADDED)

@@ -1,7 +1,7 @@
-"""A model's forward pass, and its forward and backward pass, as each backend runs them at best.
+"""A model's forward pass, and its forward and backward pass, in the best form of each backend.
 
-No optimizer, no metrics, no data pipeline: what is left is the recurrent layers. `Passes` is what
-`of` returns for the backend of an implementation; each backend has a file of its own.
+There is no optimizer, no metric and no data pipeline: a pass is the recurrent layers alone. Every
+backend has a module with its `Passes`; `make_passes` chooses one.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from workloads.implementations import Implementation
 
 
 class Passes(Protocol):
-    """Enqueues passes of one model over one batch; both may return before the device is done."""
+    """Passes of one model over one batch; they may return before the device has finished."""
 
     def forward(self, batch: Any) -> Any:
-        """Outputs of `batch`, in inference mode."""
+        """Return the outputs of `batch`, in inference mode."""
 
     def forward_backward(self, batch: Any) -> Any:
-        """Gradients of the mean output by all trainable variables and by `batch`."""
+        """Return the gradients of the mean output by all trainable variables and by `batch`."""
 
     def place(self, batch: Any) -> Any:
-        """`batch` (a NumPy array) where the device reads it without a copy."""
+        """Move `batch` (a NumPy array) to where the device reads it without a copy."""
 
 
 def make_passes(model: Any, implementation: Implementation) -> Passes:
-    """The passes of a built Keras model."""
+    """Return the passes of a built Keras model."""
     match implementation.backend:
         case "jax":
             from workloads.models.passes.jax import JaxPasses  # noqa: PLC0415 - imports the framework

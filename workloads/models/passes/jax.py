@@ -11,24 +11,24 @@ from workloads.implementations import Implementation
 
 
 class JaxPasses:
-    """See `workloads.models.passes.Passes`."""
+    """Passes on JAX. See `workloads.models.passes.Passes`."""
 
     def __init__(self, model: Any, implementation: Implementation) -> None:
         self._model = model
-        compiled = jax.jit if implementation.jit else _as_it_is
+        compiled = jax.jit if implementation.jit else _unchanged
         self.run_forward = compiled(self._forward)
         self.run_both = compiled(jax.grad(self._mean, argnums=(0, 2)))
 
     def place(self, batch: Any) -> Any:
-        """An array on the default device."""
+        """Move a batch to the default device."""
         return jax.device_put(batch)
 
     def forward(self, batch: Any) -> Any:
-        """Outputs of `batch`, in inference mode."""
+        """Return the outputs of `batch`, in inference mode."""
         return self.run_forward(*self.variables, batch)
 
     def forward_backward(self, batch: Any) -> Any:
-        """Gradients of the mean output by all trainable variables and by `batch`."""
+        """Return the gradients of the mean output by all trainable variables and by `batch`."""
         return self.run_both(*self.variables, batch)
 
     @property
@@ -48,5 +48,5 @@ class JaxPasses:
         return jnp.mean(outputs.astype(jnp.float32))
 
 
-def _as_it_is(function: Any) -> Any:
+def _unchanged(function: Any) -> Any:
     return function

@@ -1,4 +1,4 @@
-"""Passes on TensorFlow: a `tf.function` and its gradient tape, compiled by XLA where asked."""
+"""Passes on TensorFlow: a `tf.function` and its gradient tape, compiled by XLA on request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.implementations import Implementation
 
 
 class TensorFlowPasses:
-    """See `workloads.models.passes.Passes`."""
+    """Passes on TensorFlow. See `workloads.models.passes.Passes`."""
 
     def __init__(self, model: Any, implementation: Implementation) -> None:
         self._model = model
@@ -19,7 +19,7 @@ class TensorFlowPasses:
         self.forward_backward = self._both if eager else self._graph(self._both, implementation)
 
     def place(self, batch: Any) -> Any:
-        """A tensor on the default device."""
+        """Move a batch to the default device."""
         return tf.identity(tf.constant(batch))
 
     def _graph(self, function: Any, implementation: Implementation) -> Any:
