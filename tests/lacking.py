@@ -1,4 +1,4 @@
-"""What a machine lacks for a test."""
+"""Skip a test whose programs or packages are missing, or fail it in CI."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 
 def skip_here(reason: str) -> NoReturn:
-    """Skip the test: its user need not have everything. Fail it in CI, which is to install that.
+    """Skip the test, as users need not install everything; fail it in CI, which must.
 
     Args:
-        reason: what is lacking, and what installs it.
+        reason: what is missing and how to install it.
     """
     if os.environ.get("RNNSWEEP_TEST_ALL") == "1":
         pytest.fail(reason)

@@ -1,4 +1,4 @@
-"""A test that lacks something: skipped on a user's machine, failed in CI."""
+"""A test with missing requirements: skipped on a user's machine, failed in CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.lacking import skip_here
 @pytest.mark.parametrize(
     ("value", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)]
 )
-def test_what_is_lacking_is_a_failure_only_where_all_is_to_be_tested(
+def test_missing_requirements_fail_the_test_only_in_ci(
     value: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RNNSWEEP_TEST_ALL", value)

@@ -1,4 +1,4 @@
-"""What the README promises: its commands, files and spec exist. CI runs the commands themselves."""
+"""The README's commands, files and spec exist. CI runs the commands themselves."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def test_it_begins_with_two_commands() -> None:
     assert commands[:2] == ["make demo", "make test"]
 
 
-def test_nothing_is_left_to_fill_in() -> None:
+def test_it_has_no_placeholders() -> None:
     assert not re.findall(r"@[A-Z]+@|TODO|FIXME", README)
 
 
-def test_make_knows_its_targets() -> None:
+def test_make_has_its_targets() -> None:
     targets = ["demo", "test", *re.findall(r"`make ([a-z-]+)`", README)]
     done = subprocess.run(
         ["make", "--dry-run", *targets], cwd=ROOT, capture_output=True, text=True, check=False
@@ -49,22 +49,22 @@ def test_it_names_every_metric_of_the_built_in_workloads() -> None:
     assert not {metric for each in built_in_workloads() for metric in each.metrics} - names
 
 
-def test_its_spec_is_one() -> None:
+def test_its_spec_is_valid() -> None:
     (block,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
     spec = parse(block, source="README.md")
     assert spec.search.count() == 12
 
 
-def test_its_links_lead_somewhere() -> None:
+def test_its_links_exist() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     files = re.findall(r"`((?:orchestrator|workloads|sweeps|tests)/[\w./-]+)`", README)
     assert links
-    missing = [each for each in (*links, *files) if not (ROOT / each).exists()]
+    missing = [path for path in (*links, *files) if not (ROOT / path).exists()]
     assert not missing
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.name)
-def test_every_sweep_file_is_valid_says_its_question_and_has_an_arm_here(path: Path) -> None:
+def test_every_sweep_file_is_valid_has_a_comment_and_an_arm_for_this_machine(path: Path) -> None:
     assert path.read_text().startswith("# ")
     spec = load(path)
     assert make_plan(spec, classify(this_machine())).possible

@@ -12,7 +12,7 @@ from tests.integration.sweeping import Home, new_home
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """A sweep home with an empty store; nothing of it may be left running."""
+    """A sweep home with an empty store. At the end none of its processes may be running."""
     home = new_home(tmp_path)
     yield home
     home.expect_nothing_running()
@@ -20,5 +20,5 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> Home:
-    """A home that is not there yet; what runs nothing does not make it."""
+    """A home that does not exist yet; commands that run no trial do not create it."""
     return Home(tmp_path / "home")

@@ -1,4 +1,4 @@
-"""A workload whose arms behave unlike one another, by the name of their kernel: `python/hangs`."""
+"""A workload whose arms behave as their kernel is named, such as `python/hangs`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workloads.context import Context
 
 
 def by_kernel(trial: Context) -> dict[str, float]:
-    """What the kernel's name says; any other name (`python/a`) trains well.
+    """Behave as the kernel is named; any other name (`python/a`) trains normally.
 
-    `waits` and `flaky` look for the file that `settings: {gate: PATH}` names.
+    `waits` and `flaky` check for the file of `settings: {gate: PATH}`.
     """
     return _BEHAVIOURS.get(trial.implementation.kernel, _trains)(trial)
 
@@ -21,7 +21,7 @@ def by_kernel(trial: Context) -> dict[str, float]:
 def _trains(trial: Context) -> dict[str, float]:
     time.sleep(float(trial.settings.get("sleep_s", 0.0)))
     kernel = trial.implementation.kernel
-    trial.kernel(asked=kernel, ran=kernel, evidence="it says so itself")
+    trial.kernel(asked=kernel, ran=kernel, evidence="its own report")
     accuracy = int(trial.settings["units"]) / 100
     for index in range(2):
         trial.epoch(index, 0.001, validate_s=0.001, loss=1.0 - accuracy, val_accuracy=accuracy / 2)
@@ -29,7 +29,7 @@ def _trains(trial: Context) -> dict[str, float]:
 
 
 def _waits(trial: Context) -> dict[str, float]:
-    """Trains once the gate is there; says that it waits with a file beside it."""
+    """Train once the gate exists; create the file `gate.waiting` until then."""
     gate = Path(str(trial.settings["gate"]))
     while not gate.exists():
         gate.with_name("gate.waiting").touch()
@@ -38,15 +38,15 @@ def _waits(trial: Context) -> dict[str, float]:
 
 
 def _flaky(trial: Context) -> dict[str, float]:
-    """Raises while the gate is not there."""
+    """Raise while the gate does not exist."""
     if not Path(str(trial.settings["gate"])).exists():
-        print("looked for the gate in vain")
+        print("did not find the gate")
         raise RuntimeError("the gate is shut")
     return _trains(trial)
 
 
 def _picky(trial: Context) -> dict[str, float]:
-    """Raises where the config is large."""
+    """Raise if the config is large."""
     if int(trial.settings["units"]) > 40:
         raise ValueError("too large for me")
     return _trains(trial)

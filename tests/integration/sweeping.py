@@ -1,4 +1,4 @@
-"""Driving `rnnsweep` as a user does: the command in a process, its home, and what it leaves."""
+"""Run `rnnsweep` as a user does: commands in processes, a home, its journals and its store."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command that has ended."""
+    """An ended command with its exit code and output."""
 
     code: int
     out: str
     err: str
 
     def expect(self, code: int) -> Done:
-        """Itself, if it ended with this exit code and no traceback."""
+        """Check the exit code and that there is no traceback; return self."""
         assert self.code == code, f"exit code {self.code}\n{self.out}\n{self.err}"
         assert "Traceback" not in self.out + self.err, self.err
         return self
 
     def refused(self, *words: str) -> Done:
-        """Itself, if it ended with exit code 2, nothing on stdout, and these words on stderr."""
+        """Check for exit code 2, an empty stdout and these words on stderr; return self."""
         self.expect(2)
         assert self.out == ""
         for word in words:
@@ -54,7 +54,7 @@ class Done:
 
 
 class Command:
-    """A command that is running, with its output in files."""
+    """A running command, with its output in files."""
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str], cwd: Path) -> None:
         self._out = tempfile.TemporaryFile("w+")  # noqa: SIM115  (closed in wait())
@@ -70,24 +70,24 @@ class Command:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Return True until the command has ended."""
         return self.process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the command."""
         self.process.send_signal(number)
 
-    def says(self, words: str) -> bool:
-        """Whether it has ended or has written these words to stderr."""
+    def has_printed(self, words: str) -> bool:
+        """Return True if the command has ended or has written these words to stderr."""
         return not self.running or words in self._text()[1]
 
     @property
     def printed(self) -> str:
-        """What it has written to stdout so far."""
+        """The command's stdout so far."""
         return self._text()[0]
 
     def wait(self, timeout_s: float = 120) -> Done:
-        """Wait for its end."""
+        """Wait for the end of the command."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -107,22 +107,22 @@ class Command:
 
 
 class Home:
-    """A sweep home: commands run on it, and what they leave in its journals and its store."""
+    """A sweep home: runs commands on it and reads its journals and its store."""
 
     def __init__(self, path: Path, gate: Path | None = None) -> None:
         self.path = path
         self.gate = gate or path.with_name("gate")
-        """The file that the workloads that wait, wait for."""
+        """The file for which waiting workloads wait."""
 
     def run(
         self, *arguments: object, cwd: Path = ROOT, timeout_s: float = 180, **environ: str
     ) -> Done:
-        """Run a command to its end."""
+        """Run a command and wait for its end."""
         return self._command(arguments, cwd, environ).wait(timeout_s)
 
     @contextmanager
     def running(self, *arguments: object, **environ: str) -> Iterator[Command]:
-        """A command that runs beside the test, and is killed if the test fails."""
+        """Run a command during the block; kill it if the block fails."""
         command = self._command(arguments, ROOT, environ)
         try:
             yield command
@@ -132,7 +132,7 @@ class Home:
                 command.wait()
 
     def spec(self, name: str, **changes: Any) -> Path:
-        """A spec file of that name: the plainest sweep, with these keys changed."""
+        """Write the spec of a minimal sweep with these keys changed, and return its path."""
         body = {
             "name": name,
             "workload": MIXED,
@@ -151,20 +151,20 @@ class Home:
 
     @property
     def waiting(self) -> Path:
-        """The file that a workload makes when it begins to wait for the gate."""
+        """The file that a workload creates when it begins to wait for the gate."""
         return self.gate.with_name("gate.waiting")
 
     @property
     def database(self) -> Path:
-        """The store."""
+        """The MLflow database."""
         return self.path / "mlflow.db"
 
     def sweep(self, name: str) -> Path:
-        """The folder of a sweep."""
+        """Return the folder of a sweep."""
         return self.path / "sweeps" / name
 
     def journal(self, name: str, generation: int = 1) -> list[Json]:
-        """The whole records of a journal, without anything of ours to read them."""
+        """Read a journal's complete records, independently of the product's code."""
         try:
             text = (self.sweep(name) / str(generation) / "journal.jsonl").read_text()
         except FileNotFoundError:
@@ -172,45 +172,45 @@ class Home:
         return [json.loads(line) for line in text.split("\n")[:-1]]
 
     def finished(self, name: str, generation: int = 1) -> list[Json]:
-        """What the journal has of trials that ended."""
-        found: list[Json] = []
-        for each in self.journal(name, generation):
-            if each["record"] == "trial_finished":
-                found.append(each["finished"])
-            elif each["record"] == "round_finished":
-                found += each["finished"]
-        return found
+        """Return the journal's records of finished trials."""
+        finished: list[Json] = []
+        for record in self.journal(name, generation):
+            if record["record"] == "trial_finished":
+                finished.append(record["finished"])
+            elif record["record"] == "round_finished":
+                finished += record["finished"]
+        return finished
 
     def count(self, name: str, record: str) -> int:
-        """How many records of a kind the journal has."""
-        return sum(each["record"] == record for each in self.journal(name))
+        """Return how many records of a kind the journal has."""
+        return sum(entry["record"] == record for entry in self.journal(name))
 
     def report(self, name: str, *arguments: object) -> Json:
-        """`rnnsweep report NAME --format json`."""
+        """Return the output of `rnnsweep report NAME --format json`."""
         done = self.run("report", name, "--format", "json", *arguments).expect(0)
         report: Json = json.loads(done.out)
         return report
 
     def parents(self, name: str) -> list[Any]:
-        """A sweep's parent runs in MLflow, the oldest first."""
+        """Return a sweep's parent runs in MLflow, the oldest first."""
         return [run for run in self._runs(name) if PARENT not in run.data.tags]
 
     def children(self, name: str) -> list[Any]:
-        """A sweep's child runs in MLflow."""
+        """Return a sweep's child runs in MLflow."""
         return [run for run in self._runs(name) if PARENT in run.data.tags]
 
     def client(self) -> MlflowClient:
-        """MLflow's own client on the store."""
+        """Return MLflow's own client for the store."""
         return MlflowClient(f"sqlite:///{self.database}")
 
     def artifact(self, run: Any, path: str) -> str:
-        """The text of a run's artifact."""
+        """Return the text of a run's artifact."""
         folder = Path(run.info.artifact_uri.removeprefix("file://"))
         return (folder / path).read_text()
 
     def expect_exactly_once(self, name: str, trials: int) -> None:
-        """The journal and MLflow both have so many trials, the same ones, each once."""
-        finished = {each["trial"]["key"]: each["outcome"] for each in self.finished(name)}
+        """Check that the journal and MLflow hold the same trials, this many, each once."""
+        finished = {record["trial"]["key"]: record["outcome"] for record in self.finished(name)}
         assert len(self.finished(name)) == len(finished) == trials
         assert len(self.parents(name)) == 1
         children = self.children(name)
@@ -224,21 +224,21 @@ class Home:
             assert {key: run.data.metrics[key] for key in metrics} == metrics
 
     def processes(self) -> list[psutil.Process]:
-        """Every living process that works for this home: they all have it in their environment."""
-        found = []
+        """Return the living processes of this home, which all have it in their environment."""
+        processes = []
         for process in psutil.process_iter():
             try:
                 ours = process.environ().get("RNNSWEEP_HOME") == str(self.path)
                 if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                    processes.append(process)
             except psutil.Error:
                 continue
-        return found
+        return processes
 
     def expect_nothing_running(self, within_s: float = 150) -> None:
-        """Wait until no process of this home is left; Ray's agents may take a minute to go."""
-        found = lambda: f"left: {self.processes()}"  # noqa: E731
-        wait_for(lambda: not self.processes(), within_s, found, every_s=0.3)
+        """Wait until no process of this home is running; Ray's agents may take a minute."""
+        describe = lambda: f"still running: {self.processes()}"  # noqa: E731
+        wait_for(lambda: not self.processes(), within_s, describe, every_s=0.3)
 
     def _runs(self, name: str) -> list[Any]:
         client = self.client()
@@ -251,31 +251,35 @@ class Home:
     def _command(
         self, arguments: Sequence[object], cwd: Path, changes: Mapping[str, str]
     ) -> Command:
-        return Command([str(each) for each in arguments], {**self.environ(), **changes}, cwd)
+        return Command(
+            [str(argument) for argument in arguments], {**self.environ(), **changes}, cwd
+        )
 
     def environ(self) -> dict[str, str]:
-        """The environment of a command on this home."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
-        return {**kept, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
+        """Return the environment of a command on this home."""
+        inherited = {
+            key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")
+        }
+        return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
 
 
 def new_home(folder: Path) -> Home:
-    """A home in `folder` with an empty store."""
+    """Return a home in `folder` with an empty store."""
     return Home(fresh_home(folder))
 
 
 def wait_for(
-    look: Callable[[], Value],
+    condition: Callable[[], Value],
     timeout_s: float,
-    otherwise: Callable[[], str] = str,
+    describe: Callable[[], str] = str,
     every_s: float = 0.02,
 ) -> Value:
-    """Look again and again until there is something to see; that."""
+    """Evaluate a condition repeatedly until its value is true, and return that value."""
     deadline_s = time.monotonic() + timeout_s
-    while not (seen := look()):
-        assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {otherwise()}"
+    while not (value := condition()):
+        assert time.monotonic() < deadline_s, f"nothing after {timeout_s} s; {describe()}"
         time.sleep(every_s)
-    return seen
+    return value
 
 
 def _merged(body: Json, changes: Mapping[str, Any]) -> Json:

@@ -1,4 +1,4 @@
-"""The commands that run nothing: quick, light, and with results on stdout alone."""
+"""Commands that run no trial: quick, light, and with results on stdout only."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_help_imports_nothing_heavy(command: str | None) -> None:
     assert done.returncode == 0
     assert "Usage:" in done.stdout
     loaded = json.loads(done.stderr)
-    assert [each for each in HEAVY if each in loaded] == []
+    assert [name for name in HEAVY if name in loaded] == []
     if command is None:
-        assert all(each in done.stdout for each in COMMANDS)
+        assert all(name in done.stdout for name in COMMANDS)
 
 
 def test_plan_runs_nothing(bare: Home) -> None:
@@ -74,7 +74,7 @@ def test_version(bare: Home) -> None:
     assert bare.run("--version").expect(0).out.startswith("rnnsweep, version ")
 
 
-def test_make_and_ci_have_what_the_readme_says() -> None:
+def test_make_and_ci_run_the_readmes_commands() -> None:
     done = subprocess.run(
         ["make", "-n", "demo", "test"], capture_output=True, text=True, check=False, cwd=ROOT
     )

@@ -1,4 +1,4 @@
-"""A sweep killed at any moment, or robbed of its records, ends with every trial exactly once."""
+"""A sweep that is killed at any moment, or loses its records, has every trial exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIDDLE = CHANCE.choice([2, 3, 4])
 
 
 def is_opening(home: Home) -> bool:
-    """The recorder opens the sweep: the journal is there, no session yet."""
+    """Return True while the recorder opens the sweep: a journal without a session."""
     return home.count(NAME, "sweep_opened") > home.count(NAME, "session_started")
 
 
@@ -30,7 +30,7 @@ def is_in_the_middle(home: Home) -> bool:
 
 
 def has_last_trial(home: Home) -> bool:
-    """All trials ended; the recorder is some milliseconds behind."""
+    """Return True when all trials have ended; the recorder is some milliseconds behind."""
     return len(home.finished(NAME)) == 6
 
 
@@ -43,7 +43,7 @@ MOMENTS: list[tuple[Callable[[Home], bool], int]] = [
     (has_first_attempt, 3),
     (is_in_the_middle, 3),
     (has_last_trial, 3),
-    (is_reporting, 4),  # one config more than before, so that there is a session to end
+    (is_reporting, 4),  # one more config, so that there is a session to end
 ]
 
 
@@ -58,7 +58,7 @@ def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
             command.send(signal.SIGKILL)
             command.wait()
         home.expect_nothing_running()
-        assert home.finished(NAME)[: len(before)] == before  # nothing that had ended is lost
+        assert home.finished(NAME)[: len(before)] == before  # no finished trial is lost
 
     done = home.run("run", spec, "--set", "search.configs=4").expect(0)
     assert "8 complete of 8 expected" in done.out
@@ -66,12 +66,12 @@ def test_a_sweep_killed_five_times_has_every_trial_once(home: Home) -> None:
     (parent,) = home.parents(NAME)
     assert parent.info.status == "FINISHED"
 
-    forget_the_journal(home, spec)
-    forget_the_store(home, spec)
+    expect_restored_from_mlflow(home, spec)
+    expect_restored_from_the_journal(home, spec)
 
 
-def forget_the_journal(home: Home, spec: Path) -> None:
-    """From MLflow alone: what is done stays done, and blocks keep their configs."""
+def expect_restored_from_mlflow(home: Home, spec: Path) -> None:
+    """Delete the journal: MLflow alone restores finished trials and the blocks' configs."""
     before = {run.info.run_id: run.data.to_dictionary() for run in home.children(NAME)}
     finished = without_curves(home)
     shutil.rmtree(home.sweep(NAME))
@@ -85,21 +85,21 @@ def forget_the_journal(home: Home, spec: Path) -> None:
 
 
 def without_curves(home: Home) -> Json:
-    """What the journal has of each trial, less the telemetry's curves: these stay in MLflow."""
-    found = {each["trial"]["key"]: each for each in home.finished(NAME)}
-    for each in found.values():
-        telemetry = each["outcome"]["telemetry"]
+    """Return the journal's trials without the telemetry's curves, which only MLflow keeps."""
+    trials = {record["trial"]["key"]: record for record in home.finished(NAME)}
+    for record in trials.values():
+        telemetry = record["outcome"]["telemetry"]
         del telemetry["curves"], telemetry["at_s"]
-    return found
+    return trials
 
 
-def forget_the_store(home: Home, spec: Path) -> None:
-    """From the journal alone: MLflow is made again, with nothing run."""
-    keys = {each["trial"]["key"] for each in home.finished(NAME)}
+def expect_restored_from_the_journal(home: Home, spec: Path) -> None:
+    """Delete the store: the journal alone restores it without running a trial."""
+    keys = {record["trial"]["key"] for record in home.finished(NAME)}
     home.database.unlink()
     shutil.rmtree(home.path / "mlartifacts")
     done = home.run("run", spec, "--set", "search.configs=4").expect(0)
     assert "8 complete of 8 expected" in done.out
     home.expect_exactly_once(NAME, 8)
-    assert {each["trial"]["key"] for each in home.finished(NAME)} == keys
+    assert {record["trial"]["key"] for record in home.finished(NAME)} == keys
     assert home.count(NAME, "attempt_started") == 0

@@ -1,4 +1,4 @@
-"""The same name again: what extends a sweep, what is refused, what starts beside it."""
+"""A second run under the same name: it extends the sweep, is refused, or starts a generation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def copied(grown: Home, tmp_path: Path) -> Home:
-    """A home of its own that has the same sweep. Its artifacts stay where they were."""
+    """A copy of the home with the same sweep. Its artifacts stay in the original."""
     shutil.copytree(grown.path.with_name("copy"), tmp_path / "home")
     return Home(tmp_path / "home", grown.gate)
 
@@ -49,7 +49,7 @@ def test_failed_trials_stay_failed(grown: Home) -> None:
     assert grown.journal(NAME) == journal
 
 
-def test_failed_trials_done_again_keep_their_runs_and_new_arms_join(grown: Home) -> None:
+def test_retried_trials_keep_their_runs_and_new_arms_join(grown: Home) -> None:
     before = {run.data.tags["trial_key"]: run for run in grown.children(NAME)}
     grown.gate.touch()
     grown.spec(NAME)
@@ -68,7 +68,7 @@ def test_failed_trials_done_again_keep_their_runs_and_new_arms_join(grown: Home)
             assert after[key].data.to_dictionary() == run.data.to_dictionary()
 
 
-def test_a_fresh_one_stands_beside_the_old_and_draws_a_live_view(grown: Home) -> None:
+def test_a_fresh_generation_keeps_the_old_one_and_draws_a_live_view(grown: Home) -> None:
     spec = spec_of(grown)
     old = {run.info.run_id: run.data.to_dictionary() for run in grown.children(NAME)}
     (parent,) = grown.parents(NAME)
@@ -76,7 +76,7 @@ def test_a_fresh_one_stands_beside_the_old_and_draws_a_live_view(grown: Home) ->
     assert code == 0, screen
     assert "of 4 trials · " in screen  # the live view's head
     assert "\x1b[" in screen
-    assert "authentication" not in screen  # Ray's chatter
+    assert "authentication" not in screen  # Ray's log messages
     assert str(grown.sweep(NAME) / "run.log") in screen.replace("\r\n", "")
     assert "authentication" in (grown.sweep(NAME) / "run.log").read_text()
     assert f"{NAME}#2" in out
@@ -89,35 +89,35 @@ def test_a_fresh_one_stands_beside_the_old_and_draws_a_live_view(grown: Home) ->
     first = grown.report(NAME, "--generation", 1)
     assert new["sweep"]["generation"] == 2
     assert first["sweep"]["generation"] == 1
-    assert {each["trial_key"] for each in first["trials"]}.isdisjoint(
-        each["trial_key"] for each in new["trials"]
+    assert {trial["trial_key"] for trial in first["trials"]}.isdisjoint(
+        trial["trial_key"] for trial in new["trials"]
     )
 
 
 def on_a_terminal(home: Home, *arguments: str) -> tuple[int, str, str]:
-    """Run a command whose stderr is a terminal: exit code, what it showed, its stdout."""
-    terminal, theirs = pty.openpty()
+    """Run a command with a terminal as stderr; return exit code, screen and stdout."""
+    terminal, their_end = pty.openpty()
     command = subprocess.Popen(
         [COMMAND, *arguments],
-        stdin=theirs,
+        stdin=their_end,
         stdout=subprocess.PIPE,
-        stderr=theirs,
+        stderr=their_end,
         env={**home.environ(), "TERM": "xterm-256color"},
         cwd=ROOT,
     )
-    os.close(theirs)
-    shown = b""
+    os.close(their_end)
+    screen = b""
     deadline_s = time.monotonic() + 120
     while time.monotonic() < deadline_s:
         if select.select([terminal], [], [], 0.2)[0]:
             try:
-                shown += os.read(terminal, 65536)
-            except OSError:  # nobody has the other end any more
+                screen += os.read(terminal, 65536)
+            except OSError:  # the other end is closed
                 break
     os.close(terminal)
     assert command.stdout is not None
     out = command.stdout.read().decode()
-    return command.wait(10), shown.decode(), out
+    return command.wait(10), screen.decode(), out
 
 
 def test_another_sweep_under_the_same_name_is_refused(copied: Home) -> None:
@@ -152,4 +152,6 @@ def test_a_damaged_journal_is_refused_by_its_line(copied: Home) -> None:
     journal.write_text("".join([lines[0], "{damaged\n", *lines[2:]]))
     copied.run("run", spec_of(copied)).refused(f"{journal}, line 2")
     copied.run("status", NAME).refused(f"{journal}, line 2")
-    assert f"{journal}, line 2" in copied.run("status").expect(0).out  # it hides no other sweep
+    assert (
+        f"{journal}, line 2" in copied.run("status").expect(0).out
+    )  # other sweeps are still listed

@@ -1,4 +1,4 @@
-"""Workloads that raise, die, hang, lose their numbers or eat memory: a result, never the end."""
+"""Workloads that raise, crash, hang, diverge or exhaust memory: each becomes a recorded result."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ REASONS = {  # by kernel: the reason, words of the message, words of the trainer
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home with a sweep of one arm that trains and five that misbehave, at its end."""
+    """A home with a finished sweep of one arm that trains and six that may fail."""
     home = new_home(tmp_path_factory.mktemp(NAME))
     spec = home.spec(
         NAME,
-        arms={"implementations": [f"python/{each}" for each in ("good", "picky", *REASONS)]},
+        arms={"implementations": [f"python/{kernel}" for kernel in ("good", "picky", *REASONS)]},
         limits={"idle_s": 2, "memory_mib": 400},
     )
     done = home.run("run", spec).expect(1)
@@ -66,19 +66,21 @@ def test_a_block_with_a_failed_arm_is_not_complete(hostile: Home) -> None:
     assert report["complete_blocks"] == [0]  # in block 1 `picky` failed
     assert len(report["set_aside"]) == len(REASONS)  # without one complete trial
     assert report["sweep"]["trials"]["failed"] == 11
-    assert [len(each["pairs"]) for each in report["comparisons"] if each["pairs"]] == [1]
+    assert [
+        len(comparison["pairs"]) for comparison in report["comparisons"] if comparison["pairs"]
+    ] == [1]
     text = hostile.run("report", NAME).expect(0).out
     for reason, _, _ in REASONS.values():
         assert reason.replace("_", " ") in text or reason in text
 
 
-def test_status_tells_the_failures(hostile: Home) -> None:
+def test_status_counts_the_failures(hostile: Home) -> None:
     status = hostile.run("status", NAME).expect(0).out
     assert status.startswith(f"{NAME}: complete\n  14 of 14 trials ended (3 complete, 11 failed)")
     assert "python/hangs" in status
 
 
-def test_a_killed_actor_costs_an_attempt_and_too_many_cost_the_trial(home: Home) -> None:
+def test_a_killed_actor_costs_an_attempt_and_too_many_fail_the_trial(home: Home) -> None:
     spec = home.spec("robbed", arms={"implementations": ["python/waits"]}, limits={"attempts": 2})
     with home.running("run", spec) as command:
         for _ in range(3):
@@ -86,7 +88,7 @@ def test_a_killed_actor_costs_an_attempt_and_too_many_cost_the_trial(home: Home)
         home.gate.touch()
         done = command.wait().expect(1)
     assert done.err.count("attempt 1 was lost with its worker; trying again") == 2
-    outcomes = {each["trial"]["block"]: each["outcome"] for each in home.finished("robbed")}
+    outcomes = {record["trial"]["block"]: record["outcome"] for record in home.finished("robbed")}
     assert outcomes[0]["failure"]["reason"] == "lost"
     assert (outcomes[1]["status"], outcomes[1]["attempt"]) == ("complete", 2)
     home.expect_exactly_once("robbed", 2)
@@ -96,8 +98,8 @@ def test_a_lost_node_costs_no_trial_an_attempt(home: Home) -> None:
     spec = home.spec("stranded", arms={"implementations": ["python/waits"]}, limits={"attempts": 1})
     with home.running("run", spec) as command:
         wait_for(home.waiting.exists, 60)
-        (raylet,) = (each for each in home.processes() if each.name() == "raylet")
-        raylet.send_signal(signal.SIGTERM)  # as `ray stop` does, or a node that is taken away
+        (raylet,) = (process for process in home.processes() if process.name() == "raylet")
+        raylet.send_signal(signal.SIGTERM)  # as `ray stop` or a preempted node does
         done = command.wait(60).expect(3)
     assert "Stopped, because the Ray cluster has lost" in done.err
     assert f"Resume with: rnnsweep run {spec}" in done.err
@@ -105,10 +107,10 @@ def test_a_lost_node_costs_no_trial_an_attempt(home: Home) -> None:
 
 
 def kill_the_actor_of_a_trial(home: Home) -> None:
-    """SIGKILL to the Ray worker whose trainer waits; until both are gone."""
+    """Kill the Ray worker whose trainer waits, and wait until both are gone."""
     home.waiting.unlink(missing_ok=True)
     wait_for(home.waiting.exists, 60)
-    (trainer,) = (each for each in home.processes() if is_trainer(each))
+    (trainer,) = (process for process in home.processes() if is_trainer(process))
     actor = trainer.parent()
     assert actor is not None
     assert actor.cmdline()[0].startswith("ray::")

@@ -1,4 +1,4 @@
-"""A user's own workload whose memory is compared: a trainer for each trial; its texts in MLflow."""
+"""A custom workload whose memory is compared: one trainer per trial, its texts in MLflow."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_trials_whose_memory_is_compared_have_fresh_trainers(home: Home) -> None
 
     texts = [home.artifact(run, "texts/echoes.txt") for run in home.children(NAME)]
     assert all(len(text.splitlines()) == 8 for text in texts)
-    assert [each["outcome"]["artifacts"]["echoes.txt"] for each in home.finished(NAME)]
+    assert [record["outcome"]["artifacts"]["echoes.txt"] for record in home.finished(NAME)]
     (home.sweep(NAME) / "1" / "journal.jsonl").unlink()
-    again = home.run("run", spec).expect(0)
-    assert "All trials were done already" in again.err
+    second_run = home.run("run", spec).expect(0)
+    assert "All trials were done already" in second_run.err
     assert [home.artifact(run, "texts/echoes.txt") for run in home.children(NAME)] == texts
-    assert [each["outcome"]["artifacts"] for each in home.finished(NAME)] == [{}] * 4
+    assert [record["outcome"]["artifacts"] for record in home.finished(NAME)] == [{}] * 4

@@ -1,4 +1,4 @@
-"""The head of a cluster dies while a sweep runs: exit code 3, and the next start goes on."""
+"""The head of a cluster dies during a sweep: exit code 3, and the next start resumes."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_a_lost_head_stops_the_sweep_and_the_next_start_finishes_it(
 
 @contextmanager
 def cluster() -> Iterator[tuple[str, int]]:
-    """A cluster of one node, of its own and apart from any other; its address and its process."""
+    """Start a separate cluster of one node; yield its address and process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="head-"))  # short: sockets lie in it
+    folder = Path(tempfile.mkdtemp(prefix="head-"))  # a short path, for sockets
     options = [
         "--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--num-cpus=1",
         "--include-dashboard=false", "--disable-usage-stats",
@@ -78,21 +78,21 @@ def cluster() -> Iterator[tuple[str, int]]:
 
 
 def listens(port: int) -> bool:
-    """Whether the head's service is there."""
-    with socket.socket() as asked:
-        return asked.connect_ex(("127.0.0.1", port)) == 0
+    """Return True if something listens on the port."""
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def kill_whole(pid: int, name: str = "") -> None:
-    """Kill a process and its descendants, or those of this name."""
+    """Kill a process and its descendants, optionally only those of this name."""
     try:
         process = psutil.Process(pid)
         family = [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    for each in family:
+    for member in family:
         try:
-            if name in each.name():
-                each.send_signal(signal.SIGKILL)
+            if name in member.name():
+                member.send_signal(signal.SIGKILL)
         except psutil.NoSuchProcess:
             continue

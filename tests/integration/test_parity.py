@@ -1,4 +1,4 @@
-"""`rnnsweep parity` as a user runs it: within one machine, by way of a folder, stopped, refused."""
+"""`rnnsweep parity` as a user runs it: on one machine, through a folder, stopped, refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.workloads.shared_trainer import expect_package
 SMALL = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
 
 
-def test_weights_move_between_what_runs_here(bare: Home, tmp_path: Path) -> None:
+def test_weights_move_between_implementations_of_this_machine(bare: Home, tmp_path: Path) -> None:
     expect_package("torch")
     names = ("torch/fused", "torch/portable", "torch/cudnn")
     done = bare.run("parity", *names, *SMALL, TMPDIR=str(tmp_path)).expect(0)
@@ -29,14 +29,12 @@ def test_weights_move_between_what_runs_here(bare: Home, tmp_path: Path) -> None
     assert not bare.path.exists()
 
 
-def test_weights_are_carried_from_one_backend_to_another_in_a_folder(
-    bare: Home, tmp_path: Path
-) -> None:
+def test_weights_move_between_backends_through_a_folder(bare: Home, tmp_path: Path) -> None:
     expect_package("torch")
-    carried = tmp_path / "carried"
-    done = bare.run("parity", "torch/fused", *SMALL, "--save", carried).expect(0)
-    assert f"rnnsweep parity --load {carried}" in done.out
-    load = ("parity", "tensorflow/portable", "--load", carried, "--format", "json")
+    folder = tmp_path / "weights"
+    done = bare.run("parity", "torch/fused", *SMALL, "--save", folder).expect(0)
+    assert f"rnnsweep parity --load {folder}" in done.out
+    load = ("parity", "tensorflow/portable", "--load", folder, "--format", "json")
     body = json.loads(bare.run(*load).expect(0).out)
     (pair,) = body["pairs"]
     assert (pair["saved_by"]["implementation"], pair["exact"]) == ("torch/fused", True)
@@ -44,7 +42,7 @@ def test_weights_are_carried_from_one_backend_to_another_in_a_folder(
     assert body["settings"]["units"] == 4
 
     assert bare.run(*load, "--tolerance", "1e-12").expect(1)
-    (weights,) = carried.glob("*.npz")
+    (weights,) = folder.glob("*.npz")
     rewrite(weights, exchange_directions)
     body = json.loads(bare.run(*load).expect(1).out)
     assert (body["passed"], body["pairs"][0]["within"]) == (False, False)
@@ -71,7 +69,7 @@ def test_a_signal_ends_it_and_its_trainers(
     assert list(tmp_path.glob("rnnsweep-*")) == []
 
 
-def test_what_it_refuses(bare: Home, tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused(bare: Home, tmp_path: Path) -> None:
     bare.run("parity", "torch/fuse").refused("did you mean 'fused'?")
     bare.run("parity", "--set", "unit=3").refused("did you mean 'units'?")
     bare.run("parity", "tensorflow/cudnn").refused(

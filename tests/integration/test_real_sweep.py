@@ -1,4 +1,4 @@
-"""A small real sweep: digits, TensorFlow, TPE; its report, its MLflow store, and a second start."""
+"""A small real sweep (digits, TensorFlow, TPE): report, MLflow store and second start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRICE = {"hardware": "cpu", "usd_per_hour": 0.36, "source": "a bill", "date": "2
 
 @dataclass(frozen=True)
 class Real:
-    """A finished sweep: its home (which had no store before), its spec, what the command said."""
+    """A finished sweep: its home (without a store before), its spec and the command's output."""
 
     home: Home
     spec: Path
@@ -70,7 +70,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Real:
     return Real(home, spec, home.run("run", spec).expect(0))
 
 
-def test_the_report_is_on_stdout_and_all_else_on_stderr(real: Real) -> None:
+def test_only_the_report_is_on_stdout(real: Real) -> None:
     out, err = real.done.out, real.done.err
     assert out.startswith("Sweep digits: image_rows")
     assert "4 complete of 4 expected; 0 failed" in out
@@ -87,13 +87,13 @@ def test_the_report_is_on_stdout_and_all_else_on_stderr(real: Real) -> None:
     real.home.expect_nothing_running()
 
 
-def test_mlflow_has_a_parent_with_what_the_sweep_was(real: Real) -> None:
+def test_mlflows_parent_run_describes_the_sweep(real: Real) -> None:
     (parent,) = real.home.parents(NAME)
     assert (parent.info.status, parent.data.tags["state"]) == ("FINISHED", "complete")
     assert yaml.safe_load(real.home.artifact(parent, "spec.yaml"))["arms"] == ARMS
     plan = json.loads(real.home.artifact(parent, "plan.json"))
     assert len(plan["arms"]) == 2
-    reasons = {each["implementation"]: each["reason"] for each in plan["impossible"]}
+    reasons = {entry["implementation"]: entry["reason"] for entry in plan["impossible"]}
     assert len(plan["impossible"]) == 4
     assert set(reasons) == set(ARMS["implementations"])
     assert "Sweep digits" in parent.data.tags["mlflow.note.content"]
@@ -142,20 +142,20 @@ def test_the_arms_of_a_block_start_the_same(real: Real) -> None:
         assert plain.data.params["seed"] == xla.data.params["seed"]
         assert plain.data.metrics["loss"] == pytest.approx(xla.data.metrics["loss"], rel=1e-3)
         difference = plain.data.metrics["val_accuracy"] - xla.data.metrics["val_accuracy"]
-        assert abs(difference) <= 0.02  # two of the hundred
+        assert abs(difference) <= 0.02  # two samples of the hundred
 
 
 def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path: Path) -> None:
     report = real.home.report(NAME)
     assert (report["format"], report["version"]) == ("rnnsweep-report", 3)
     runs = {run.info.run_id: run for run in real.home.children(NAME)}
-    assert {each["run_id"] for each in report["trials"]} == set(runs)
-    for each in report["trials"]:
-        run = runs[each["run_id"]]
-        assert each["trial_key"] == run.data.tags["trial_key"]
-        assert {name: run.data.metrics[name] for name in each["metrics"]} == each["metrics"]
-        config = {name: run.data.params[name] for name in each["config"]}
-        assert {name: str(value) for name, value in each["config"].items()} == config
+    assert {trial["run_id"] for trial in report["trials"]} == set(runs)
+    for trial in report["trials"]:
+        run = runs[trial["run_id"]]
+        assert trial["trial_key"] == run.data.tags["trial_key"]
+        assert {name: run.data.metrics[name] for name in trial["metrics"]} == trial["metrics"]
+        config = {name: run.data.params[name] for name in trial["config"]}
+        assert {name: str(value) for name, value in trial["config"].items()} == config
     expect_medians(report, list(runs.values()))
 
     table = real.home.run("report", NAME, "--format", "csv").expect(0).out
@@ -172,7 +172,7 @@ def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path:
 
 
 def expect_medians(report: Json, runs: list[Any]) -> None:
-    """The median of two is their mean: that of the arm's runs in the store."""
+    """Check each arm's median, which is the mean of its two runs in the store."""
     for arm in report["arms"]:
         implementation = arm["arm"]["implementation"]
         of_arm = [run for run in runs if run.data.tags["implementation"] == implementation]
@@ -182,7 +182,7 @@ def expect_medians(report: Json, runs: list[Any]) -> None:
     assert len(comparison["pairs"]) == 2
 
 
-def test_the_same_command_again_runs_and_changes_nothing(real: Real) -> None:
+def test_a_second_start_runs_and_changes_nothing(real: Real) -> None:
     journal = real.home.journal(NAME)
     before = {run.info.run_id: run.to_dictionary() for run in real.home.children(NAME)}
     log = (real.home.sweep(NAME) / "run.log").read_text()

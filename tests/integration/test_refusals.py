@@ -1,4 +1,4 @@
-"""What a user can get wrong: exit code 2, a message that names the place, and no traceback."""
+"""User errors: exit code 2, a message that names the place, and no traceback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ arms:
   hardware: [cpu]
 """
 
-# What is replaced, by what, and what the message must hold; `:N` is a line.
+# The replaced text, its replacement, and the required part of the message; `:N` is a line.
 MALFORMED = {
     "not_yaml": ("name: small", "name: [small", ":2"),
     "a_tab": ("  sampler", "\tsampler", ":5"),
@@ -68,14 +68,14 @@ def test_a_malformed_spec(bare: Home, tmp_path: Path, name: str) -> None:
     assert not bare.path.exists()
 
 
-def test_the_spec_that_they_were_made_from_is_good(bare: Home, tmp_path: Path) -> None:
+def test_the_unchanged_spec_is_good(bare: Home, tmp_path: Path) -> None:
     spec = tmp_path / "good.yaml"
     spec.write_text(GOOD)
     bare.run("plan", spec).expect(0)
     assert not bare.path.exists()
 
 
-def test_places_that_are_no_spec(bare: Home, tmp_path: Path) -> None:
+def test_paths_without_a_spec(bare: Home, tmp_path: Path) -> None:
     bare.run("run", tmp_path).refused(str(tmp_path), "is a directory")
     bare.run("run", tmp_path / "none.yaml").refused("none.yaml", "no such file")
     (tmp_path / "binary.yaml").write_bytes(b"name: \xff\xfe\n")
@@ -84,7 +84,7 @@ def test_places_that_are_no_spec(bare: Home, tmp_path: Path) -> None:
     bare.run("rum", tmp_path).refused("rum")
 
 
-def test_overrides_are_checked_alike(bare: Home, tmp_path: Path) -> None:
+def test_overrides_are_checked_like_the_spec(bare: Home, tmp_path: Path) -> None:
     spec = tmp_path / "good.yaml"
     spec.write_text(GOOD)
     bare.run("run", spec, "--set", "settings.epoch=2").refused("--set settings.epoch", "epochs")
@@ -100,8 +100,10 @@ def test_arms_that_cannot_run(home: Home) -> None:
 
 def test_stores_that_do_not_work(home: Home) -> None:
     spec = home.spec("unrecorded")
-    nobody = "http://127.0.0.1:9"
-    home.run("run", spec, MLFLOW_TRACKING_URI=nobody).refused(nobody, "MLFLOW_TRACKING_URI")
+    unreachable = "http://127.0.0.1:9"
+    home.run("run", spec, MLFLOW_TRACKING_URI=unreachable).refused(
+        unreachable, "MLFLOW_TRACKING_URI"
+    )
     assert home.finished("unrecorded") == []
 
     home.database.write_bytes(b"this is no database at all\n" * 100)
@@ -110,7 +112,7 @@ def test_stores_that_do_not_work(home: Home) -> None:
     assert home.database.read_bytes().startswith(b"this is no database")
 
 
-def test_homes_that_cannot_be_one(home: Home, tmp_path: Path) -> None:
+def test_paths_that_cannot_be_a_home(home: Home, tmp_path: Path) -> None:
     spec = home.spec("homeless")
     a_file = tmp_path / "a_file"
     a_file.write_text("not a folder")
@@ -137,7 +139,7 @@ def test_a_sweep_that_the_store_does_not_have(home: Home) -> None:
     home.run("report", "none", "--format", "html5").refused("html5", "markdown")
 
 
-def test_a_cluster_that_nobody_answers_for(home: Home) -> None:
+def test_a_cluster_that_does_not_answer(home: Home) -> None:
     began_s = time.monotonic()
     home.run("hardware", "--address", "nonsense").refused("nonsense")
     home.run("hardware", "--address", "127.0.0.1:1", timeout_s=100).refused("127.0.0.1:1")

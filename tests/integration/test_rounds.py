@@ -1,4 +1,4 @@
-"""Rounds of slices killed at any moment, disturbed ones done again, blocks until it is enough."""
+"""Interleaved rounds: killed at any moment, re-run when disturbed, stopped by precision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_S = 280
 
 
 def spec(home: Home, workload: str = STEADY, **more: Any) -> Path:
-    """A sweep of two arms whose slices are drawn around what they are meant to take."""
+    """Write the spec of a sweep of two arms whose slices have random durations."""
     path = home.spec(
         NAME,
         workload=workload,
@@ -36,16 +36,16 @@ def spec(home: Home, workload: str = STEADY, **more: Any) -> Path:
 
 
 def rounds(home: Home) -> list[Json]:
-    return [each for each in home.journal(NAME) if each["record"] == "round_finished"]
+    return [record for record in home.journal(NAME) if record["record"] == "round_finished"]
 
 
-def last(home: Home) -> dict[str, Json]:
-    """The last outcome of each trial, by key."""
-    return {each["trial"]["key"]: each["outcome"] for each in home.finished(NAME)}
+def last_outcomes(home: Home) -> dict[str, Json]:
+    """Return the last outcome of each trial, by key."""
+    return {record["trial"]["key"]: record["outcome"] for record in home.finished(NAME)}
 
 
 @pytest.mark.timeout(3 * LONG_S)
-def test_a_timing_sweep_that_is_killed_has_whole_rounds_and_ends_when_it_is_enough(
+def test_a_killed_timing_sweep_has_whole_rounds_and_stops_when_precise(
     home: Home,
 ) -> None:
     file = spec(home)
@@ -58,22 +58,22 @@ def test_a_timing_sweep_that_is_killed_has_whole_rounds_and_ends_when_it_is_enou
     before = home.finished(NAME)
     home.run("run", file, timeout_s=LONG_S).expect(0)
     assert home.finished(NAME)[: len(before)] == before
-    (enough,) = [each for each in home.journal(NAME) if each["record"] == "blocks_enough"]
+    (enough,) = [record for record in home.journal(NAME) if record["record"] == "blocks_enough"]
     assert 6 <= enough["blocks"] <= 12
     trials = len(home.finished(NAME))
     home.expect_exactly_once(NAME, trials)
     times: dict[int, set[str]] = defaultdict(set)
-    for each in home.finished(NAME):
-        times[each["trial"]["block"]].add(each["outcome"]["telemetry"]["notes"]["round"])
-    assert all(len(found) == 1 for found in times.values()), "no round is torn"
-    assert all(len(each["finished"]) == 2 for each in rounds(home))
-    again = home.run("run", file, timeout_s=LONG_S).expect(0)
-    assert "nothing was run" in again.err
+    for record in home.finished(NAME):
+        times[record["trial"]["block"]].add(record["outcome"]["telemetry"]["notes"]["round"])
+    assert all(len(names) == 1 for names in times.values()), "no round is incomplete"
+    assert all(len(record["finished"]) == 2 for record in rounds(home))
+    second_run = home.run("run", file, timeout_s=LONG_S).expect(0)
+    assert "nothing was run" in second_run.err
     assert len(home.finished(NAME)) == trials
 
 
 @pytest.mark.timeout(3 * LONG_S)
-def test_a_rerun_that_is_killed_is_done_again_and_the_store_has_the_last_outcome(
+def test_a_killed_rerun_is_repeated_and_the_store_has_the_last_outcome(
     home: Home,
 ) -> None:
     quiet = {"action": "rerun", "reruns": 1}
@@ -86,40 +86,40 @@ def test_a_rerun_that_is_killed_is_done_again_and_the_store_has_the_last_outcome
         command.wait()
     home.expect_nothing_running()
     home.run("run", file, *short, timeout_s=LONG_S).expect(0)
-    outcomes = last(home)
+    outcomes = last_outcomes(home)
     assert len(outcomes) == 4
-    assert len(home.finished(NAME)) == 8, "each round twice: the first time it was disturbed"
-    assert {each["environment"]["rerun"] for each in outcomes.values()} == {1}
-    assert {each["attempt"] for each in outcomes.values()} == {2}
+    assert len(home.finished(NAME)) == 8, "each round ran twice, as the first was disturbed"
+    assert {outcome["environment"]["rerun"] for outcome in outcomes.values()} == {1}
+    assert {outcome["attempt"] for outcome in outcomes.values()} == {2}
     children = {run.data.tags["trial_key"]: run for run in home.children(NAME)}
     assert sorted(children) == sorted(outcomes)
     for key, outcome in outcomes.items():
         assert children[key].info.end_time == round(outcome["ended_s"] * 1000)
         assert children[key].data.metrics["step_ms"] == outcome["metrics"]["step_ms"]
         assert "40 %" in children[key].data.tags["disturbed"]
-    again = home.run("run", file, *short, timeout_s=LONG_S).expect(0)
-    assert "nothing was run" in again.err
+    second_run = home.run("run", file, *short, timeout_s=LONG_S).expect(0)
+    assert "nothing was run" in second_run.err
 
 
 @pytest.mark.timeout(3 * LONG_S)
-def test_one_arm_more_is_timed_in_turns_with_all_others_and_each_has_one_run(home: Home) -> None:
+def test_a_new_arm_is_interleaved_with_all_others_and_each_has_one_run(home: Home) -> None:
     file = spec(home)
     short = ("--set", "blocks=null", "--set", "search.configs=2")
     home.run("run", file, *short, timeout_s=LONG_S).expect(0)
-    before = last(home)
+    before = last_outcomes(home)
     more = (*short, "--set", "arms.implementations=[none/a, none/b, none/c]")
     home.run("run", file, *more, timeout_s=LONG_S).expect(0)
-    outcomes = last(home)
+    outcomes = last_outcomes(home)
     assert (len(before), len(outcomes), len(home.finished(NAME))) == (4, 6, 10)
     assert all(outcomes[key] != outcome for key, outcome in before.items())
-    races = [tuple(each["outcome"]["telemetry"]["notes"]["round"] for each in found["finished"])
-             for found in rounds(home)[2:]]  # fmt: skip
-    assert [len(set(each)) for each in races] == [1, 1]
+    names = [{trial["outcome"]["telemetry"]["notes"]["round"] for trial in record["finished"]}
+             for record in rounds(home)[2:]]  # fmt: skip
+    assert [len(in_round) for in_round in names] == [1, 1]
     children = home.children(NAME)
     assert sorted(run.data.tags["trial_key"] for run in children) == sorted(outcomes)
     for run in children:
         outcome = outcomes[run.data.tags["trial_key"]]
         assert run.data.metrics["step_ms"] == outcome["metrics"]["step_ms"]
         assert run.info.end_time == round(outcome["ended_s"] * 1000)
-    again = home.run("run", file, *more, timeout_s=LONG_S).expect(0)
-    assert "nothing was run" in again.err
+    second_run = home.run("run", file, *more, timeout_s=LONG_S).expect(0)
+    assert "nothing was run" in second_run.err

@@ -1,4 +1,4 @@
-"""A machine of one CPU arm and two GPUs (which a stand-in for NVML tells of): who has what when."""
+"""One CPU arm and two GPUs (simulated NVML): which trials may run at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs 
 
 
 def overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two outcomes were at work at the same time."""
+    """Return True if two outcomes ran at the same time."""
     return bool(one["started_s"] < other["ended_s"] and other["started_s"] < one["ended_s"])
 
 
@@ -45,26 +45,28 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
     finally:
         os.sched_setaffinity(0, before)
     outcomes: dict[str, list[dict[str, Any]]] = {"cpu": [], "gpu": []}
-    for each in home.finished(NAME):
-        hardware = each["trial"]["arm"]["hardware"]
-        outcomes["gpu" if hardware.startswith("NVIDIA") else "cpu"].append(each["outcome"])
-    assert [len(found) for found in outcomes.values()] == [4, 4]
+    for record in home.finished(NAME):
+        hardware = record["trial"]["arm"]["hardware"]
+        outcomes["gpu" if hardware.startswith("NVIDIA") else "cpu"].append(record["outcome"])
+    assert [len(of_device) for of_device in outcomes.values()] == [4, 4]
 
-    everyone = [*outcomes["cpu"], *outcomes["gpu"]]
-    assert {each["metrics"]["niceness"] for each in everyone} == {os.nice(0)}, "none gives way"
+    all_outcomes = [*outcomes["cpu"], *outcomes["gpu"]]
+    assert {outcome["metrics"]["niceness"] for outcome in all_outcomes} == {os.nice(0)}, (
+        "no trial has a lower priority"
+    )
 
-    assert {each["metrics"]["cpus"] for each in outcomes["cpu"]} == {2.0}
-    assert {each["metrics"]["sees_gpus"] for each in outcomes["cpu"]} == {0.0}
-    assert {each["metrics"]["cpus"] for each in outcomes["gpu"]} == {1.0}
-    assert {each["metrics"]["sees_gpus"] for each in outcomes["gpu"]} == {1.0}
+    assert {outcome["metrics"]["cpus"] for outcome in outcomes["cpu"]} == {2.0}
+    assert {outcome["metrics"]["sees_gpus"] for outcome in outcomes["cpu"]} == {0.0}
+    assert {outcome["metrics"]["cpus"] for outcome in outcomes["gpu"]} == {1.0}
+    assert {outcome["metrics"]["sees_gpus"] for outcome in outcomes["gpu"]} == {1.0}
 
-    assert {each["environment"]["neighbours_at_most"] for each in outcomes["gpu"]} == {1}
-    assert all("neighbours_at_most" not in each["environment"] for each in outcomes["cpu"])
-    beside = [pair for pair in combinations(outcomes["gpu"], 2) if overlap(*pair)]
-    assert beside, "both GPUs are at work at once"
-    for one, other in beside:
+    assert {outcome["environment"]["neighbours_at_most"] for outcome in outcomes["gpu"]} == {1}
+    assert all("neighbours_at_most" not in outcome["environment"] for outcome in outcomes["cpu"])
+    concurrent = [pair for pair in combinations(outcomes["gpu"], 2) if overlap(*pair)]
+    assert concurrent, "both GPUs work at once"
+    for one, other in concurrent:
         assert one["metrics"]["first_cpu"] != other["metrics"]["first_cpu"]
         assert one["environment"]["trainer_cpus"] != other["environment"]["trainer_cpus"]
-    for alone in outcomes["cpu"]:
-        others = [each for found in outcomes.values() for each in found if each is not alone]
-        assert not any(overlap(alone, each) for each in others), "a CPU arm has its whole node"
+    for exclusive in outcomes["cpu"]:
+        others = [outcome for outcome in all_outcomes if outcome is not exclusive]
+        assert not any(overlap(exclusive, other) for other in others), "a CPU arm has its node"

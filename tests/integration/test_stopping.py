@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: exit code 3, nothing left running, and the same command goes on."""
+"""Ctrl-C and SIGTERM: exit code 3, no process remains, and the same command resumes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
     spec = home.spec(NAME, arms={"implementations": ["python/a", "python/waits"]})
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
-        names = {each.name() for each in home.processes()}
-        assert {"rnnsweep", "raylet", "gcs_server"} <= names  # what must be gone in the end
+        names = {process.name() for process in home.processes()}
+        assert {"rnnsweep", "raylet", "gcs_server"} <= names  # all of these must be gone at the end
         expect_a_second_driver_refused(home, command)
         command.send(signal.SIGINT)
         done = command.wait(15).expect(3)
@@ -32,8 +32,8 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
 
     with home.running("run", spec) as command:
         wait_until_it_waits(home, command)
-        command.send(signal.SIGTERM)  # as good as SIGINT, also after Ray has taken it for itself
-        wait_for(lambda: command.says("a second Ctrl-C"), 10)
+        command.send(signal.SIGTERM)  # works like SIGINT, even after Ray has set its own handler
+        wait_for(lambda: command.has_printed("a second Ctrl-C"), 10)
         command.send(signal.SIGINT)
         done = command.wait(5)  # at once
         assert done.code == 3
@@ -48,14 +48,14 @@ def test_a_signal_stops_a_sweep_and_the_same_command_finishes_it(home: Home) -> 
 
 
 def wait_until_it_waits(home: Home, command: Command) -> None:
-    """Until a trial is with its trainer."""
+    """Wait until a trial is in its trainer."""
     home.waiting.unlink(missing_ok=True)
     wait_for(lambda: home.waiting.exists() or not command.running, 90)
     assert command.running, command.wait()
 
 
 def expect_a_second_driver_refused(home: Home, first: Command) -> None:
-    """While one runs, another is refused; so is a look without harm taken."""
+    """Check that a second driver is refused, and that `status` does not disturb the first."""
     spec = home.path.parent / f"{NAME}.yaml"
     home.run("run", spec).refused(f"pid {first.process.pid}", "rnnsweep status")
     assert "running (pid" in home.run("status").expect(0).out

@@ -1,4 +1,4 @@
-"""Every file of sweeps/ runs, small: by the very line that the file gives, shrunk further."""
+"""Every file of sweeps/ runs by the small command in its comment, with even smaller sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.workloads.shared_trainer import expect_package
 from workloads.implementations import parse_implementation
 
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
-del SWEEPS["prices"]  # a table that sweeps may name
+del SWEEPS["prices"]  # a price table, not a sweep
 
 TINY: Mapping[str, Sequence[str]] = {
     "appleyard_lstm": (
@@ -67,11 +67,11 @@ TINY: Mapping[str, Sequence[str]] = {
         "arms.implementations=[tensorflow/portable, tensorflow/portable+unroll]",
     ),
 }
-"""What makes each of them seconds long; quickstart is the demo, which the suite has elsewhere."""
+"""Overrides that make each sweep seconds long. quickstart is the demo, tested on its own."""
 
 
 def small_line(path: Path) -> list[str]:
-    """The arguments of the command in the file's head that makes it minutes long."""
+    """Return the arguments of the small command in the file's comment."""
     (line,) = re.findall(r"^#   rnnsweep (run sweeps/.*)$", path.read_text(), re.MULTILINE)
     return shlex.split(line)
 
@@ -92,7 +92,7 @@ def test_it_runs_small(home: Home, name: str) -> None:
     assert spec.name in done.out
     finished = home.finished(spec.name)
     assert finished
-    for each in finished:
-        outcome = each["outcome"]
+    for record in finished:
+        outcome = record["outcome"]
         assert outcome["status"] == "complete", outcome["failure"]
         assert outcome["kernel"]["ran"] == outcome["kernel"]["asked"]

@@ -1,4 +1,4 @@
-"""`rnnsweep ui`: MLflow's server comes up, and ends with the command."""
+"""`rnnsweep ui`: MLflow's server starts, and ends with the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_its_server_ends_with_it(home: Home, number: signal.Signals) -> None:
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Return True if something listens on the port."""
     with contextlib.suppress(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return True

@@ -1,4 +1,4 @@
-"""A workload that says its clocks were held back: every round is disturbed."""
+"""A workload that reports throttled clocks, so that every round is disturbed."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from workloads.context import Context
 
 
 def slow(trial: Context) -> dict[str, float]:
-    """Takes its slices on a machine that was too hot."""
+    """Run steady slices and report 40 % throttling."""
     return {**slicing.steady(trial), "throttled_pct": 40.0}
