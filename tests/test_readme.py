@@ -46,7 +46,7 @@ def test_its_commands_exist_and_all_commands_are_in_it() -> None:
 
 def test_it_names_every_metric_of_the_built_in_workloads() -> None:
     names = set(re.findall(r"`([a-z0-9_]+)`", README.partition("## Names in MLflow")[2]))
-    assert not {metric for each in built_in_workloads() for metric in each.metrics} - names
+    assert not {metric for task in built_in_workloads() for metric in task.metrics} - names
 
 
 def test_its_spec_is_valid() -> None:

@@ -1,12 +1,12 @@
-"""All checks of a GPU, in one command; what they find goes to a file of JSON.
+"""Run all checks of a GPU and write their outcomes to a JSON file.
 
     python -m tests.gpu [--output FILE] [--only NAME …] [--backends NAME …] [--limit-s S]
 
-Where there is no GPU every check is skipped, with the reason. `--device cpu` runs the same
-checks on the CPU, with the implementations that exist there; `--quick` makes them tiny.
+Without a GPU, every check is skipped with the reason. `--device cpu` runs the same
+checks on the CPU, with the implementations that exist there. `--quick` makes them tiny.
 
-Ends with 1 if a check failed. A figure that was hoped for and not reached is `missed`, which is
-no failure. Run again with the same file, those of `--only` are replaced and the others kept.
+The exit code is 1 if a check failed. A target that is not reached counts as `missed`, which is
+not a failure. A second run with the same file replaces the checks of `--only` and keeps the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workloads.implementations import BACKENDS
 
 
 def main() -> int:
-    """Run the checks; returns the exit status."""
+    """Run the checks and return the exit code."""
     options = _parser().parse_args()
     node = probe()
     try:
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _conditions(node: NodeProfile, options: argparse.Namespace) -> dict[str, Any]:
-    """What the figures are of; no names of hosts."""
+    """Describe the hardware and sizes of this run, without host names."""
     return {
         "device": options.device,
         "sizes": "quick" if options.quick else "full",
@@ -76,12 +76,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [check.name for check in CHECKS]
-    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the outcomes there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write the outcomes to FILE")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--backends", nargs="+", choices=tuple(BACKENDS), default=list(BACKENDS))
     parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu")
-    parser.add_argument("--quick", action="store_true", help="tiny: does it work at all")
-    parser.add_argument("--limit-s", type=float, help="begin nothing after so many seconds")
+    parser.add_argument("--quick", action="store_true", help="use tiny sizes")
+    parser.add_argument("--limit-s", type=float, help="start no check after this many seconds")
     return parser
 
 

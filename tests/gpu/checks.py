@@ -1,4 +1,4 @@
-"""The checks by name, cheap proofs first, and how they are run."""
+"""The list of checks, cheap ones first, and the code that runs them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Function: TypeAlias = Callable[[Lab, str], Iterator[Outcome]]
 class Check:
     """A function of a lab and a backend that yields outcomes.
 
-    `timed` ones run alone; the others run for all backends at once. `once` ones need one backend,
-    whichever is there.
+    A `timed` check runs alone; other checks run for all backends at once. A `once` check needs only
+    one backend.
     """
 
     function: Function
@@ -33,7 +33,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """As `--only` takes it."""
+        """The name in `--only`."""
         return self.function.__name__
 
 
@@ -57,7 +57,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:
-    """Run them on the backends that are there; whatever happens to one, the others go on."""
+    """Run checks on the available backends; an error in one check does not stop the others."""
     backends = _present(lab, checks, record)
     if not backends:
         return
@@ -72,22 +72,22 @@ def run_checks(checks: Sequence[Check], lab: Lab, record: Record) -> None:
 
 
 def _run(check: Check, backend: str, lab: Lab, record: Record) -> None:
-    """One check on one backend."""
+    """Run one check on one backend."""
     began_s = time.monotonic()
     try:
         for outcome in check.function(lab, backend):
             record.add(outcome)
             print(line(outcome), file=sys.stderr, flush=True)
     except NoTimeLeft:
-        reason = f"no time was left: run again with --only {check.name}"
+        reason = f"the time limit was reached: run again with --only {check.name}"
         record.add(Outcome(check.name, "the rest", "skipped", backend, reason=reason))
-    except Exception as error:  # noqa: BLE001 - a check that breaks is an outcome
+    except Exception as error:  # noqa: BLE001 - an error in a check is an outcome
         if isinstance(error, ModuleNotFoundError) and not _is_ours(error.name):
-            why = f"it needs {error.name}"
-            record.add(Outcome(check.name, "all", "skipped", backend, reason=why))
+            reason = f"it needs {error.name}"
+            record.add(Outcome(check.name, "all", "skipped", backend, reason=reason))
         else:
-            why = traceback.format_exc(limit=-3)
-            record.add(Outcome(check.name, "the rest", "failed", backend, reason=why))
+            reason = traceback.format_exc(limit=-3)
+            record.add(Outcome(check.name, "the rest", "failed", backend, reason=reason))
     record.took(check.name, backend, time.monotonic() - began_s)
 
 
@@ -96,9 +96,9 @@ def _is_ours(module: str | None) -> bool:
 
 
 def _present(lab: Lab, checks: Sequence[Check], record: Record) -> list[str]:
-    """The backends whose framework is installed and sees the device; why others are not."""
+    """Return the backends that can use the device; record the others as skipped, with reasons."""
     installed = [backend for backend in lab.backends if is_installed(backend)]
-    reasons = {each: BACKENDS[each] for each in lab.backends if each not in installed}
+    reasons = {backend: BACKENDS[backend] for backend in lab.backends if backend not in installed}
     with ThreadPoolExecutor(max(1, len(installed)), "presence") as pool:
         answers = list(
             pool.map(
@@ -112,6 +112,6 @@ def _present(lab: Lab, checks: Sequence[Check], record: Record) -> list[str]:
             reasons[backend] = answer.why
     for backend, reason in reasons.items():
         for check in checks:
-            why = f"{backend} is not there: {reason}"
-            record.add(Outcome(check.name, "all", "skipped", backend, reason=why))
+            unavailable = f"{backend} is not available: {reason}"
+            record.add(Outcome(check.name, "all", "skipped", backend, reason=unavailable))
     return [backend for backend in lab.backends if backend not in reasons]

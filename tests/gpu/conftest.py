@@ -1,4 +1,4 @@
-"""Trainers on the CPU that are shared: importing a framework costs seconds, once for each."""
+"""Shared trainers on the CPU, because importing a framework takes seconds."""
 
 from __future__ import annotations
 

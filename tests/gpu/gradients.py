@@ -1,4 +1,4 @@
-"""Outputs and gradients of a Keras model, as arrays, on whichever backend this process has."""
+"""Outputs and gradients of a Keras model as arrays, on the backend of this process."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import numpy as np
 
 
 def differentiate(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
-    """Outputs, and the gradients of their product with `towards` by inputs and by weights."""
+    """Return outputs, and the gradients of `(outputs * towards).sum()` by inputs and weights."""
     backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[keras.backend.backend()]
     outputs, by_inputs, by_weights = backend(model, inputs, towards)
-    return as_array(outputs), as_array(by_inputs), [as_array(each) for each in by_weights]
+    return as_array(outputs), as_array(by_inputs), [as_array(gradient) for gradient in by_weights]
 
 
 def as_array(tensor: Any) -> Any:
-    """A tensor of any backend and precision, in float32."""
+    """Convert a tensor of any backend and precision to a float32 array."""
     return np.array(keras.ops.convert_to_numpy(keras.ops.cast(tensor, "float32")))
 
 
 def _tensorflow(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
     import tensorflow as tf
 
-    def differentiate(given: Any) -> Any:
+    def differentiate(inputs: Any) -> Any:
         with tf.GradientTape() as tape:
-            tape.watch(given)
-            outputs = tf.cast(model(given, training=True), tf.float32)
+            tape.watch(inputs)
+            outputs = tf.cast(model(inputs, training=True), tf.float32)
             product = tf.reduce_sum(outputs * towards)
         weights = [variable.value for variable in model.trainable_variables]
-        return outputs, tape.gradient(product, [given, *weights])
+        return outputs, tape.gradient(product, [inputs, *weights])
 
     differentiated = tf.function(differentiate, jit_compile=False)
     outputs, (by_inputs, *by_weights) = differentiated(tf.constant(inputs))
@@ -43,8 +43,8 @@ def _jax(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
 
     others = [variable.value for variable in model.non_trainable_variables]
 
-    def product(trainable: Any, given: Any) -> Any:
-        outputs, _ = model.stateless_call(trainable, others, given, training=True)
+    def product(trainable: Any, inputs: Any) -> Any:
+        outputs, _ = model.stateless_call(trainable, others, inputs, training=True)
         outputs = outputs.astype(jnp.float32)
         return (outputs * towards).sum(), outputs
 
@@ -58,8 +58,8 @@ def _torch(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
     import torch
 
     weights = [variable.value for variable in model.trainable_variables]
-    given = torch.tensor(inputs, device=weights[0].device, requires_grad=True)
-    outputs = model(given, training=True).float()
+    variable = torch.tensor(inputs, device=weights[0].device, requires_grad=True)
+    outputs = model(variable, training=True).float()
     product = (outputs * torch.tensor(towards, device=outputs.device)).sum()
-    by_inputs, *by_weights = torch.autograd.grad(product, [given, *weights])
+    by_inputs, *by_weights = torch.autograd.grad(product, [variable, *weights])
     return outputs.detach(), by_inputs, by_weights

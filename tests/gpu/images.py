@@ -1,4 +1,4 @@
-"""Images of MNIST's shape, made here: a machine with a GPU may have no way to the internet."""
+"""Synthetic images of MNIST's shape, since a machine with a GPU may have no internet access."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gpu.lab import Lab
 
 
 def images(lab: Lab) -> Path:
-    """A file as `image_rows` takes it, made once a lab; each class has bright rows of its own."""
+    """Return a file for `image_rows`, made once per lab; each class has its own bright rows."""
     path = lab.scratch / "images.npz"
     if not path.exists():
         draw = np.random.default_rng(0)

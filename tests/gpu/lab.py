@@ -1,4 +1,4 @@
-"""Trainer processes to ask, one for each backend, and what they answered. Imports no framework."""
+"""Trainer processes, one per backend, and their answers. Imports no framework."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POLL_S = 0.1
 
 
 class NoTimeLeft(Exception):
-    """The time that was given to all checks is over."""
+    """The time limit of all checks is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ class Answer:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Of a trial that succeeded; nothing of one that failed."""
+        """The metrics of a successful trial; empty if it failed."""
         last = self.events[-1]
         return last.metrics if isinstance(last, Result) else {}
 
     @property
     def failure(self) -> Failure | None:
-        """Why it failed; None if it did not."""
+        """The failure, or None."""
         last = self.events[-1]
         return last if isinstance(last, Failure) else None
 
@@ -66,22 +66,22 @@ class Answer:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Of its environment."""
+        """The facts about the trainer's environment."""
         environment = self._last(Environment)
         return {} if environment is None else environment.facts
 
     def artifact(self) -> Any:
-        """What its last artifact holds, read as JSON; nothing where it has none."""
+        """Return the last artifact, parsed as JSON, or an empty object."""
         artifact = self._last(Artifact)
         return {} if artifact is None else json.loads(artifact.text)
 
     def _last(self, kind: Any) -> Any:
-        found = [event for event in self.events if isinstance(event, kind)]
-        return found[-1] if found else None
+        events = [event for event in self.events if isinstance(event, kind)]
+        return events[-1] if events else None
 
 
 class Lab:
-    """The trainers of a device, and how large things are made there.
+    """The trainers of a device, and the sizes of the checks there.
 
     Trainers are started by the thread that enters the lab: a trainer ends with that thread.
     """
@@ -122,13 +122,13 @@ class Lab:
         settings: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> TrialRequest:
-        """A trial on this lab's device.
+        """Return the request of a trial on this lab's device.
 
         Args:
-            workload: built in, or `module:name` of one beside this file.
+            workload: built in, or `module:name` of a module of this package.
             implementation: of a backend of this lab.
-            settings: the workload's.
-            fields: others of the request.
+            settings: the settings of the workload.
+            fields: other fields of the request.
         """
         name = f"{__package__}.{workload}" if ":" in workload else workload
         return TrialRequest(
@@ -136,11 +136,11 @@ class Lab:
         )
 
     def ask(self, request: TrialRequest, *, meanwhile: Callable[[], None] = lambda: None) -> Answer:
-        """Run a trial in the warm trainer of its backend; a dead or a hanging one is replaced.
+        """Run a trial in the warm trainer of its backend; replace a dead or hanging trainer.
 
         Args:
             request: the trial.
-            meanwhile: called again and again until the trial is over.
+            meanwhile: called repeatedly until the trial is over.
 
         Raises:
             NoTimeLeft: before the trial begins.
@@ -152,11 +152,11 @@ class Lab:
     def ask_fresh(
         self, requests: Sequence[TrialRequest], *, environ: Mapping[str, str] = os.environ
     ) -> list[Answer]:
-        """Run trials, each in a process of its own, all at once: not for times.
+        """Run trials at the same time, each in its own process. Not for timing.
 
         Args:
             requests: the trials.
-            environ: of those processes.
+            environ: the environment of the processes.
 
         Raises:
             NoTimeLeft: before the trials begin.
@@ -174,10 +174,10 @@ class Lab:
                 )
                 for request in requests
             ]
-            unsent = [_sent(*pair) for pair in zip(trainers, requests, strict=True)]
+            failures = [_sent(*pair) for pair in zip(trainers, requests, strict=True)]
             return [
-                gone or self._events(trainer, lambda: None)
-                for trainer, gone in zip(trainers, unsent, strict=True)
+                failure or self._events(trainer, lambda: None)
+                for trainer, failure in zip(trainers, failures, strict=True)
             ]
 
     def expect_time(self) -> None:
@@ -186,11 +186,11 @@ class Lab:
             raise NoTimeLeft
 
     def _trainer(self, implementation: Implementation) -> Trainer:
-        kept = self._trainers.get(implementation.backend)
-        if kept is not None and kept.alive:
-            return kept
-        if kept is not None:
-            kept.close()
+        trainer = self._trainers.get(implementation.backend)
+        if trainer is not None and trainer.alive:
+            return trainer
+        if trainer is not None:
+            trainer.close()
         new = self._start(implementation, self.device, python_path=[_ROOT])
         self._trainers[implementation.backend] = new
         return new
@@ -216,7 +216,7 @@ class Lab:
 
 
 def _sent(trainer: Trainer, request: TrialRequest) -> Answer | None:
-    """Send a trial; the answer, where nobody is there to take it."""
+    """Send a trial to a trainer; return a failure if the trainer has ended."""
     try:
         trainer.request(request)
     except TrainerGone as gone:

@@ -1,7 +1,7 @@
-"""What the checks found, and the file that keeps it: one JSON object, written after each outcome.
+"""Outcomes of the checks, and their file: one JSON object, written after each outcome.
 
-A file that is there already is gone on with: outcomes of the same check and case are replaced, the
-others are kept, so that a run that was cut short is finished by another.
+An existing file is continued: outcomes of the same check and case are replaced, and the others are
+kept. So a second run can complete an interrupted one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OtherHardware(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One case of a check. `missed`: it works, and a figure that was hoped for was not reached."""
+    """One case of a check. `missed` means that it works but does not reach a target figure."""
 
     name: str
     case: str
@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What makes it the same case in another run."""
+        """The identity of the case across runs."""
         return self.name, self.backend, self.implementation, self.case
 
 
@@ -52,7 +52,7 @@ def judged(
     measured: Mapping[str, Any],
     expected: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Failed for that reason; passed if there is none. The backend is the implementation's."""
+    """Return a failed outcome if there is a reason, else a passed one."""
     return Outcome(
         name,
         case,
@@ -79,39 +79,39 @@ class Record:
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """All of them, in the order in which they came."""
+        """All outcomes, in the order of their arrival."""
         return list(self._outcomes.values())
 
     def add(self, outcome: Outcome) -> None:
-        """Keep it, in place of one of the same case; write the file."""
+        """Add an outcome, replacing one of the same case, and write the file."""
         with self._lock:
             self._outcomes.pop(outcome.key, None)
             self._outcomes[outcome.key] = outcome
             self._write()
 
     def took(self, check: str, backend: str, seconds: float) -> None:
-        """Keep how long a check took."""
+        """Record the duration of a check."""
         with self._lock:
             self.seconds[f"{check} {backend}".strip()] = round(seconds, 1)
             self._write()
 
     def as_text(self) -> str:
-        """A line for each outcome that needs a look, and the counts."""
+        """Return a line per outcome, and the counts."""
         lines = [line(outcome) for outcome in self.outcomes]
         counts = Counter(outcome.status for outcome in self.outcomes)
         total = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
         return "\n".join([*lines, total or "nothing was checked"])
 
     def _read(self, path: Path) -> None:
-        kept = json.loads(path.read_text())
-        if kept.get("format") != FORMAT or kept.get("hardware") != self.hardware:
+        content = json.loads(path.read_text())
+        if content.get("format") != FORMAT or content.get("hardware") != self.hardware:
             raise OtherHardware(
                 f"{path}: expected {FORMAT} of this machine ({self.hardware}); received"
-                f" {kept.get('format')} of {kept.get('hardware')}: choose another --output"
+                f" {content.get('format')} of {content.get('hardware')}: choose another --output"
             )
-        self.versions, self.seconds = kept["versions"], kept["seconds"]
-        for each in (Outcome(**fields) for fields in kept["checks"]):
-            self._outcomes[each.key] = each
+        self.versions, self.seconds = content["versions"], content["seconds"]
+        for outcome in (Outcome(**fields) for fields in content["checks"]):
+            self._outcomes[outcome.key] = outcome
 
     def _write(self) -> None:
         if self._path is None:
@@ -132,11 +132,11 @@ class Record:
 
 
 def line(outcome: Outcome) -> str:
-    """One outcome for a person: its reason, or its figures."""
-    what = " ".join(filter(None, [outcome.implementation or outcome.backend, outcome.case]))
+    """Format one outcome with its reason or its figures."""
+    subject = " ".join(filter(None, [outcome.implementation or outcome.backend, outcome.case]))
     figures = ", ".join(
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value:.70}"
         for name, value in outcome.measured.items()
         if isinstance(value, float | str)
     )
-    return f"{outcome.status:<8}{outcome.name:<13}{what}: {outcome.reason or figures}"
+    return f"{outcome.status:<8}{outcome.name:<13}{subject}: {outcome.reason or figures}"

@@ -1,6 +1,6 @@
-"""Workloads for the checks of a GPU: what only a trainer process can see, told in numbers.
+"""Workloads for the checks of a GPU, which compute inside a trainer process.
 
-Each returns differences, so that a check has no arrays to carry.
+Each returns differences as numbers, so that a check receives no arrays.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -29,7 +29,7 @@ from workloads.settings.recurrent import StackSettings
 
 
 class Case(BaseModel):
-    """A stack and its input; `lengths` where the sequences are padded on the right."""
+    """A stack and its input, with `lengths` if the sequences are padded on the right."""
 
     cell: str = "lstm"
     inputs: int = 16
@@ -48,13 +48,13 @@ class Case(BaseModel):
 
 
 def presence(trial: Context) -> dict[str, float]:
-    """Nothing but what every trial begins with: fails where the framework sees no such device."""
+    """Start a trial and do nothing; it fails if the framework does not see the device."""
     with prepare_framework(trial):
         return {}
 
 
 def hidden(trial: Context) -> dict[str, float]:
-    """A GPU trial on a machine whose GPUs are hidden from JAX: its plugin then raises."""
+    """Simulate a GPU trial while GPUs are hidden from JAX, whose plugin then raises."""
     import jax
 
     message = "Unable to initialize backend 'cuda': No visible GPU devices."
@@ -63,9 +63,9 @@ def hidden(trial: Context) -> dict[str, float]:
 
 
 def numbers(trial: Context) -> dict[str, float]:
-    """Largest differences from the float64 reference, relative to the largest value of each kind.
+    """Return the largest differences from the float64 reference, relative to the largest values.
 
-    Of outputs where they count, of the last outputs, and of the gradients by inputs and weights.
+    They cover unpadded outputs, last outputs, and the gradients by inputs and weights.
     """
     case = Case(**trial.settings)
     with prepare_framework(trial):
@@ -80,29 +80,29 @@ def numbers(trial: Context) -> dict[str, float]:
         width = case.units * (2 if case.bidirectional else 1)
         towards = _normal(draw, case.batch, case.steps, width) * counts
         stack = _weights(read_canonical(model), trial.seed)
-        for each in (model, short):
-            write_canonical(each, stack)
-        wanted = run_stack(
+        for network in (model, short):
+            write_canonical(network, stack)
+        expected = run_stack(
             case.stack.cell, stack, inputs, towards, case.lengths, bidirectional=case.bidirectional
         )
         outputs, by_inputs, by_weights = differentiate(model, inputs, towards)
         last = as_array(short(inputs))
         for variable, gradient in zip(model.trainable_variables, by_weights, strict=True):
-            variable.assign(gradient)  # so that they can be read as weights are
+            variable.assign(gradient)  # so that `read_canonical` can read them
         by_stack = read_canonical(model)
     return {
-        "outputs": _difference(wanted.outputs, outputs * counts),
-        "last": _difference(wanted.last, last),
-        "by_inputs": _difference(wanted.by_inputs, by_inputs),
-        **_differences(wanted.by_stack, by_stack),
+        "outputs": _difference(expected.outputs, outputs * counts),
+        "last": _difference(expected.last, last),
+        "by_inputs": _difference(expected.by_inputs, by_inputs),
+        **_differences(expected.by_stack, by_stack),
     }
 
 
 def layout(trial: Context) -> dict[str, float]:
-    """How many numbers of our buffer stand elsewhere than where TensorFlow's own op puts them.
+    """Count the numbers of our buffer that TensorFlow's own op puts elsewhere.
 
-    The op takes cuDNN's canonical matrices and biases: for each layer and direction those of the
-    inputs, gate by gate, then those of the state.
+    The op takes cuDNN's canonical matrices and biases. For each layer and direction, those of the
+    inputs come first, gate by gate, then those of the state.
     """
     import tensorflow as tf
 
@@ -131,7 +131,7 @@ def layout(trial: Context) -> dict[str, float]:
 
 
 def against_torch(trial: Context) -> dict[str, float]:
-    """Largest differences between the reference and PyTorch in double precision, on the CPU."""
+    """Return the largest differences between the reference and PyTorch's float64 on the CPU."""
     import torch
     from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
@@ -147,10 +147,10 @@ def against_torch(trial: Context) -> dict[str, float]:
     ours = run_stack(cell, stack, inputs, towards, lengths, bidirectional=case.bidirectional)
 
     weights = [torch.tensor(w, requires_grad=True) for layer in stack for w in to_torch(layer)]
-    given = torch.tensor(inputs, requires_grad=True)
+    variable = torch.tensor(inputs, requires_grad=True)
     zeros = torch.zeros(shape.pseudo_layers, case.batch, case.units, dtype=torch.float64)
     packed = pack_padded_sequence(
-        given, torch.tensor(lengths), batch_first=True, enforce_sorted=False
+        variable, torch.tensor(lengths), batch_first=True, enforce_sorted=False
     )
     data, final, *_ = getattr(torch._VF, cell)(
         packed.data,
@@ -166,10 +166,10 @@ def against_torch(trial: Context) -> dict[str, float]:
     packed = packed._replace(data=data)
     outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=case.steps)
     product = (outputs * torch.tensor(towards)).sum()
-    by_inputs, *by_weights = [g.numpy() for g in torch.autograd.grad(product, [given, *weights])]
+    by_inputs, *by_weights = [g.numpy() for g in torch.autograd.grad(product, [variable, *weights])]
     if cell != "gru":  # the second bias is not one of the canonical layer's
-        by_weights[3::4] = [np.zeros_like(each) for each in by_weights[3::4]]
-    theirs = [from_torch(TorchLayer(*each)) for each in zip(*[iter(by_weights)] * 4, strict=True)]
+        by_weights[3::4] = [np.zeros_like(bias) for bias in by_weights[3::4]]
+    theirs = [from_torch(TorchLayer(*four)) for four in zip(*[iter(by_weights)] * 4, strict=True)]
     hidden = final.index_select(1, packed.unsorted_indices).detach().numpy()
     return {
         "outputs": _difference(outputs.detach().numpy(), ours.outputs),
@@ -193,7 +193,7 @@ def _model(case: Case, trial: Context, *, return_sequences: bool) -> Any:
 
 
 def _weights(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
-    """Initial weights of a trial, with biases that are not zero."""
+    """Return a trial's initial weights, with biases other than zero."""
     from workloads.models.initial_weights import draw_layer
 
     draw = np.random.default_rng(seed)
@@ -205,7 +205,7 @@ def _weights(like: list[CanonicalLayer], seed: int) -> list[CanonicalLayer]:
 
 
 def _numbered(like: list[CanonicalLayer]) -> list[CanonicalLayer]:
-    """Layers of these shapes, in which no number occurs twice; the second biases are zero."""
+    """Return layers of these shapes in which every number is different; second biases are zero."""
     sizes = [int(np.prod(shape)) for layer in like for shape in layer.shapes if shape]
     numbers = iter(np.split(np.arange(1.0, 1 + sum(sizes), dtype="float32"), np.cumsum(sizes)))
     return [
@@ -215,7 +215,7 @@ def _numbered(like: list[CanonicalLayer]) -> list[CanonicalLayer]:
 
 
 def _gate_by_gate(layer: CanonicalLayer) -> tuple[list[Any], list[Any]]:
-    """The layer's matrices (units, inputs) and biases, one for each gate, as cuDNN counts them.
+    """Return the layer's matrices (units, inputs) and biases, one per gate, in cuDNN's order.
 
     The order of gates is i, f, candidate, o for an LSTM, and r, z, candidate for a GRU.
     """
@@ -231,7 +231,7 @@ def _gate_by_gate(layer: CanonicalLayer) -> tuple[list[Any], list[Any]]:
 
 
 def _counts(case: Case) -> Any:
-    """(batch, steps, 1): 1 where a step counts."""
+    """Return an array (batch, steps, 1) with 1 for steps that are not padding."""
     lengths = np.array(case.lengths or [case.steps] * case.batch)
     return (np.arange(case.steps) < lengths[:, None]).astype("float32")[..., None]
 
@@ -240,17 +240,19 @@ def _normal(draw: np.random.Generator, *shape: int) -> Any:
     return draw.standard_normal(shape).astype(np.float32)
 
 
-def _difference(wanted: Any, received: Any) -> float:
-    assert wanted.shape == received.shape, (wanted.shape, received.shape)
-    return float(np.abs(wanted - received).max() / max(np.abs(wanted).max(), 1e-30))
+def _difference(expected: Any, received: Any) -> float:
+    assert expected.shape == received.shape, (expected.shape, received.shape)
+    return float(np.abs(expected - received).max() / max(np.abs(expected).max(), 1e-30))
 
 
-def _differences(wanted: list[CanonicalLayer], received: list[CanonicalLayer]) -> dict[str, float]:
-    """The largest ones of all layers, by role."""
+def _differences(
+    expected: list[CanonicalLayer], received: list[CanonicalLayer]
+) -> dict[str, float]:
+    """Return the largest differences over all layers, by role."""
     return {
         f"by_{role}": max(
-            _difference(getattr(left, role), getattr(right, role))
-            for left, right in zip(wanted, received, strict=True)
+            _difference(getattr(ours, role), getattr(theirs, role))
+            for ours, theirs in zip(expected, received, strict=True)
         )
         for role in ("kernel", "recurrent_kernel", "bias")
     }

@@ -1,4 +1,4 @@
-"""Checks that need no clock: which kernel runs, what it computes, and what is refused."""
+"""Checks without timing: which kernel runs, what it computes, and which requests are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
         *("fused+tf32", "fused+bf16", "fused+fp16", "fused+xla"),
     ),
 }
-"""Options whose evidence is looked at; some are refused, with a reason."""
+"""Options whose evidence is checked; some are refused with a reason."""
 
 FALL_BACKS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "tensorflow": (("lstm", "recurrent dropout"),),
@@ -45,7 +45,7 @@ FALL_BACKS: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("lstm", "cuDNN switched off"),
     ),
 }
-"""Cell, and what makes its layer fall back (`probes.fallen_back`)."""
+"""Cell, and the cause of its layer's fall-back (`racing.fallen_back`)."""
 
 TOLERANCES: Mapping[Precision, float] = {
     "float32": 2e-5,
@@ -53,9 +53,9 @@ TOLERANCES: Mapping[Precision, float] = {
     "fp16": 1e-2,
     "bf16": 5e-2,
 }
-"""Of outputs and gradients, relative to the largest value of each. Two layers in both directions
+"""For outputs and gradients, relative to the largest value of each. Two layers in both directions
 differ by 4e-7, 2e-3 (fp16) and 1e-2 (bf16) on a CPU; TF32 rounds as fp16 does. TF32 where float32
-was asked for shows as some 1e-4, a gate in the wrong place as some 1e-1."""
+was requested shows as some 1e-4, a gate in the wrong place as some 1e-1."""
 
 _TINY = {"units": 16, "features": 8, "sequence_length": 6, "batch_size": 4, "timed_steps": 2}
 _ROLES = ("outputs", "last", "by_inputs", "by_kernel", "by_recurrent_kernel", "by_bias")
@@ -65,7 +65,7 @@ _PARITY_LIMIT_S = 300
 
 
 def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Every kernel and cell runs as it was asked, or is refused for the reason told beforehand."""
+    """Check that every kernel and cell runs as requested, or is refused as predicted."""
     stacks = ((1, False), (2, True))
     for kernel, cell, (layers, both) in itertools.product(KERNELS, lab.sizes.cells, stacks):
         settings = {"cell": cell, "layers": layers, "bidirectional": both}
@@ -73,25 +73,25 @@ def evidence(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def options(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """So do options, precisions among them."""
+    """Check the same for options, including precisions."""
     for text in OPTIONS[backend]:
         yield _proof(lab, "options", f"{backend}/{text}", {"cell": "lstm", "layers": 1})
 
 
 def fall_backs(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """A layer that quietly runs another kernel than it was asked for is found out."""
+    """Check that a layer which silently runs another kernel is detected."""
     asked = f"{backend}/cudnn"
     for cell, reason in FALL_BACKS[backend]:
         case = f"{cell}, {reason}"
         answer = lab.ask(lab.request("racing:fallen_back", asked, {"cell": cell, "reason": reason}))
         measured = _proven(answer)
-        noticed = measured.get("ran") != "cudnn"
-        wrong = answer.why or ("" if noticed else "the fall-back was not noticed")
+        detected = measured.get("ran") != "cudnn"
+        wrong = answer.why or ("" if detected else "the fall-back was not detected")
         yield judged("fall_backs", case, asked, wrong, measured, {"ran": "anything but cudnn"})
 
 
 def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """A whole trial trains on each kernel, and ends with the loss of the portable one."""
+    """Train a whole trial on each kernel and compare its loss with that of the portable one."""
     settings = {
         **{"dataset": "mnist", "data_path": str(images(lab)), "epochs": 1},
         **{"samples": 48, "validation_samples": 16},
@@ -116,7 +116,7 @@ def fit(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def numbers(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Outputs and gradients against float64 on the CPU: every cell, stack, and right padding."""
+    """Compare outputs and gradients with float64: every cell and stack, also with right padding."""
     for kernel, cell, (layers, both), lengths in itertools.product(
         KERNELS, lab.sizes.cells, lab.sizes.stacks, (None, [12, 1, 7, 12, 3, 9, 11, 5])
     ):
@@ -125,22 +125,22 @@ def numbers(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def precisions(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """The same at lower precisions, with their tolerances."""
+    """Compare them at lower precisions, with wider tolerances."""
     case = {"cell": "lstm", "layers": 2, "bidirectional": True, "lengths": None}
     for kernel, precision in itertools.product(KERNELS, ("tf32", "fp16", "bf16")):
         yield from _compared(lab, "precisions", f"{backend}/{kernel}+{precision}", case)
 
 
 def layout(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Our flat buffer is the one that TensorFlow's own op makes of cuDNN's canonical weights."""
+    """Check that our flat buffer equals that of TensorFlow's own op for cuDNN's weights."""
     if backend != "tensorflow":
         return
     implementation = "tensorflow/fused"
     for cell, (layers, both) in itertools.product(lab.sizes.cells, lab.sizes.stacks):
         case = {"cell": cell, "layers": layers, "bidirectional": both}
         if lab.device == "cpu":
-            why = "the op has no CPU kernel"
-            yield Outcome("layout", _words(case), "skipped", backend, implementation, why)
+            reason = "the op has no CPU kernel"
+            yield Outcome("layout", _words(case), "skipped", backend, implementation, reason)
             continue
         answer = lab.ask(lab.request("probes:layout", implementation, case))
         measured = _some(answer, "length_difference", "different", "numbers")
@@ -150,13 +150,13 @@ def layout(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """What cannot run is refused, and told why: never run elsewhere without a word."""
+    """Check that impossible trials are refused with a reason, and never run on another device."""
     portable, cudnn = f"{backend}/portable", f"{backend}/cudnn"
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     (blind,) = lab.ask_fresh(
         [lab.request("probes:presence", portable, device="gpu")], environ=hidden
     )
-    yield _refused("a GPU trial where none is visible", portable, blind, "not_possible")
+    yield _refused("a GPU trial without a visible GPU", portable, blind, "not_possible")
     other: Device = "cpu" if lab.device == "gpu" else "gpu"
     lab.ask(lab.request("probes:presence", portable))
     moved = lab.ask(lab.request("probes:presence", portable, device=other))
@@ -166,7 +166,7 @@ def refusals(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Weights move between implementations and devices: `rnnsweep parity` says so, cell by cell."""
+    """Move weights between implementations and devices with `rnnsweep parity`, cell by cell."""
     names = [f"{b}/{kernel}" for b in lab.backends if is_installed(b) for kernel in KERNELS]
     for cell in lab.sizes.cells:
         lab.expect_time()
@@ -179,41 +179,45 @@ def parity(lab: Lab, backend: str) -> Iterator[Outcome]:
             timeout=_PARITY_LIMIT_S,
         )
         if "nothing to compare" in done.stderr:
-            why = done.stderr.partition("\n")[0].removeprefix("Error: ")
-            yield Outcome("parity", cell, "skipped", reason=why)
+            reason = done.stderr.partition("\n")[0].removeprefix("Error: ")
+            yield Outcome("parity", cell, "skipped", reason=reason)
             continue
-        told = json.loads(done.stdout) if done.stdout.startswith("{") else {}
-        pairs = told.get("pairs", [])
+        report = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+        pairs = report.get("pairs", [])
         reason = "" if done.returncode == 0 else f"exit {done.returncode}: {done.stderr[-500:]}"
         measured = {
             "pairs": len(pairs),
             "largest_difference": max((p["difference"] or 0.0 for p in pairs), default=None),
-            "sides": [f"{s['implementation']} on {s['device']}" for s in told.get("saved", [])],
+            "sides": [f"{s['implementation']} on {s['device']}" for s in report.get("saved", [])],
             "beyond": [pair for pair in pairs if not pair["within"]],
-            "failed": told.get("failed", []),
+            "failed": report.get("failed", []),
         }
         yield judged("parity", cell, "", reason, measured, {"exit": 0})
 
 
 def _proof(lab: Lab, name: str, implementation: str, settings: Mapping[str, Any]) -> Outcome:
-    """Whether `synthetic` runs the kernel that is asked for, or is refused as was told."""
+    """Check that `synthetic` runs the requested kernel, or is refused for the predicted reason."""
     asked = parse_implementation(implementation).kernel_text
-    told = ineligibility_reason(parse_implementation(implementation), _traits(settings), lab.device)
+    predicted = ineligibility_reason(
+        parse_implementation(implementation), _traits(settings), lab.device
+    )
     answer = lab.ask(lab.request("synthetic", implementation, {**_TINY, **settings}))
-    if told is None:
+    if predicted is None:
         measured = {**_proven(answer), **_some(answer, "step_ms")}
         reason = answer.why or _wrong_kernel(measured, asked)
         return judged(name, _words(settings), implementation, reason, measured, {"ran": asked})
     refused = answer.failure is not None and answer.failure.kind == "not_possible"
-    reason = "" if refused and told in answer.why else "it was not refused as was told"
-    expected, measured = {"refused": told}, {"refused": answer.why}
+    reason = (
+        "" if refused and predicted in answer.why else "it was not refused for the predicted reason"
+    )
+    expected, measured = {"refused": predicted}, {"refused": answer.why}
     return judged(name, _words(settings), implementation, reason, measured, expected)
 
 
 def _compared(
     lab: Lab, name: str, implementation: str, case: Mapping[str, Any]
 ) -> Iterator[Outcome]:
-    """Differences from the reference; nothing where the implementation cannot run the case."""
+    """Compare with the reference, unless the implementation cannot run the case."""
     asked = parse_implementation(implementation)
     if ineligibility_reason(asked, _traits(case), lab.device) is not None:
         return
@@ -228,7 +232,7 @@ def _compared(
 def _refused(case: str, implementation: str, answer: Answer, kind: str) -> Outcome:
     refused = answer.failure is not None and answer.failure.kind == kind
     reason = "" if refused else f"expected {kind}; received {answer.why or 'a result'}"
-    return judged("refusals", case, implementation, reason, {"told": answer.why}, {"kind": kind})
+    return judged("refusals", case, implementation, reason, {"failure": answer.why}, {"kind": kind})
 
 
 def _traits(case: Mapping[str, Any]) -> LayerTraits:
@@ -257,4 +261,4 @@ def _some(answer: Answer, *names: str) -> dict[str, float]:
 
 def _wrong_kernel(measured: Mapping[str, Any], asked: str) -> str:
     ran = measured.get("ran", "nothing")
-    return "" if ran == asked else f"asked for {asked}; {ran} ran"
+    return "" if ran == asked else f"{asked} was requested, {ran} ran"

@@ -1,4 +1,4 @@
-"""Workloads on the passes of `synthetic`: implementations in turns, and layers that fall back."""
+"""Workloads on the passes of `synthetic`: interleaved arms, and layers that fall back."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workloads.tasks import synthetic
 
 
 def fallen_back(trial: Context) -> dict[str, float]:
-    """Layers that are asked for one kernel, and given a reason to run another without a word."""
+    """Request one kernel and give the layer a cause to silently run another."""
     reason = trial.settings["reason"]
     size = SyntheticSettings(
         cell=trial.settings["cell"],
@@ -45,34 +45,34 @@ def fallen_back(trial: Context) -> dict[str, float]:
 
 
 def race(trial: Context) -> dict[str, float]:
-    """Implementations of one backend in turns: all are built first, then timed round by round.
+    """Time the implementations of one backend in turns: build all first, then time round by round.
 
-    So an arm is compiled once, and each round sees the machine in one state. The passes are those
-    of `synthetic`. The artifact holds milliseconds of each round, by arm; an arm that fails says
-    why, and the others go on.
+    So an arm is compiled once, and all arms of a round see the same state of the machine. The
+    passes are those of `synthetic`. The artifact holds the milliseconds of each round by arm. If an
+    arm fails, it holds the error, and the other arms continue.
     """
     settings = dict(trial.settings)
     arms, rounds, window_s = (settings.pop(name) for name in ("arms", "rounds", "window_s"))
     size = SyntheticSettings(**settings)
-    told: dict[str, dict[str, Any]] = {arm: {"step_ms": [], "forward_ms": []} for arm in arms}
+    times: dict[str, dict[str, Any]] = {arm: {"step_ms": [], "forward_ms": []} for arm in arms}
     with prepare_framework(trial) as framework:
         runners: dict[str, Any] = {}
         for arm in arms:
             try:
-                runners[arm] = _runner(trial, arm, size, told[arm], framework)
-            except Exception as error:  # noqa: BLE001 - the others are still worth their time
-                told[arm]["failed"] = f"{type(error).__name__}: {error}"
+                runners[arm] = _runner(trial, arm, size, times[arm], framework)
+            except Exception as error:  # noqa: BLE001 - the other arms continue
+                times[arm]["failed"] = f"{type(error).__name__}: {error}"
         for number in range(rounds):
             for arm in list(runners)[:: -1 if number % 2 else 1]:
                 runners[arm](window_s)
-    trial.artifact("race.json", json.dumps(told))
+    trial.artifact("race.json", json.dumps(times))
     return {"arms": float(len(runners))}
 
 
 def _runner(
-    trial: Context, arm: str, size: SyntheticSettings, told: dict[str, Any], framework: Any
+    trial: Context, arm: str, size: SyntheticSettings, times: dict[str, Any], framework: Any
 ) -> Callable[[float], None]:
-    """Builds, warms up and proves one arm; what it returns times one round of it."""
+    """Build, warm up and prove one arm; return a function that times one round of it."""
     implementation = parse_implementation(arm)
     own = dataclasses.replace(trial, implementation=implementation)
     framework.configure(implementation, trial.device)
@@ -80,7 +80,7 @@ def _runner(
     model = synthetic.build(size, own)
     passes, batch, proof = _warm(trial, implementation, model, size)
     framework.synchronise()
-    told |= {
+    times |= {
         "asked": implementation.kernel_text,
         "ran": proof.ran,
         "evidence": proof.evidence,
@@ -91,10 +91,12 @@ def _runner(
     guesses_s = [_seconds(framework, step, batch, 1) for step, _ in steps]
 
     def run(window_s: float) -> None:
-        framework.configure(implementation, trial.device)  # the arms share a process's switches
+        framework.configure(
+            implementation, trial.device
+        )  # the arms share the settings of the process
         for (step, kind), guess_s in zip(steps, guesses_s, strict=True):
             count = int(np.clip(window_s / guess_s, 1, 200))
-            told[kind].append(1_000 * _seconds(framework, step, batch, count) / count)
+            times[kind].append(1_000 * _seconds(framework, step, batch, count) / count)
 
     return run
 
@@ -118,7 +120,7 @@ def _prove(
 def _warm(
     trial: Context, implementation: Implementation, model: Any, size: SyntheticSettings
 ) -> Any:
-    """Passes that have run, their batch, and what shows their kernel."""
+    """Run the passes; return them, their batch, and the evidence of their kernel."""
     from workloads.evidence import Stack, prove_passes
     from workloads.models import passes
 
@@ -133,7 +135,7 @@ def _warm(
 
 @contextlib.contextmanager
 def _reason(reason: str) -> Iterator[None]:
-    """Lets PyTorch's cuDNN call fail, or switches cuDNN off; other reasons are the layers' own."""
+    """Let PyTorch's cuDNN call fail, or switch cuDNN off; layers handle the other causes."""
     if reason == "an error in cuDNN":
         with mock.patch("keras.src.backend.torch.rnn._cudnn_lstm", side_effect=RuntimeError):
             yield

@@ -1,7 +1,7 @@
-"""Recurrent stacks forward and backward through time, in NumPy and float64: what others must match.
+"""The reference for all implementations: recurrent stacks, forward and backward, in NumPy float64.
 
-Written from the equations alone (those of Keras' documentation, GRU with `reset_after`), on the
-canonical layout of `workloads.models.canonical_weights`; it shares no code with any implementation.
+It follows the equations of Keras' documentation (GRU with `reset_after`) and uses the
+canonical layout of `workloads.models.canonical_weights`. It shares no code with any implementation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array: TypeAlias = NDArray[np.float64]
 class Answer:
     """Outputs, and the gradients of `(outputs * towards).sum()`.
 
-    `outputs` are zero where a step does not count; `last` are those of a stack that gives no
+    `outputs` are zero at padded steps. `last` holds the outputs of a stack that returns no
     sequences.
     """
 
@@ -43,7 +43,7 @@ class _Layer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What one step leaves for its backward pass."""
+    """Values of one step that its backward pass needs."""
 
     hidden: Array
     carry: Array
@@ -60,14 +60,14 @@ def run_stack(
     *,
     bidirectional: bool = False,
 ) -> Answer:
-    """Outputs and gradients of a stack from zero states.
+    """Compute outputs and gradients of a stack from zero states.
 
     Args:
-        cell: of all layers.
-        stack: in canonical order.
+        cell: the cell of all layers.
+        stack: the layers in canonical order.
         inputs: (batch, steps, features).
         towards: (batch, steps, directions · units).
-        lengths: steps that count in each sequence, the others being padding on the right.
+        lengths: valid steps of each sequence; the others are padding on the right.
         bidirectional: whether each layer has two directions, concatenated.
     """
     directions = 2 if bidirectional else 1
@@ -113,20 +113,21 @@ def run_stack(
 
 
 def _in_time(direction: int) -> slice:
-    """The steps in the order in which a direction sees them."""
+    """Return the slice that puts steps in the order of a direction."""
     return slice(None, None, -1 if direction else None)
 
 
 def _double(layer: CanonicalLayer) -> _Layer:
     assert layer.bias is not None
     kernel, recurrent, bias = (
-        np.asarray(each, np.float64) for each in (layer.kernel, layer.recurrent_kernel, layer.bias)
+        np.asarray(array, np.float64)
+        for array in (layer.kernel, layer.recurrent_kernel, layer.bias)
     )
     return _Layer(kernel, recurrent, np.atleast_2d(bias))
 
 
 def _forward(cell: Cell, layer: _Layer, inputs: Array, counts: Array) -> tuple[Array, list[_Step]]:
-    """States after each step; a step that does not count leaves them as they were."""
+    """Compute the state after each step; padded steps keep the state."""
     hidden = carry = np.zeros((len(inputs), len(layer.recurrent)))
     states, tape = [], []
     for t in range(inputs.shape[1]):
@@ -141,52 +142,52 @@ def _forward(cell: Cell, layer: _Layer, inputs: Array, counts: Array) -> tuple[A
 def _step(
     cell: Cell, layer: _Layer, x: Array, hidden: Array, carry: Array
 ) -> tuple[tuple[Array, ...], Array, Array]:
-    """Gates, the next hidden state, the next carry."""
-    given, kept = x @ layer.kernel + layer.bias[0], hidden @ layer.recurrent
+    """Return gates, the next hidden state and the next carry."""
+    by_x, by_state = x @ layer.kernel + layer.bias[0], hidden @ layer.recurrent
     if cell == "lstm":
-        i, f, g, o = np.split(given + kept, 4, axis=-1)
+        i, f, g, o = np.split(by_x + by_state, 4, axis=-1)
         i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
         carry = f * carry + i * g
         return (i, f, g, o, carry), o * np.tanh(carry), carry
     if cell == "gru":
         (xz, xr, xh), (hz, hr, hh) = (
-            np.split(a, 3, axis=-1) for a in (given, kept + layer.bias[1])
+            np.split(a, 3, axis=-1) for a in (by_x, by_state + layer.bias[1])
         )
         z, r = _sigmoid(xz + hz), _sigmoid(xr + hr)
         n = np.tanh(xh + r * hh)
         return (z, r, n, hh), z * hidden + (1 - z) * n, carry
-    total = given + kept
+    total = by_x + by_state
     return (total,), np.tanh(total) if cell == "rnn_tanh" else np.maximum(total, 0), carry
 
 
 def _backward(
     cell: Cell, layer: _Layer, inputs: Array, tape: list[_Step], towards: Array
 ) -> tuple[Array, _Layer]:
-    """Gradients by the inputs and by the layer's weights, from the last step to the first."""
+    """Compute gradients by inputs and weights, from the last step to the first."""
     by_inputs = np.zeros_like(inputs)
     kernel, recurrent = np.zeros_like(layer.kernel), np.zeros_like(layer.recurrent)
     bias = np.zeros_like(layer.bias)
     by_hidden = by_carry = np.zeros_like(tape[0].hidden)
     for t, step in reversed(list(enumerate(tape))):
         arriving = (by_hidden + towards[:, t]) * step.counts
-        by_given, by_kept, direct, earlier = _step_back(
+        by_input_product, by_state_product, direct, earlier = _step_back(
             cell, step, arriving, by_carry * step.counts
         )
-        by_inputs[:, t] = by_given @ layer.kernel.T
-        kernel += inputs[:, t].T @ by_given
-        recurrent += step.hidden.T @ by_kept
-        bias[0] += by_given.sum(axis=0)
-        bias[1:] += by_kept.sum(axis=0)  # a GRU's second bias; others have one row
-        waiting = 1 - step.counts  # what came back to a step that left its states as they were
-        by_hidden = direct + by_kept @ layer.recurrent.T + by_hidden * waiting
-        by_carry = earlier + by_carry * waiting
+        by_inputs[:, t] = by_input_product @ layer.kernel.T
+        kernel += inputs[:, t].T @ by_input_product
+        recurrent += step.hidden.T @ by_state_product
+        bias[0] += by_input_product.sum(axis=0)
+        bias[1:] += by_state_product.sum(axis=0)  # a GRU's second bias; others have one row
+        padded = 1 - step.counts  # padded steps pass gradients through unchanged
+        by_hidden = direct + by_state_product @ layer.recurrent.T + by_hidden * padded
+        by_carry = earlier + by_carry * padded
     return by_inputs, _Layer(kernel, recurrent, bias)
 
 
 def _step_back(
     cell: Cell, step: _Step, by_hidden: Array, by_carry: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """By the products with the inputs and with the state, by the state itself, by the carry."""
+    """Return gradients by the input product, the state product, the state and the carry."""
     if cell == "lstm":
         i, f, g, o, carry = step.gates
         squashed = np.tanh(carry)
@@ -204,9 +205,9 @@ def _step_back(
         by_n = by_hidden * (1 - z) * (1 - n**2)
         by_z = by_hidden * (step.hidden - n) * z * (1 - z)
         by_r = by_n * hh * r * (1 - r)
-        by_given = np.concatenate([by_z, by_r, by_n], axis=-1)
-        by_kept = np.concatenate([by_z, by_r, by_n * r], axis=-1)
-        return by_given, by_kept, by_hidden * z, by_carry
+        by_input_product = np.concatenate([by_z, by_r, by_n], axis=-1)
+        by_state_product = np.concatenate([by_z, by_r, by_n * r], axis=-1)
+        return by_input_product, by_state_product, by_hidden * z, by_carry
     (total,) = step.gates
     slope = 1 - np.tanh(total) ** 2 if cell == "rnn_tanh" else (total > 0).astype(np.float64)
     return by_hidden * slope, by_hidden * slope, np.zeros_like(by_hidden), by_carry

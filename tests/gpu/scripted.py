@@ -1,4 +1,4 @@
-"""A trainer process's double: answers as a test has it, without a process."""
+"""A fake trainer without a process, whose answers a test defines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from workloads.protocol import Device, Event, KernelProof, Result, TrialRequest
 
 
 class Scripted:
-    """Stands in for `orchestrator.execution.trainer_process.Trainer`. An answer of None is the
-    process's end.
+    """A substitute for `orchestrator.execution.trainer_process.Trainer`.
+
+    An answer of None ends the process.
     """
 
     def __init__(self, answer: Callable[[TrialRequest], Sequence[Event] | None]) -> None:
@@ -39,7 +40,7 @@ class Scripted:
         return self._events.pop(0) if self._events else None
 
     def output_tail(self) -> str:
-        return "its last words"
+        return "the last output"
 
     def kill(self) -> None:
         self.alive = False
@@ -48,7 +49,7 @@ class Scripted:
 
 
 def as_asked(request: TrialRequest) -> Sequence[Event]:
-    """The kernel that is asked for runs, in one millisecond a step."""
+    """Answer that the requested kernel ran, in one millisecond per step."""
     text = parse_implementation(request.implementation).kernel_text
     return [KernelProof(text, text, "scripted"), Result({"step_ms": 1.0, "loss": 2.0})]
 
@@ -62,7 +63,7 @@ def lab_of(
     sizes: Sizes = QUICK,
     until_s: float | None = None,
 ) -> Lab:
-    """A lab whose trainers answer so."""
+    """Return a lab whose trainers give these answers."""
 
     def start(implementation: Implementation, device: Device, **options: Any) -> Any:
         return Scripted(answer)

@@ -1,6 +1,6 @@
-"""How large the checks are: shapes that others have published times for, and tiny ones.
+"""Sizes of the checks: shapes with published times, and tiny ones.
 
-The published figures are of other hardware and software; they stand beside what is measured.
+The published figures come from other hardware and software. They are recorded for comparison.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CELLS: tuple[Cell, ...] = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A stack of LSTMs, its input, and where the sizes are from."""
+    """A stack of LSTMs, its input, and the source of the sizes."""
 
     name: str
     source: str
@@ -29,15 +29,15 @@ class Shape:
     bidirectional: bool = False
     rounds: int = 5
     with_xla: bool = False
-    """Whether TensorFlow's portable layer is timed with XLA, too, as Keras itself would have it."""
+    """Also time TensorFlow's portable layer with XLA, which Keras uses by default."""
 
     published: Mapping[str, float] = field(default_factory=dict)
     at_least: float | None = None
-    """How many times as fast as the portable layer one cuDNN layer of TensorFlow should be."""
+    """Target speed-up of TensorFlow's cuDNN layer over its portable layer."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of `synthetic`."""
+        """The settings of `synthetic`."""
         return {
             "units": self.units,
             "layers": self.layers,
@@ -48,7 +48,7 @@ class Shape:
         }
 
 
-_KERAS = "Keras' LSTM beside CuDNNLSTM, 612,235 samples on an RTX 2070: sizes were never published"
+_KERAS = "Keras' LSTM against CuDNNLSTM, 612,235 samples on an RTX 2070: sizes not published"
 _BRAUN = "Braun 2018 (arXiv 1806.01818), GTX 1080"
 _DEEPBENCH = "DeepBench, one LSTM layer, forward and backward"
 
@@ -70,27 +70,27 @@ SHAPES: tuple[Shape, ...] = (
           published={"cudnn ms": 10, "portable ms": 54, "Keras cudnn ms": 13}),
     Shape("imdb_bilstm", "Woolf 2017, seconds per epoch of IMDb, K80: the stack alone",
           32, 100, 128, 64, 1, True, published={"portable/cudnn": 6.4}),
-    Shape("appleyard_4x512", "Appleyard 2016 (arXiv 1604.01946), M40, forward, beside naive",
+    Shape("appleyard_4x512", "Appleyard 2016 (arXiv 1604.01946), M40, forward, against naive",
           64, 100, 512, 512, 4, published={"forward ms": 27.8, "portable/fused": 11.0}),
     Shape("braun_1000", _BRAUN, 32, 1000, 123, 320, rounds=3,
           published={"cudnn ms": 75, "portable ms": 543, "Keras cudnn ms": 82}),
     Shape("braun_4x320", _BRAUN, 32, 1000, 123, 320, 4, True, rounds=3,
           published={"cudnn ms": 528, "portable ms": 3689}),
 )  # fmt: skip
-"""Light ones first: where time runs out, most is there."""
+"""Light shapes come first, so that a time limit cuts off as few as possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What a run of the checks does."""
+    """Sizes and repetitions of a run of the checks."""
 
     cells: tuple[Cell, ...] = CELLS
     stacks: tuple[tuple[int, bool], ...] = ((1, False), (1, True), (2, False), (2, True))
-    """(layers, bidirectional) of the numbers."""
+    """(layers, bidirectional) for the check `numbers`."""
 
     shapes: tuple[Shape, ...] = SHAPES
     window_s: float = 0.15
-    """How long an arm is timed in one round; one pass at least."""
+    """How long an arm is timed per round, at least one pass."""
 
     images: int = 6_000
     image_rows: Mapping[str, Any] = field(
@@ -108,7 +108,7 @@ class Sizes:
     )
     hand_written_steps: int = 100
     parity: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `rnnsweep parity` that differ from its own."""
+    """Settings that replace the defaults of `rnnsweep parity`."""
 
     power_s: float = 10.0
     trial_limit_s: float = 240.0

@@ -1,4 +1,4 @@
-"""The checks of a GPU as tests: tiny, and skipped where there is none. In full: `make gpu`."""
+"""The checks of a GPU as tiny tests, skipped without a GPU. In full size: `make gpu`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_a_gpu_does(check: Check, gpu_lab: Lab) -> None:
+def test_a_gpu_passes_the_check(check: Check, gpu_lab: Lab) -> None:
     record = Record(None, {})
     run_checks([check], gpu_lab, record)
-    assert [line(each) for each in record.outcomes if each.status == "failed"] == []
-    if all(each.status == "skipped" for each in record.outcomes):
-        pytest.skip("; ".join(each.reason for each in record.outcomes))
+    assert [line(outcome) for outcome in record.outcomes if outcome.status == "failed"] == []
+    if all(outcome.status == "skipped" for outcome in record.outcomes):
+        pytest.skip("; ".join(outcome.reason for outcome in record.outcomes))

@@ -1,4 +1,4 @@
-"""The checks with real trainers, on the CPU: what runs there has no surprise left for a GPU."""
+"""The checks with real trainers on the CPU, so that errors show before a GPU is used."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ ON_A_CPU = [
 
 
 @pytest.mark.parametrize(
-    ("backend", "check"), ON_A_CPU, ids=lambda each: getattr(each, "__name__", each)
+    ("backend", "check"), ON_A_CPU, ids=lambda value: getattr(value, "__name__", value)
 )
 def test_checks_run_on_a_cpu(cpu_lab: Lab, backend: str, check: Any) -> None:
     expect_package(backend)
-    found = list(check(cpu_lab, backend))
-    assert [outcome for outcome in found if outcome.status not in ("passed", "skipped")] == []
-    assert any(outcome.status == "passed" for outcome in found)
+    outcomes = list(check(cpu_lab, backend))
+    assert [outcome for outcome in outcomes if outcome.status not in ("passed", "skipped")] == []
+    assert any(outcome.status == "passed" for outcome in outcomes)
 
 
-def test_a_gpu_that_is_hidden_from_jax_is_refused_as_one_that_is_not_there(cpu_lab: Lab) -> None:
+def test_a_gpu_hidden_from_jax_is_refused_like_a_missing_one(cpu_lab: Lab) -> None:
     expect_package("jax")
     answer = cpu_lab.ask(cpu_lab.request("probes:hidden", "jax/portable"))
     assert answer.why.startswith("not_possible: device gpu: expected a GPU that JAX can use; it")

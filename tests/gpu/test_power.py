@@ -1,4 +1,4 @@
-"""What NVML tells, by a stand-in for it."""
+"""The meter of a GPU, on a simulated NVML."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def every_gpu_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def at_work(watts: float = 300.0, *, tells_energy: bool = True) -> Pretended:
-    energy = Course(5e4, per_s=watts) if tells_energy else None
+def at_work(watts: float = 300.0, *, has_energy: bool = True) -> Pretended:
+    energy = Course(5e4, per_s=watts) if has_energy else None
     gpu = PretendedGpu(power_w=watts, energy_j=energy, memory_used_mib=1024.0)
     return Pretended([gpu])
 
@@ -29,7 +29,7 @@ def read_twice() -> Meter:
     with Meter() as meter:
         for _ in range(2):
             meter.read()
-            meter.read()  # too early: not taken
+            meter.read()  # too early, skipped
             time.sleep(0.11)
     return meter
 
@@ -37,35 +37,39 @@ def read_twice() -> Meter:
 def test_a_gpu_at_work_is_plausible(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     at_work().in_this_process(monkeypatch, tmp_path)
     meter = read_twice()
-    told = meter.summary()
-    assert (told["samples"], told["mean power_w"], told["max memory_mib"]) == (2, 300.0, 1024.0)
-    assert told["energy_j"] == pytest.approx(told["energy_j by power"], rel=0.5)
+    summary = meter.summary()
+    assert (summary["samples"], summary["mean power_w"], summary["max memory_mib"]) == (
+        2,
+        300.0,
+        1024.0,
+    )
+    assert summary["energy_j"] == pytest.approx(summary["energy_j by power"], rel=0.5)
     assert meter.implausible() == []
 
 
-def test_what_nvml_does_not_tell_is_named_and_no_fault(
+def test_missing_readings_are_named_and_not_implausible(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    at_work(tells_energy=False).in_this_process(monkeypatch, tmp_path)
+    at_work(has_energy=False).in_this_process(monkeypatch, tmp_path)
     meter = read_twice()
-    assert (meter.implausible(), meter.summary()["not told"]) == ([], "energy_j")
+    assert (meter.implausible(), meter.summary()["not reported"]) == ([], "energy_j")
 
 
-def test_a_gpu_that_takes_no_power_is_not_plausible(
+def test_a_gpu_without_power_is_not_plausible(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     at_work(watts=0.0).in_this_process(monkeypatch, tmp_path)
     assert read_twice().implausible() == ["energy_j is 0.0", "mean power_w is 0.0"]
 
 
-def test_telemetry_is_skipped_where_nvml_sees_no_gpu(tmp_path: Path) -> None:
+def test_telemetry_is_skipped_if_nvml_sees_no_gpu(tmp_path: Path) -> None:
     if probe().gpus:
         pytest.skip("there is a GPU here")
     with pytest.raises(NoMeter, match="NVML sees no GPU"), Meter():
         pass
     with lab_of(tmp_path) as lab:
-        (found,) = times.telemetry(lab, "tensorflow")
-    assert (found.status, found.reason) == ("skipped", "NVML sees no GPU")
+        (outcome,) = times.telemetry(lab, "tensorflow")
+    assert (outcome.status, outcome.reason) == ("skipped", "NVML sees no GPU")
 
 
 def test_telemetry_reads_while_the_trial_runs(
@@ -73,6 +77,6 @@ def test_telemetry_reads_while_the_trial_runs(
 ) -> None:
     at_work().in_this_process(monkeypatch, tmp_path)
     with lab_of(tmp_path) as lab:
-        (found,) = times.telemetry(lab, "tensorflow")
-    assert found.measured["samples"] == 1
-    assert found.reason == "energy_j is 0.0"  # one sample is no window
+        (outcome,) = times.telemetry(lab, "tensorflow")
+    assert outcome.measured["samples"] == 1
+    assert outcome.reason == "energy_j is 0.0"  # one sample gives no difference

@@ -35,7 +35,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**31))
-def test_the_reference_is_what_torch_computes_in_double_precision(
+def test_the_reference_equals_torch_in_double_precision(
     cpu_lab: Lab, case: dict[str, Any], seed: int
 ) -> None:
     expect_package("torch")
@@ -47,15 +47,15 @@ def test_the_reference_is_what_torch_computes_in_double_precision(
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_its_gradients_are_those_of_small_differences(cell: Cell) -> None:
+def test_its_gradients_equal_finite_differences(cell: Cell) -> None:
     draw = np.random.default_rng(4)
     width = {"lstm": 8, "gru": 6}.get(cell, 2)
     bias = draw.normal(size=(2, width) if cell == "gru" else width)
     layer = CanonicalLayer(draw.normal(size=(3, width)), draw.normal(size=(2, width)), bias)
     inputs, towards = draw.normal(size=(2, 4, 3)), draw.normal(size=(2, 4, 2))
 
-    def product(weights: CanonicalLayer, given: Any) -> float:
-        answer = run_stack(cell, [weights], given, towards, [4, 2])
+    def product(weights: CanonicalLayer, values: Any) -> float:
+        answer = run_stack(cell, [weights], values, towards, [4, 2])
         return float((answer.outputs * towards).sum())
 
     answer = run_stack(cell, [layer], inputs, towards, [4, 2])
@@ -69,9 +69,9 @@ def test_its_gradients_are_those_of_small_differences(cell: Cell) -> None:
     for values, gradient in pairs:
         assert values is not None and gradient is not None
         for place in np.ndindex(values.shape):
-            kept, sides = values[place], []
+            original, sides = values[place], []
             for step in (1e-5, -1e-5):
-                values[place] = kept + step
+                values[place] = original + step
                 sides.append(product(layer, inputs))
-            values[place] = kept
+            values[place] = original
             assert gradient[place] == pytest.approx((sides[0] - sides[1]) / 2e-5, abs=1e-8)

@@ -1,6 +1,6 @@
-"""Checks with a clock, and what is measured beside it: memory, power.
+"""Checks of times, memory and power.
 
-A figure that was hoped for and not reached makes a check `missed`, never `failed`.
+A target that is not reached makes a check `missed`, never `failed`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MEMORY_SHAPE = "char_rnn"
 
 
 def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Forward, and forward and backward: every kernel in turns at the published shapes."""
+    """Time forward and backward passes of every kernel in turns, at the published shapes."""
     for shape in lab.sizes.shapes:
         arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
         if shape.with_xla and backend == "tensorflow":
@@ -46,7 +46,7 @@ def speed(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """`torch/fused` beside the loop that a user of PyTorch would write, with the same metrics."""
+    """Compare `torch/fused` with a hand-written PyTorch loop that computes the same metrics."""
     if backend != "torch":
         return
     from tests.benchmarks.contenders import question as ordinary  # noqa: PLC0415
@@ -54,18 +54,18 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
     from tests.benchmarks.contenders.processes import Question  # noqa: PLC0415
     from workloads.settings.char_rnn import CharRnnSettings  # noqa: PLC0415
 
-    for case, different in lab.sizes.hand_written.items():
+    for case, changes in lab.sizes.hand_written.items():
         lab.expect_time()
         steps = lab.sizes.hand_written_steps
-        batch_size = different.get("batch_size", ordinary.ask(1, 1)["batch_size"])
-        asked = {**ordinary.ask(steps, 2), **different, "samples": steps * batch_size}
+        batch_size = changes.get("batch_size", ordinary.ask(1, 1)["batch_size"])
+        asked = {**ordinary.ask(steps, 2), **changes, "samples": steps * batch_size}
         data = lab.scratch / "question.npz"
         ordinary.write(data, asked)
         settings = CharRnnSettings(**asked).model_dump()
         pair = opened("torch/fused", Question(settings, steps, data, lab.device, usable_cpus()))
         with closing(pair.arm), closing(pair.reference):
             rounds = [ask(pair, random.Random(n)) for n in range(4)][1:]
-        ratio = statistics.median(each.ratio for each in rounds)
+        ratio = statistics.median(one_round.ratio for one_round in rounds)
         missed = lab.device == "gpu" and ratio > _HAND_WRITTEN
         yield Outcome(
             "hand_written",
@@ -75,10 +75,12 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
             "torch/fused",
             f"{ratio:.3f} × the loop's time" if missed else "",
             {
-                "step_ms": statistics.median(each.arm.step_ms for each in rounds),
-                "loop_step_ms": statistics.median(each.reference.step_ms for each in rounds),
+                "step_ms": statistics.median(one_round.arm.step_ms for one_round in rounds),
+                "loop_step_ms": statistics.median(
+                    one_round.reference.step_ms for one_round in rounds
+                ),
                 "ratio": ratio,
-                "ratios": [each.ratio for each in rounds],
+                "ratios": [one_round.ratio for one_round in rounds],
                 "loss": rounds[0].arm.metrics["loss"],
                 "loop_loss": rounds[0].reference.metrics["loss"],
             },
@@ -87,7 +89,7 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """Training, evaluation and prediction by whole trials: images of MNIST's shape."""
+    """Time training, evaluation and prediction in whole trials on images of MNIST's shape."""
     settings = {**lab.sizes.image_rows, "dataset": "mnist", "data_path": str(images(lab))}
     layers = settings["layers"]
     portable: Mapping[str, float] = {}
@@ -105,13 +107,13 @@ def predict(lab: Lab, backend: str) -> Iterator[Outcome]:
             for name in ("step_ms", "evaluate_s", "predict_s", "predict_sample_ms")
             if measured.get(name) and name in portable and measured is not portable
         }
-        yield _told(
+        yield _judged_trial(
             "predict", f"{lab.sizes.images} images", implementation, answer, measured | ratios
         )
 
 
 def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """The device's own rates, as `rnnsweep hardware --measure` asks for them."""
+    """Measure the device's peak rates, as `rnnsweep hardware --measure` does."""
     options = ("", "+tf32", "+bf16") if lab.device == "gpu" else ("", "+bf16")
     float32 = 0.0
     for option in options:
@@ -130,7 +132,7 @@ def roofline(lab: Lab, backend: str) -> Iterator[Outcome]:
 
 
 def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """The most memory of each kernel, each from a process of its own."""
+    """Measure the peak memory of each kernel, each in a process of its own."""
     shape = next((s for s in lab.sizes.shapes if s.name == _MEMORY_SHAPE), lab.sizes.shapes[0])
     arms = eligible(lab, backend, layers=shape.layers, bidirectional=shape.bidirectional)
     settings = {**shape.settings, "timed_steps": 3}
@@ -141,19 +143,19 @@ def memory(lab: Lab, backend: str) -> Iterator[Outcome]:
         for name in names:
             if base := answers[0].metrics.get(name):
                 measured[f"{name} / portable's"] = measured[name] / base
-        lacking = lab.device == "gpu" and "peak_gpu_mib" not in measured
-        yield _told(
-            "memory", shape.name, arm, answer, measured, "no peak_gpu_mib" if lacking else ""
+        is_missing = lab.device == "gpu" and "peak_gpu_mib" not in measured
+        yield _judged_trial(
+            "memory", shape.name, arm, answer, measured, "no peak_gpu_mib" if is_missing else ""
         )
 
 
 def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
-    """What NVML tells while a trial runs is plausible: power, energy, temperature, memory."""
+    """Check that NVML's power, energy, temperature and memory are plausible during a trial."""
     arm, shape = eligible(lab, backend)[-1], lab.sizes.shapes[0]
     settings: dict[str, Any] = {**shape.settings, "layers": 1, "bidirectional": False}
     first = lab.ask(lab.request("synthetic", arm, {**settings, "timed_steps": 20}))
     if first.why:
-        yield _told("telemetry", shape.name, arm, first, {})
+        yield _judged_trial("telemetry", shape.name, arm, first, {})
         return
     settings["timed_steps"] = int(
         np.clip(1_000 * lab.sizes.power_s / first.metrics["step_ms"], 2, 1_000_000)
@@ -165,11 +167,11 @@ def telemetry(lab: Lab, backend: str) -> Iterator[Outcome]:
     except NoMeter as error:
         yield Outcome("telemetry", shape.name, "skipped", backend, arm, str(error))
         return
-    yield _told("telemetry", shape.name, arm, answer, measured, "; ".join(wrong))
+    yield _judged_trial("telemetry", shape.name, arm, answer, measured, "; ".join(wrong))
 
 
 def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = False) -> list[str]:
-    """The backend's kernels that can run LSTMs on this device, the portable one first."""
+    """Return the backend's implementations that can run LSTMs here, the portable one first."""
     traits = LayerTraits(layers=layers, bidirectional=bidirectional)
     names = [f"{backend}/{kernel}" for kernel in KERNELS]
     return [
@@ -180,12 +182,12 @@ def eligible(lab: Lab, backend: str, *, layers: int = 1, bidirectional: bool = F
 
 
 def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome:
-    """One arm's medians over the rounds, and how many times the portable arm's they are."""
-    asked, told = parse_implementation(arm), race.get(arm, {"failed": why})
-    measured: dict[str, Any] = {"ran": told.get("ran"), "shape": shape.settings, "race": told}
+    """Judge one arm by its medians over the rounds and its ratios to the portable arm."""
+    asked, result = parse_implementation(arm), race.get(arm, {"failed": why})
+    measured: dict[str, Any] = {"ran": result.get("ran"), "shape": shape.settings, "race": result}
     portable = race.get(f"{asked.backend}/portable", {})
     for kind in ("step_ms", "forward_ms"):
-        if rounds := told.get(kind):
+        if rounds := result.get(kind):
             measured[kind] = statistics.median(rounds)
             if theirs := portable.get(kind):
                 ratios = [a / b for a, b in zip(theirs, rounds, strict=True)]
@@ -194,7 +196,7 @@ def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome
         "ran": asked.kernel_text,
         "published": {"source": shape.source, **shape.published},
     }
-    reason = told.get("failed") or _wrong_kernel(asked.kernel_text, told["ran"])
+    reason = result.get("failed") or _wrong_kernel(asked.kernel_text, result["ran"])
     outcome = judged("speed", shape.name, arm, reason, measured, expected)
     if arm != "tensorflow/cudnn" or shape.at_least is None:
         return outcome
@@ -207,7 +209,7 @@ def _raced(shape: Shape, arm: str, race: Mapping[str, Any], why: str) -> Outcome
     )
 
 
-def _told(
+def _judged_trial(
     name: str,
     case: str,
     implementation: str,
@@ -215,7 +217,7 @@ def _told(
     measured: Mapping[str, Any],
     wrong: str = "",
 ) -> Outcome:
-    """Of a trial that must have run the kernel that it was asked for."""
+    """Judge a trial, which must have run the requested kernel."""
     ran = "nothing" if answer.kernel is None else answer.kernel.ran
     reason = (
         answer.why or wrong or _wrong_kernel(parse_implementation(implementation).kernel_text, ran)
@@ -224,4 +226,4 @@ def _told(
 
 
 def _wrong_kernel(asked: str, ran: str) -> str:
-    return "" if ran == asked else f"asked for {asked}; {ran} ran"
+    return "" if ran == asked else f"{asked} was requested, {ran} ran"
