@@ -58,13 +58,23 @@ def _one(record: SweepRecord, baseline: Arm) -> Baseline:
 
 
 def _unknown(record: SweepRecord, asked: str) -> str:
-    for arm, reason in ((i.arm, i.reason) for i in record.impossible):
-        if asked in (str(arm), arm.implementation):
-            told = f"baseline {asked!r} cannot run: {reason}"
-            break
+    reasons = {
+        each.arm.hardware: each.reason
+        for each in record.impossible
+        if asked in (str(each.arm), each.arm.implementation)
+    }
+    if reasons:
+        problem = f"baseline {asked!r} cannot run: {_each_reason(reasons)}"
     else:
-        told = f"baseline {asked!r} is not an arm of sweep {record.name!r}"
+        problem = f"baseline {asked!r} is not an arm of sweep {record.name!r}"
     choices = {a.implementation: None for a in record.arms} | {str(a): None for a in record.arms}
     if not choices:
-        return f"{told}; none of its arms can run, so there is nothing to choose from"
-    return f"{told}; choose one of: {'; '.join(choices)}"
+        return f"{problem}; none of its arms can run, so there is nothing to choose from"
+    return f"{problem}; choose one of: {'; '.join(choices)}"
+
+
+def _each_reason(reasons: Mapping[str, str]) -> str:
+    """Return each hardware's reason, or the only one if all are equal."""
+    if len(set(reasons.values())) == 1:
+        return next(iter(reasons.values()))
+    return "; ".join(f"on {hardware}, {reason}" for hardware, reason in reasons.items())

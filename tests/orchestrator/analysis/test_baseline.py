@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import RequestedArm
+from orchestrator.core.trial import Arm, ImpossibleArm
 from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep
 
@@ -101,6 +102,21 @@ def test_one_that_cannot_run_is_refused_with_its_reason() -> None:
         BaselineError, match=r"cannot run: cuDNN kernels need an NVIDIA GPU; choose"
     ):
         pick_baseline(sweep([]), "tensorflow/cudnn")
+
+
+def test_one_that_cannot_run_is_refused_with_the_reason_of_each_hardware() -> None:
+    missing, no_gpu = "PyTorch is not installed", "no NVIDIA GPU found"
+    impossible = tuple(
+        ImpossibleArm(RequestedArm("torch/fused", hardware), reason)
+        for hardware, reason in (("cpu", missing), ("gpu", no_gpu))
+    )
+    with pytest.raises(BaselineError) as refused:
+        pick_baseline(sweep([], impossible=impossible), "torch/fused")
+    assert f"'torch/fused' cannot run: on cpu, {missing}; on gpu, {no_gpu}; choose" in str(
+        refused.value
+    )
+    with pytest.raises(BaselineError, match=f"cannot run: {missing}; choose"):
+        pick_baseline(sweep([], impossible=impossible), "torch/fused on cpu")
 
 
 def test_a_sweep_of_no_arms_has_nothing_to_choose_from() -> None:
