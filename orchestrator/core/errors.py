@@ -9,6 +9,15 @@ class Refusal(Exception):
     """Nothing was run; the message says where, what was expected, what was received, what next."""
 
 
+def wrong_version(place: str, kind: str, expected: int, received: object) -> str:
+    """Return the sentence that refuses stored data of another format version."""
+    version = "no version" if received is None else f"version {received}"
+    return (
+        f"{place}: expected {kind} of version {expected}, received {version}: use the rnnsweep that"
+        " wrote it, or start over with `rnnsweep run SPEC --fresh`"
+    )
+
+
 def last_line(error: Exception, *, escaped: bool = False) -> str:
     """What an error of another process ends with: the rest is the way to it.
 

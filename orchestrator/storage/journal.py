@@ -1,9 +1,8 @@
-"""The sweep's append-only record: one JSON object a line, one writer, on disk before it counts.
+"""The append-only journal of a sweep: one JSON object a line, one writer, on disk before it counts.
 
-What the next start reads. A record that `Journal.append` returned from survives SIGKILL and (all
-but attempts) a power cut; a last line torn by either is cut off. `orchestrator.storage.replay`
-folds the
-records into a state.
+The next start reads it. A record that `Journal.append` returned from survives SIGKILL and, except
+for attempts, a power cut. A last line torn by either is cut off. `orchestrator.storage.replay`
+folds the records into a state.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from types import TracebackType
 
 from pydantic import ValidationError
 
+from orchestrator.core.errors import wrong_version
 from orchestrator.core.trial import to_json
 from orchestrator.storage import lock
 from orchestrator.storage.journal_records import (
@@ -40,7 +40,7 @@ __all__ = [
     "Journal",
     "JournalCorrupt",
     "JournalError",
-    "JournalTooNew",
+    "JournalVersion",
     "Record",
     "RoundFinished",
     "SessionEnded",
@@ -54,6 +54,7 @@ __all__ = [
 ]
 
 FILE_NAME = "journal.jsonl"
+_VERSIONED = ("sweep_opened", "session_started")
 
 
 class JournalError(RuntimeError):
@@ -61,7 +62,7 @@ class JournalError(RuntimeError):
 
 
 class JournalCorrupt(JournalError):
-    """A line that is no record, with whole lines after it: no crash leaves that behind."""
+    """A line that is no record before whole lines: no crash leaves that behind."""
 
     def __init__(self, path: Path, line: int, received: str) -> None:
         super().__init__(
@@ -71,15 +72,11 @@ class JournalCorrupt(JournalError):
         self.path, self.line = path, line
 
 
-class JournalTooNew(JournalError):
-    """Written by a later rnnsweep than this one."""
+class JournalVersion(JournalError):
+    """A journal that another version of rnnsweep wrote."""
 
     def __init__(self, path: Path, line: int, version: object) -> None:
-        super().__init__(
-            f"{path}, line {line}: expected a journal of version {VERSION} or older, received"
-            f" version {version}. Continue this sweep with the newer rnnsweep that wrote it, or"
-            " upgrade this one"
-        )
+        super().__init__(wrong_version(f"{path}, line {line}", "a journal", VERSION, version))
 
 
 class Journal:
@@ -92,7 +89,7 @@ class Journal:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             self.records, self._size = _parse(self.path, self.path.read_bytes())
-            os.ftruncate(self._file, self._size)  # a line torn by a crash goes away here
+            os.ftruncate(self._file, self._size)  # removes a line torn by a crash
             os.fsync(self._file)
             _sync_folder(folder)
             _sync_folder(folder.parent)
@@ -104,20 +101,20 @@ class Journal:
     def open(cls, folder: Path) -> Journal:
         """Become the writer of the journal in `folder`, which is made if need be.
 
-        `.records` is what was there.
+        `.records` has the records that it had.
 
         Raises:
             Locked: another process holds it.
             JournalCorrupt: a line in the middle is damaged.
-            JournalTooNew: a later rnnsweep wrote it.
+            JournalVersion: another version of rnnsweep wrote it.
         """
         return cls(folder)
 
     def append(self, record: Record) -> None:
-        """Write one record; when this returns it is on disk (`AttemptStarted`: with the kernel).
+        """Write one record. It is on disk when this returns (`AttemptStarted`: in the kernel).
 
         Raises:
-            OSError: the line could not be written whole (disk full); it is taken back.
+            OSError: the line could not be written whole (disk full); it is removed.
         """
         line = to_json(line_adapter, record) + b"\n"
         with self._guard:
@@ -133,7 +130,7 @@ class Journal:
             self._size += len(line)
 
     def close(self) -> None:
-        """Give the journal to the next writer. Can be called twice."""
+        """Release the journal for the next writer. Can be called twice."""
         if self._lock >= 0:
             os.close(self._file)
             os.close(self._lock)
@@ -152,12 +149,12 @@ class Journal:
 
 
 def read(folder: Path) -> tuple[Record, ...]:
-    """The records of `folder`'s journal, without becoming its writer; () where there is none.
+    """Return the records of `folder`'s journal without becoming its writer; () if there is none.
 
     A last line that is still being written is left out.
 
     Raises:
-        JournalCorrupt, JournalTooNew: as `Journal.open`.
+        JournalCorrupt, JournalVersion: as `Journal.open`.
     """
     path = folder / FILE_NAME
     try:
@@ -167,7 +164,7 @@ def read(folder: Path) -> tuple[Record, ...]:
 
 
 def _parse(path: Path, data: bytes) -> tuple[tuple[Record, ...], int]:
-    """The whole records in `data`, and how many bytes they are."""
+    """Return the whole records in `data`, and their size in bytes."""
     lines = data.split(b"\n")[:-1]  # what follows the last newline was never acknowledged
     records: list[Record] = []
     size = 0
@@ -178,11 +175,11 @@ def _parse(path: Path, data: bytes) -> tuple[tuple[Record, ...], int]:
             problem = error.errors()[0]
             if problem["type"] == "json_invalid" and number == len(lines):
                 break  # a crash of the machine can leave a line of the right length and no content
-            _refuse_newer(path, number, line)
+            _expect_version(path, number, line)
             place = ".".join(map(str, problem["loc"])) or "the line"
             raise JournalCorrupt(path, number, f"{place}: {problem['msg']}") from error
-        if getattr(record, "journal_version", VERSION) > VERSION:
-            _refuse_newer(path, number, line)
+        if isinstance(record, SweepOpened | SessionStarted):
+            _expect_version(path, number, line)
         if isinstance(record, SweepOpened) != (number == 1):
             raise JournalCorrupt(path, number, f"{record.record} as record {number}")
         records.append(record)
@@ -190,18 +187,20 @@ def _parse(path: Path, data: bytes) -> tuple[tuple[Record, ...], int]:
     return tuple(records), size
 
 
-def _refuse_newer(path: Path, number: int, line: bytes) -> None:
+def _expect_version(path: Path, number: int, line: bytes) -> None:
+    """Refuse a record that names another version, or that has to name one and does not."""
     try:
         value = json.loads(line)
     except ValueError:
         return
-    version = value.get("journal_version", VERSION) if isinstance(value, dict) else VERSION
-    if isinstance(version, int) and version > VERSION:
-        raise JournalTooNew(path, number, version)
+    if isinstance(value, dict) and value.get("record") in _VERSIONED:
+        version = value.get("journal_version")
+        if version != VERSION:
+            raise JournalVersion(path, number, version)
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file's name is on disk only when its folder is."""
+    """Sync a folder: a new file's name is on disk only when its folder is."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

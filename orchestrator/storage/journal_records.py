@@ -1,4 +1,4 @@
-"""What the lines of a sweep's journal say. Plain data."""
+"""The records of a sweep's journal, one a line. Plain data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from orchestrator.core.trial import Arm, Config, FinishedTrial, SweepIdentity, Trial
 
 VERSION = 6
-"""The records' version. It is raised when an older rnnsweep could not read what is written."""
+"""The version of the records. Only journals of this version are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOpened:
-    """Always the first record: which sweep this is, and the spec that opened it."""
+    """The first record of each journal: the sweep's identity, and the spec that opened it."""
 
     record: Literal["sweep_opened"] = field(default="sweep_opened", kw_only=True)
     identity: SweepIdentity
@@ -26,11 +26,10 @@ class SweepOpened:
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A driver began to work on the sweep; `version` is rnnsweep's, the sizes are the plan's.
+    """The start of a driver; `version` is rnnsweep's, the sizes are the plan's.
 
-    `blocks` is the plan's extent: earlier blocks that it passes over, `skipped_blocks`, are among
-    them. `least` is given where blocks come until there are enough: so many at least, and `blocks`
-    at most.
+    `blocks` is the highest number of blocks, including the earlier blocks that the plan skips
+    (`skipped_blocks`). `least` is the lowest number with `blocks: auto`, else None.
     """
 
     record: Literal["session_started"] = field(default="session_started", kw_only=True)
@@ -46,11 +45,11 @@ class SessionStarted:
     skipped_blocks: list[int] = field(default_factory=list)
 
     def has_block(self, index: int) -> bool:
-        """Whether the block of this index was one of the plan's."""
+        """Whether the plan had the block of this index."""
         return index < self.blocks and index not in self.skipped_blocks
 
     def includes(self, trial: Trial) -> bool:
-        """Whether a trial was one of the plan's: arms, blocks and repeats can be fewer now."""
+        """Whether the plan had a trial: arms, blocks and repeats can be fewer now."""
         return (
             self.has_block(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
         )
@@ -58,7 +57,7 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class BlockSuggested:
-    """The sampler gave a config."""
+    """A config that the sampler suggested."""
 
     record: Literal["block_suggested"] = field(default="block_suggested", kw_only=True)
     block: int
@@ -68,7 +67,7 @@ class BlockSuggested:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """A trial was given to a worker. A hint for `status`: the only record written without fsync."""
+    """The start of an attempt. A hint for `status`: the only record written without fsync."""
 
     record: Literal["attempt_started"] = field(default="attempt_started", kw_only=True)
     trial_key: str
@@ -81,7 +80,7 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished:
-    """A trial ended, however it ended. Of several with one key the last one counts."""
+    """The end of a trial, with any outcome. Of several with one key the last one counts."""
 
     record: Literal["trial_finished"] = field(default="trial_finished", kw_only=True)
     finished: FinishedTrial
@@ -89,7 +88,7 @@ class TrialFinished:
 
 @dataclass(frozen=True, slots=True)
 class RoundFinished:
-    """Trials that took turns ended together: all of them, or none where the driver was killed."""
+    """The end of an interleaved round: all of its trials, or none where the driver was killed."""
 
     record: Literal["round_finished"] = field(default="round_finished", kw_only=True)
     finished: list[FinishedTrial]
@@ -97,7 +96,7 @@ class RoundFinished:
 
 @dataclass(frozen=True, slots=True)
 class BlocksEnough:
-    """No more blocks are asked for. A hint for people: it follows from the outcomes.
+    """The decision to suggest no more blocks. A hint for people: it follows from the outcomes.
 
     `blocks` were complete then; `half_width` is that of the widest speed-up's interval, as a share.
     """
@@ -111,7 +110,7 @@ class BlocksEnough:
 
 @dataclass(frozen=True, slots=True)
 class SessionEnded:
-    """A driver left in good order; `state` as in the tracking store."""
+    """The regular end of a driver; `state` as in the tracking store."""
 
     record: Literal["session_ended"] = field(default="session_ended", kw_only=True)
     at_s: float

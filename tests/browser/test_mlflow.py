@@ -18,7 +18,7 @@ from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.trial_record import TAG_LIMIT
 from tests.integration.sweeping import Command, Home, wait_for
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
-from tests.orchestrator.storage.tracking.recording import children, tracker
+from tests.orchestrator.storage.tracking.recording import children, writer
 
 _PATIENCE_MS = 60_000
 _CURVE = "system/cpu_utilization_percentage"
@@ -28,10 +28,10 @@ _CURVE = "system/cpu_utilization_percentage"
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A sweep of two arms and four configs, with its report beside it."""
     path = fresh_home(tmp_path_factory.mktemp("ui"))
-    with tracker(path) as opened:
+    with writer(path) as opened:
         opened.open_sweep(opening(path))
         opened.record([_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
-        opened.keep_table()
+        opened.update_table()
         summary = summarise(read_sweep(address(path), "quickstart"))
         texts = {"report.html": to_html(summary)}
         opened.close("complete", texts, to_short_markdown(summary, TAG_LIMIT))

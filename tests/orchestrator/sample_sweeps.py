@@ -104,9 +104,9 @@ def address(home: Path) -> str:
 
 @functools.cache
 def _empty_store() -> Path:
-    from orchestrator.storage.tracking.mlflow_store import Store  # noqa: PLC0415  (imports MLflow: seconds)
+    from orchestrator.storage.tracking.mlflow_store import MlflowStore  # noqa: PLC0415  (imports MLflow: seconds)
 
     home = Path(tempfile.mkdtemp(prefix="rnnsweep-test-store-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    Store(address(home), create=True)
+    MlflowStore(address(home), create=True)
     return home / "mlflow.db"

@@ -1,9 +1,11 @@
-"""What can go wrong between a sweep and its tracking store. Picklable: they cross processes."""
+"""Errors between a sweep and its tracking store. Picklable: they cross processes."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+
+from orchestrator.core.errors import wrong_version
 
 
 class TrackingError(RuntimeError):
@@ -17,8 +19,18 @@ class TrackingError(RuntimeError):
         return f"{place}: expected {expected}, received {received}. {next_step}"
 
 
+class WrongVersion(TrackingError):
+    """The store has something that another version of rnnsweep wrote."""
+
+    def __init__(self, place: str, kind: str, expected: int, received: object) -> None:
+        RuntimeError.__init__(self, place, kind, expected, received)
+
+    def __str__(self) -> str:
+        return wrong_version(*self.args)
+
+
 class ContentRefused(TrackingError):
-    """The store works and will not take this: trying again changes nothing."""
+    """The store works and rejects this content: trying again changes nothing."""
 
 
 class StoreMissing(TrackingError):
@@ -49,9 +61,9 @@ class SweepNotFound(LookupError):
         self.name, self.where, self.nearest = name, where, tuple(nearest)
 
     def __str__(self) -> str:
-        found = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
+        nearest = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
         return (
-            f"no sweep {self.name!r} in {self.where}{found}. Name one of those, run the sweep"
+            f"no sweep {self.name!r} in {self.where}{nearest}. Name one of those, run the sweep"
             " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
         )
 

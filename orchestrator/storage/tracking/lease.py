@@ -1,4 +1,4 @@
-"""Who may record into a sweep: an owner, and the heartbeat that says it is alive."""
+"""The lease of a sweep: the one driver that may record into it, and the heartbeat of that one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from pathlib import Path
 
 import psutil
 
+from orchestrator.storage.tracking.errors import WrongVersion
+
 LEASE_S = 60.0
 BEAT_S = 15.0
 
 OWNER_TAG = "lease_owner"
 UNTIL_TAG = "lease_until"
+VERSION_TAG = "lease_version"
+_VERSION = 1
 _NOBODY = "nobody"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A driver process, told from all others of all times.
+    """A driver process, distinct from all others of all times.
 
     Args:
         host: the machine's name, for people.
@@ -37,7 +41,7 @@ class Owner:
 
     @classmethod
     def here(cls, pid: int | None = None) -> Owner:
-        """The owner that this process (or `pid`) is."""
+        """Return this process (or `pid`) as an owner."""
         process = psutil.Process(pid)
         return cls(
             socket.gethostname(), process.pid, round(process.create_time(), 1), _this_machine()
@@ -45,7 +49,7 @@ class Owner:
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """The owner that `str(owner)` names; None where the text is none."""
+        """Return the owner of `str(owner)`; None where the text is not one."""
         try:
             host, pid, started, machine = text.rsplit(":", 3)
             return cls(host, int(pid), float(started), machine)
@@ -56,7 +60,7 @@ class Owner:
         return f"{self.host}:{self.pid}:{self.started_s}:{self.machine}"
 
     def is_gone(self) -> bool:
-        """Whether the process has surely ended; False where that cannot be told from here."""
+        """Whether the process has surely ended; False where it cannot be seen from here."""
         if self.machine != _this_machine():
             return False
         try:
@@ -70,24 +74,55 @@ class Owner:
             return False
 
 
-def holder(tags: Mapping[str, str], me: Owner, now_s: float) -> tuple[str, float] | None:
-    """Another owner that holds the lease in `tags`, and until when; None if it can be taken."""
-    text = tags.get(OWNER_TAG, "")
-    owner = Owner.parse(text)
-    until_s = float(tags.get(UNTIL_TAG) or 0)
-    if not text or text == str(me) or until_s <= now_s or (owner and owner.is_gone()):
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease of a parent run: its owner as text, and its end in seconds since the epoch."""
+
+    owner: str
+    until_s: float
+
+    def is_held(self, now_s: float) -> bool:
+        """Whether the owner may be alive and the lease has not ended."""
+        owner = Owner.parse(self.owner)
+        return self.until_s > now_s and not (owner is not None and owner.is_gone())
+
+    @property
+    def holder(self) -> str:
+        """The owner, for people."""
+        owner = Owner.parse(self.owner)
+        return f"process {owner.pid} on {owner.host}" if owner else self.owner
+
+
+def read_lease(tags: Mapping[str, str], place: str) -> Lease | None:
+    """Return the lease in the tags of a parent run; None where it was never claimed.
+
+    Args:
+        tags: the run's tags.
+        place: the address of the run, for messages.
+
+    Raises:
+        WrongVersion: another version of rnnsweep wrote it.
+    """
+    if OWNER_TAG not in tags:
         return None
-    return (f"process {owner.pid} on {owner.host}" if owner else text), until_s
+    version = tags.get(VERSION_TAG)
+    if version != str(_VERSION):
+        raise WrongVersion(f"tag {VERSION_TAG} of {place}", "a lease", _VERSION, version)
+    return Lease(tags[OWNER_TAG], float(tags.get(UNTIL_TAG) or 0))
 
 
-def claim(me: Owner, now_s: float) -> dict[str, str]:
-    """The tags of a lease that begins now."""
-    return {OWNER_TAG: str(me), UNTIL_TAG: f"{now_s + LEASE_S:.1f}"}
+def claim(owner: Owner, now_s: float) -> dict[str, str]:
+    """Return the tags of a lease that begins now."""
+    return _tags(str(owner), f"{now_s + LEASE_S:.1f}")
 
 
 def released() -> dict[str, str]:
-    """The tags of a lease that nobody holds."""
-    return {OWNER_TAG: _NOBODY, UNTIL_TAG: "0"}
+    """Return the tags of a lease that nobody holds."""
+    return _tags(_NOBODY, "0")
+
+
+def _tags(owner: str, until: str) -> dict[str, str]:
+    return {OWNER_TAG: owner, UNTIL_TAG: until, VERSION_TAG: str(_VERSION)}
 
 
 def _this_machine() -> str:

@@ -1,4 +1,4 @@
-"""What a driver says when it opens a sweep in the store, and what the store says of one."""
+"""The description of a sweep that a driver writes to the store, and the one that is read back."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from pydantic import ConfigDict, TypeAdapter
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import Arm, FinishedTrial, ImpossibleArm, SweepIdentity
+from orchestrator.storage.tracking.errors import WrongVersion
 from orchestrator.storage.tracking.lease import Owner
+
+VERSION = 3
 
 SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class SweepOpening:
-    """All that the store is told of a sweep before its trials.
+    """All that the store gets of a sweep before its trials.
 
-    `spec_yaml` is the spec as written, `plan` what will run where and what cannot, as JSON;
-    `home` is where the driver keeps the sweep; `criteria` what its report is to decide; `current`
-    are those of the arms that the last start that began was to run, all of them where it is empty.
+    `spec_yaml` is the spec as written, `plan` the plan of trials as JSON, `home` the folder where
+    the driver keeps the sweep. The rest is as in `Manifest`.
     """
 
     identity: SweepIdentity
@@ -41,16 +43,16 @@ class SweepOpening:
 
     @property
     def running(self) -> tuple[Arm, ...]:
-        """The arms that the sweep has now."""
+        """The arms that the last start was to run."""
         return self.current or self.arms
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The artifact `sweep.json`: what a report or a lost journal is rebuilt from.
+    """The artifact `sweep.json`, from which a report or a lost journal is rebuilt.
 
-    `arms` are those of all starts; `current` those of the last one that began, or all where it is
-    empty, as in what earlier versions wrote.
+    `arms` are those of all starts. `current` are those that the last start that began was to run,
+    all of them where it is empty. `criteria` are what the report has to decide by.
     """
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, ser_json_inf_nan="constants")
@@ -62,15 +64,21 @@ class Manifest:
     blocks: int
     repeats: int
     criteria: ReportCriteria
-    version: int = 1  # of what its writer knows to do: 2 marks runs written after a table
     current: tuple[Arm, ...] = ()
+    version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    version: Any = None
 
 
 manifest_adapter: TypeAdapter[Manifest] = TypeAdapter(Manifest)
+_versioned: TypeAdapter[_Versioned] = TypeAdapter(_Versioned)
 
 
 def manifest_of(opening: SweepOpening) -> Manifest:
-    """The part of an opening that is read back."""
+    """Return the part of an opening that is read back."""
     return Manifest(
         opening.identity,
         opening.objectives,
@@ -79,14 +87,26 @@ def manifest_of(opening: SweepOpening) -> Manifest:
         opening.blocks,
         opening.repeats,
         opening.criteria,
-        version=3,
-        current=opening.current,
+        opening.current,
     )
+
+
+def read_manifest_text(text: str, place: str) -> Manifest:
+    """Return the manifest in a text; `place` is its address, for messages.
+
+    Raises:
+        WrongVersion: another version of rnnsweep wrote it.
+        ValidationError: it is damaged.
+    """
+    version = _versioned.validate_json(text).version
+    if version != VERSION:
+        raise WrongVersion(place, "a sweep's manifest", VERSION, version)
+    return manifest_adapter.validate_json(text)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSweep:
-    """A sweep's latest generation, as the store has it: enough to go on without a journal."""
+    """The latest generation of a sweep in the store: enough to resume without a journal."""
 
     manifest: Manifest
     spec_yaml: str
@@ -95,7 +115,7 @@ class FoundSweep:
 
     @property
     def identity(self) -> SweepIdentity:
-        """Which sweep it is, with its generation."""
+        """The identity of the sweep, with its generation."""
         return self.manifest.identity
 
 

@@ -1,7 +1,7 @@
-"""The one file that speaks to MLflow: experiments, runs, artifacts, in plain data.
+"""The one file that uses MLflow: experiments, runs and artifacts as plain data.
 
-Importing it takes MLflow's three seconds; only a process that is about to use a store does.
-Every error that MLflow can raise leaves here as a `TrackingError`.
+Importing it takes MLflow's three seconds, so only a process that is about to use a store does.
+Every error of MLflow is raised as a `TrackingError`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from mlflow.entities import (  # noqa: E402
     RunTag,
     ViewType,
 )
+from mlflow.exceptions import MlflowException  # noqa: E402
 
 for _chatty in ("mlflow", "alembic"):
     logging.getLogger(_chatty).setLevel(logging.ERROR)
@@ -52,9 +53,10 @@ _ANALYSED_ROWS = 1000
 _ANALYSE_WAIT_S = 2.0
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_FORBIDDEN = 403
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
-"""What MLflow's UI shows of an experiment: runs and their charts, not traces and prompts."""
+"""The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
 
 _log = logging.getLogger(__name__)
 
@@ -75,81 +77,81 @@ class StoredRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its writer came to the end of writing it."""
+        """Whether its writer reached the end of it."""
         return self.status in ("FINISHED", "FAILED")
 
 
-class Store:
+class MlflowStore:
     """A connection to a tracking store."""
 
     def __init__(self, uri: str, *, create: bool = False) -> None:
-        """Connect; with `create`, a SQLite file that is not there is made.
+        """Connect; with `create`, a missing SQLite file is made.
 
         Raises:
             TrackingError: the store cannot be reached or is not one.
         """
         self.uri = uri
         self.shown = address.shown(uri)
-        with self._speaking(), _alone(uri, create=create):
+        with self._translated(), _alone(uri, create=create):
             if address.is_database(uri):
                 _probe(uri)  # MLflow itself tries for 100 s
             self._client = MlflowClient(tracking_uri=uri)
 
     def experiments(self) -> dict[str, str]:
-        """Name -> id of every experiment."""
-        found: dict[str, str] = {}
+        """Return the ids of all experiments by name."""
+        experiments: dict[str, str] = {}
         token: str | None = None
-        with self._speaking():
+        with self._translated():
             while True:
                 page = self._client.search_experiments(max_results=1000, page_token=token)
-                found |= {each.name: each.experiment_id for each in page}
+                experiments |= {entity.name: entity.experiment_id for entity in page}
                 token = page.token
                 if not token:
-                    return found
+                    return experiments
 
     def experiment(self, name: str) -> str | None:
-        """The experiment's id; None where there is none."""
-        with self._speaking():
-            found = self._client.get_experiment_by_name(name)
-        if found is None:
+        """Return the experiment's id; None where there is none."""
+        with self._translated():
+            entity = self._client.get_experiment_by_name(name)
+        if entity is None:
             return None
-        if found.lifecycle_stage != "active":
+        if entity.lifecycle_stage != "active":
             raise TrackingError(
                 self.shown,
                 f"no experiment, or an active one, named {name!r}",
                 "one that was deleted in MLflow",
-                f"Bring it back (`mlflow experiments restore -x {found.experiment_id}`), remove it"
+                f"Bring it back (`mlflow experiments restore -x {entity.experiment_id}`), remove it"
                 " for good (`mlflow gc`), or give the sweep another name",
             )
-        return str(found.experiment_id)
+        return str(entity.experiment_id)
 
     def create_experiment(self, name: str, artifact_root: Path | None) -> str:
-        """Make an experiment, or find the one that somebody made meanwhile; its id."""
+        """Make an experiment, or find one that somebody made meanwhile; return its id."""
         location = artifact_root.resolve().as_uri() if artifact_root else None
         try:
-            with self._speaking(), _without_retries():
+            with self._translated(), _without_retries():
                 return str(
                     self._client.create_experiment(
                         name, artifact_location=location, tags=_MODEL_TRAINING
                     )
                 )
         except TrackingError:
-            found = self.experiment(name)
-            if found is None:
+            experiment_id = self.experiment(name)
+            if experiment_id is None:
                 raise
-            return found
+            return experiment_id
 
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of an experiment."""
-        with self._speaking():
+        with self._translated():
             for key, value in tags.items():
                 self._client.set_experiment_tag(experiment_id, key, value)
 
     def create_run(
         self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
     ) -> str:
-        """Make a run; its id. After an error the store may have it or not: search first."""
-        with self._speaking(content=True), _without_retries():
+        """Make a run and return its id. After an error the store may have it: search first."""
+        with self._translated(content=True), _without_retries():
             # A retried POST whose first answer was only late would make a second run.
             run = self._client.create_run(
                 experiment_id, start_time=start_ms, tags=dict(tags), run_name=name
@@ -159,10 +161,10 @@ class Store:
     def search(
         self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
     ) -> Iterator[StoredRun]:
-        """Active runs, or those deleted in MLflow; the first started first, read page by page."""
+        """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
         token: str | None = None
         while True:
-            with self._speaking():
+            with self._translated():
                 page = self._client.search_runs(
                     list(experiment_ids),
                     filter_string=filter_text,
@@ -177,15 +179,15 @@ class Store:
                 return
 
     def run(self, run_id: str) -> StoredRun:
-        """One run."""
-        with self._speaking():
+        """Return one run."""
+        with self._translated():
             return _stored(self._client.get_run(run_id))
 
     def history(self, run_id: str, metric: str) -> list[Point]:
-        """All the values that a run's metric has had."""
-        with self._speaking():
+        """Return all values of a run's metric."""
+        with self._translated():
             values = self._client.get_metric_history(run_id, metric)
-        return [Point(each.key, each.value, each.timestamp, each.step) for each in values]
+        return [Point(value.key, value.value, value.timestamp, value.step) for value in values]
 
     def log(
         self,
@@ -196,12 +198,12 @@ class Store:
         points: Sequence[Point] = (),
     ) -> None:
         """Add to a run, in as few requests as MLflow's limits allow."""
-        metrics = [Metric(each.name, each.value, each.at_ms, each.step) for each in points]
+        metrics = [Metric(point.name, point.value, point.at_ms, point.step) for point in points]
         entities = [Param(key, value) for key, value in (params or {}).items()]
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
         room = _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
         while metrics or entities or labels:
-            with self._speaking(content=True):
+            with self._translated(content=True):
                 self._client.log_batch(
                     run_id,
                     metrics=metrics[:room],
@@ -229,64 +231,64 @@ class Store:
             source=canonical(source),
             profile=canonical(profile),
         )
-        with self._speaking(content=True):
+        with self._translated(content=True):
             self._client.log_inputs(
                 run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])]
             )
 
     def delete_tag(self, run_id: str, key: str) -> None:
         """Remove a tag that the run has."""
-        with self._speaking():
+        with self._translated():
             self._client.delete_tag(run_id, key)
 
     def set_status(self, run_id: str, status: str, end_ms: int | None = None) -> None:
         """Set a run's status; with `end_ms` it has ended."""
-        with self._speaking():
+        with self._translated():
             if end_ms is None:
                 self._client.update_run(run_id, status=status)
             else:
                 self._client.set_terminated(run_id, status=status, end_time=end_ms)
 
     def delete_run(self, run_id: str) -> None:
-        """Take a run out of sight; MLflow keeps it until `mlflow gc`."""
-        with self._speaking():
+        """Mark a run as deleted; MLflow keeps it until `mlflow gc`."""
+        with self._translated():
             self._client.delete_run(run_id)
 
     def write_text(self, run_id: str, path: str, text: str) -> None:
-        """Write a text artifact, over one of that path."""
-        with self._speaking():
+        """Write a text artifact, and replace one of that path."""
+        with self._translated():
             self._client.log_text(run_id, text, path)
 
     def texts(self, run_id: str, folder: str | None = None) -> list[str]:
-        """The paths of the artifacts in a folder of a run's artifacts, or at their top."""
-        with self._speaking():
-            return [each.path for each in self._client.list_artifacts(run_id, folder)]
+        """Return the paths of the artifacts in a folder of a run's artifacts, or at their top."""
+        with self._translated():
+            return [info.path for info in self._client.list_artifacts(run_id, folder)]
 
     def read_text(self, run_id: str, path: str) -> str:
-        """A text artifact."""
-        with self._speaking(), self.file(run_id, path) as local:
+        """Return a text artifact."""
+        with self._translated(), self.file(run_id, path) as local:
             return local.read_text(encoding="utf-8")
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
-        """An artifact as a file, which is there while the context lasts."""
+        """Download an artifact to a file that exists while the context lasts."""
         with tempfile.TemporaryDirectory() as folder:
-            with self._speaking():
+            with self._translated():
                 local = mlflow.artifacts.download_artifacts(
                     run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
                 )
             yield Path(local)
 
     def write_file(self, run_id: str, path: Path) -> None:
-        """Put a file among a run's artifacts, at their top, over one of that name."""
-        with self._speaking():
+        """Copy a file to the top of a run's artifacts, and replace one of that name."""
+        with self._translated():
             self._client.log_artifact(run_id, str(path))
 
     def analyse(self) -> None:
-        """Tell a SQLite store how its tables are filled, for MLflow to find what is in them soon.
+        """Update the statistics of a SQLite store, which make MLflow's queries fast.
 
-        SQLite otherwise looks for one run's values of a metric among those of all runs. A sample
-        of each index is enough; somebody who writes goes first, and the next sweep does it then.
+        Without them SQLite looks for one run's values of a metric among those of all runs. A sample
+        of each index is enough. Another writer has priority: the next sweep updates them then.
         """
         path = address.sqlite_path(self.uri)
         if path is None:
@@ -300,8 +302,8 @@ class Store:
             _log.debug("%s is not analysed: %s", self.shown, error)
 
     @contextmanager
-    def _speaking(self, *, content: bool = False) -> Iterator[None]:
-        """Translate errors; with `content`, one that is about what was sent is told apart."""
+    def _translated(self, *, content: bool = False) -> Iterator[None]:
+        """Translate errors; with `content`, rejected content becomes `ContentRefused`."""
         try:
             yield
         except TrackingError:
@@ -322,16 +324,26 @@ def _content_refused(where: str, error: Exception) -> ContentRefused:
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
-    """Any of MLflow's, SQLAlchemy's and the operating system's errors, as one of ours."""
+    """Return any error of MLflow, SQLAlchemy or the operating system as one of ours."""
     received = one_line(error)[:_SHOWN]
     next_step = "Check MLFLOW_TRACKING_URI, and that the store is running and can be reached"
     if "maintenance mode" in received:
         next_step = "MLflow has retired folders as stores: use sqlite:///PATH or a server's address"
-    elif "403" in received or "Invalid Host header" in received:
-        next_step = "The server refuses this host name: start it with --allowed-hosts naming it"
+    elif _http_status(error) == _FORBIDDEN:
+        next_step = (
+            "The server forbids this: start it with --allowed-hosts naming the host in this"
+            " address, or check what the server's permissions allow you"
+        )
     elif "No space left" in received or "disk is full" in received:
         next_step = "Make room on the disk"
     return TrackingError(f"MLflow store {where}", "a working store", received, next_step)
+
+
+def _http_status(error: Exception) -> int | None:
+    """Return the HTTP status of an error of MLflow, or of the HTTP library below it."""
+    if isinstance(error, MlflowException):
+        return error.get_http_status_code()
+    return getattr(getattr(error, "response", None), "status_code", None)
 
 
 def _stored(run: Any) -> StoredRun:
@@ -359,7 +371,7 @@ def _probe(uri: str) -> None:
 
 @contextmanager
 def _alone(uri: str, *, create: bool) -> Iterator[None]:
-    """Let no two processes make one SQLite store: the first use runs migrations, which race."""
+    """Lock the making of a SQLite store: its first use runs migrations, which race."""
     path = address.sqlite_path(uri)
     if path is None:
         yield
@@ -378,7 +390,7 @@ def _alone(uri: str, *, create: bool) -> Iterator[None]:
 
 @contextmanager
 def _without_retries() -> Iterator[None]:
-    """MLflow reads this at every request, and from the environment only."""
+    """Switch off retries, which MLflow reads from the environment at every request."""
     before = os.environ.get(_RETRIES)
     os.environ[_RETRIES] = "0"
     try:

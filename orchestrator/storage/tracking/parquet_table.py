@@ -1,22 +1,26 @@
-"""A sweep's trials as one file, `trials.parquet` of the parent run: one download from anywhere.
+"""A sweep's trials in one file, `trials.parquet` of the parent run, for quick reading.
 
-Reading 10,000 runs takes MLflow half a minute and this file a second. Its columns have the names
-and values of `mlflow.search_runs`, for whoever loads it; `record` holds each trial whole, as its
-run's tag does, and is what a report reads. `orchestrator.storage.tracking.trial_runs` sees to it
-that the
-file is believed only as far as it is true.
+Reading 10,000 runs takes MLflow half a minute, and this file a second. Its columns have the names
+and values of `mlflow.search_runs`, for whoever loads it. The column `record` holds each trial
+whole, as its run's tag does; reports read this one. The file is a copy: runs that are written
+after it are marked by a tag, and `orchestrator.storage.tracking.stored_runs` reads them too.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import tempfile
+import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from orchestrator.core.trial import ConfigValue, FinishedTrial, canonical
-from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.trial_record import (
     environment_digest,
     finished_trial,
@@ -28,56 +32,129 @@ if TYPE_CHECKING:
 
 TABLE_FILE = "trials.parquet"
 
-_VERSION = 1
+LATE_TAG = "after_table"
+"""The tables that existed, by token, when a trial's run was last written: it is in none."""
+
+_VERSION = 2
 _ROWS_AT_ONCE = 500
-"""The rows of a group: what is held twice, as text and as trials, while a table is read."""
+"""The rows of a group, which are in memory twice while a table is read: as text and as trials."""
+
+_FEWEST_LATE = 100
+_LATE_SHARE = 0.25
+"""The share of new trials at which a table is written again.
+
+All tables of a sweep together then take about five times as long to write as the last one.
+"""
+_PAUSE_S = 300.0
+
+_log = logging.getLogger(__name__)
 
 Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
-Row: TypeAlias = tuple[str, FinishedTrial]
-"""A trial with the id of its run."""
 
 
 class TableUnreadable(TrackingError):
-    """The file is damaged, or of a later version: the runs have all that it has."""
+    """The file is damaged. The runs have everything that it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a file holds.
+    """The content of a table.
 
-    `token` tells it from every other table of the sweep; `unfinished` are the runs that were there
-    and were no whole trials when it was written.
+    `token` differs from that of every other table of the sweep; `unfinished` are the runs that
+    existed and were incomplete when it was written.
     """
 
     token: str
-    rows: tuple[Row, ...]
+    trials: tuple[FinishedTrial, ...]
     unfinished: tuple[str, ...] = ()
 
 
-def write_table(path: Path, token: str, rows: Sequence[Row], unfinished: Sequence[str]) -> None:
+class TableWriter:
+    """The writer of one sweep's table. `late` counts the trials by which it is out of date."""
+
+    def __init__(
+        self, store: MlflowStore, parent_id: str, token: str | None, in_table: int, late: int
+    ) -> None:
+        """Continue with the table that is there: its token, its trials, and those it lacks."""
+        self._store, self._parent_id = store, parent_id
+        self._token, self._next = token, _new_token()
+        self._is_unsure = False
+        self._in_table = in_table
+        self._pause_until_s = 0.0
+        self.late = late
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so much was written since the last table that reading takes long."""
+        enough = max(_FEWEST_LATE, _LATE_SHARE * self._in_table)
+        return self.late >= enough and time.monotonic() >= self._pause_until_s
+
+    @property
+    def late_tags(self) -> Mapping[str, str]:
+        """The tags of a run that is written now.
+
+        A table whose writing ended in an error may exist: its token is among them.
+        """
+        tokens = [self._token, self._next if self._is_unsure else None]
+        text = " ".join(token for token in tokens if token)
+        return {LATE_TAG: text} if text else {}
+
+    def update(self, trials: Iterable[FinishedTrial], unfinished: Iterable[str]) -> None:
+        """Write the table, if it lacks anything.
+
+        A table that cannot be written costs only time: writing it is tried again later.
+        """
+        if not self.late:
+            return
+        try:
+            self.write(trials, unfinished)
+        except Exception as error:  # noqa: BLE001  (recording must continue without a table)
+            self._pause_until_s = time.monotonic() + _PAUSE_S
+            _log.warning("the table is written later: %s", error)
+
+    def write(self, trials: Iterable[FinishedTrial], unfinished: Iterable[str]) -> None:
+        """Write the table.
+
+        Raises:
+            TrackingError: the store cannot be written.
+        """
+        rows = list(trials)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / TABLE_FILE
+            write_table(path, self._next, rows, list(unfinished))
+            self._is_unsure = True
+            self._store.write_file(self._parent_id, path)
+        self._token, self._next, self._is_unsure = self._next, _new_token(), False
+        self._in_table, self.late = len(rows), 0
+
+
+def write_table(
+    path: Path, token: str, trials: Sequence[FinishedTrial], unfinished: Sequence[str]
+) -> None:
     """Write a table of these trials."""
-    import pyarrow as pa  # noqa: PLC0415  (a driver imports this module and writes none)
+    import pyarrow as pa  # noqa: PLC0415  (a process that writes no table needs none of it)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    environments = {environment_digest(each): each.outcome.environment for _, each in rows}
+    environments = {environment_digest(trial): trial.outcome.environment for trial in trials}
     about = {
         "version": _VERSION,
         "token": token,
         "unfinished": list(unfinished),
         "environments": environments,
     }
-    columns = _Columns(pa, [finished for _, finished in rows])
+    columns = _Columns(pa, trials)
     schema = columns.schema.with_metadata({"rnnsweep": canonical(about)})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            writer.write_table(columns.filled(rows[start : start + _ROWS_AT_ONCE], schema))
+        for start in range(0, len(trials), _ROWS_AT_ONCE):
+            writer.write_table(columns.filled(trials[start : start + _ROWS_AT_ONCE], schema))
 
 
-def read_table(path: Path) -> Table:
-    """The trials of a table, read a group of rows at a time.
+def read_table(path: Path, place: str = TABLE_FILE) -> Table:
+    """Return the trials of a table, which is read a group of rows at a time.
 
     Raises:
-        TableUnreadable: it is no table, or none that this version can read.
+        WrongVersion: another version of rnnsweep wrote it.
+        TableUnreadable: it is damaged.
     """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -86,26 +163,29 @@ def read_table(path: Path) -> Table:
         with pq.ParquetFile(path) as file:
             about = json.loads(file.schema_arrow.metadata[b"rnnsweep"])
             if about["version"] != _VERSION:
-                raise _unreadable(path, f"version {about['version']}")
-            rows = tuple(_rows(file, about["environments"]))
-            return Table(about["token"], rows, tuple(about["unfinished"]))
-    except TableUnreadable:
+                raise WrongVersion(place, "a table of trials", _VERSION, about["version"])
+            trials = tuple(_read_trials(file, about["environments"], place))
+            return Table(about["token"], trials, tuple(about["unfinished"]))
+    except WrongVersion:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:
-        raise _unreadable(path, str(error).partition("\n")[0][:200]) from error
+        reason = str(error).partition("\n")[0][:200]
+        raise TableUnreadable(
+            place, "a table of trials", reason, "The runs are read instead"
+        ) from error
 
 
-def _rows(file: Any, environments: Mapping[str, Environment]) -> Iterator[Row]:
+def _read_trials(
+    file: Any, environments: Mapping[str, Environment], place: str
+) -> Iterator[FinishedTrial]:
     for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["run_id", "record"]):
         ids, texts = (column.to_pylist() for column in batch.columns)
         for run_id, text in zip(ids, texts, strict=True):
-            yield run_id, finished_trial(text, environments)
+            yield replace(finished_trial(text, environments, place), run_id=run_id)
 
 
-def _unreadable(path: Path, received: str) -> TableUnreadable:
-    return TableUnreadable(
-        path.name, f"a table of trials of version {_VERSION}", received, "Its runs are read instead"
-    )
+def _new_token() -> str:
+    return uuid.uuid4().hex[:12]
 
 
 class _Columns:
@@ -129,15 +209,15 @@ class _Columns:
             ]
         )
 
-    def filled(self, rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-        """A group of rows."""
-        return self._pa.Table.from_pylist([self._row(*each) for each in rows], schema)
+    def filled(self, trials: Sequence[FinishedTrial], schema: pa.Schema) -> pa.Table:
+        """Return a group of rows."""
+        return self._pa.Table.from_pylist([self._row(trial) for trial in trials], schema)
 
-    def _row(self, run_id: str, finished: FinishedTrial) -> dict[str, Any]:
+    def _row(self, finished: FinishedTrial) -> dict[str, Any]:
         outcome = finished.outcome
         is_text = {name: kind == self._pa.string() for name, kind in self._params.items()}
         return {
-            "run_id": run_id,
+            "run_id": finished.run_id,
             "status": "FAILED" if outcome.status == "failed" else "FINISHED",
             "start_time": round(outcome.started_s * 1000),
             "end_time": round(outcome.ended_s * 1000),

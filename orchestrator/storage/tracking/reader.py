@@ -1,4 +1,4 @@
-"""Sweeps read back from a store, anywhere that it can be reached."""
+"""Sweeps read back from a store, from any machine that can reach it."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import cast, get_args
 
 from orchestrator.core.records import SweepRecord, TrialRecord
 from orchestrator.core.rounds import OWN_FACTS, edition
-from orchestrator.core.trial import Arm, DatasetRecord
-from orchestrator.storage.tracking import lease, sweep_runs
-from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound
+from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, Telemetry
+from orchestrator.storage.tracking import stored_runs
+from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound, WrongVersion
 from orchestrator.storage.tracking.manifest import (
     FoundSweep,
     Manifest,
     SweepState,
     SweepSummary,
 )
-from orchestrator.storage.tracking.mlflow_store import Store, StoredRun
+from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.parquet_table import Environment
-from orchestrator.storage.tracking.run_content import all_settings
-from orchestrator.storage.tracking.trial_runs import Child, read_children
+from orchestrator.storage.tracking.run_content import Point, all_settings, is_curve
 
 
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
-    """A sweep and its finished trials; without `generation`, the latest.
+    """Return a sweep and its finished trials; without `generation`, the latest.
 
     `name` may be a label too (`quickstart#2`). A sweep whose driver died reads as stopped.
 
     Raises:
         SweepNotFound: the store has none of that name and generation.
+        WrongVersion: another version of rnnsweep wrote it.
         TrackingError: the store cannot be reached or used.
     """
-    store = Store(tracking_uri)
+    store = MlflowStore(tracking_uri)
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
-    children = read_children(store, parent).kept
-    # One object for each arm: what is grouped by it, again and again, is found by identity.
+    trials = stored_runs.read_trials(store, parent).finished.values()
+    # One object for each arm: it is the key of many groups, and lookups then compare identities.
     arms = {arm: arm for arm in manifest.arms}
-    records = [_trial_record(child, arms) for child in children.values() if child.finished]
+    records = [_trial_record(trial, arms) for trial in trials]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
-    records.sort(key=lambda each: (each.block, each.repeat, order.get(each.arm, len(order))))
-    # where blocks come, or came, until there are enough, nobody knew at the opening how many
-    blocks = max([manifest.blocks, *(each.block + 1 for each in records)])
+    records.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
+    # With `blocks: auto` the number of blocks was not known when the sweep was opened.
+    blocks = max([manifest.blocks, *(trial.block + 1 for trial in records)])
     return SweepRecord(
         name=name,
         generation=manifest.identity.generation,
@@ -56,14 +56,12 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         repeats=manifest.repeats,
         expected_trials=_expected(manifest, blocks, records),
         trials=tuple(records),
-        environment=_merged(
-            child.finished.outcome.environment for child in children.values() if child.finished
-        ),
+        environment=_merged(trial.outcome.environment for trial in trials),
         settings=_fixed_settings(manifest, records),
-        datasets=_datasets(children.values()),
+        datasets=_datasets(trials),
         sampler=str(manifest.identity.search.get("sampler", "")),
         seed=manifest.identity.seed,
-        state=_state(parent),
+        state=_state(store, parent),
         criteria=manifest.criteria,
         experiment_id=parent.experiment_id,
         current=manifest.current,
@@ -71,50 +69,69 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
 
 
 def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSweep | None:
-    """The latest generation of a sweep, to go on with where the journal is lost; None if new.
+    """Return the latest generation of a sweep, to resume without a journal; None if it is new.
 
-    Without `trials` none are read: `Tracker.open_sweep` returns them too.
+    Without `trials` none are read: `Writer.open_sweep` returns them too.
+
+    Raises:
+        WrongVersion: another version of rnnsweep wrote it.
+        TrackingError: the store cannot be reached or used.
+    """
+    try:
+        store = MlflowStore(tracking_uri)
+        parent, manifest = _parent(store, name, None)
+    except (StoreMissing, SweepNotFound):
+        return None
+    finished = list(stored_runs.read_trials(store, parent).finished.values()) if trials else []
+    finished.sort(key=lambda trial: edition(trial.outcome))
+    return FoundSweep(
+        manifest,
+        store.read_text(parent.run_id, stored_runs.SPEC_FILE),
+        _state(store, parent),
+        tuple(finished),
+    )
+
+
+def latest_generation(tracking_uri: str, name: str) -> int:
+    """Return the highest generation of a sweep in the store, of any version; 0 if it is new.
 
     Raises:
         TrackingError: the store cannot be reached or used.
     """
     try:
-        store = Store(tracking_uri)
-        parent, manifest = _parent(store, name, None)
-    except (StoreMissing, SweepNotFound):
-        return None
-    children = read_children(store, parent).kept if trials else {}
-    finished = [child.finished for child in children.values() if child.finished]
-    finished.sort(key=lambda each: edition(each.outcome))
-    return FoundSweep(
-        manifest,
-        store.read_text(parent.run_id, sweep_runs.SPEC_FILE),
-        _state(parent),
-        tuple(finished),
-    )
+        store = MlflowStore(tracking_uri)
+    except StoreMissing:
+        return 0
+    experiment = store.experiment(name)
+    parents = store.search([experiment], stored_runs.PARENTS) if experiment else ()
+    return max((_generation(run) for run in parents), default=0)
 
 
 def list_sweeps(tracking_uri: str) -> list[SweepSummary]:
-    """Every sweep in the store and each of its generations, the latest started first.
+    """Return every sweep in the store and each of its generations, the latest started first.
 
     Raises:
         TrackingError: the store cannot be reached or used.
     """
-    store = Store(tracking_uri)
+    store = MlflowStore(tracking_uri)
     names = {experiment_id: name for name, experiment_id in store.experiments().items()}
     if not names:
         return []
-    found = store.search(list(names), sweep_runs.OF_ANY_GENERATION)
-    summaries = [_summary(names[run.experiment_id], run) for run in found]
-    return sorted(summaries, key=lambda each: each.started_s, reverse=True)
+    parents = store.search(list(names), stored_runs.PARENTS)
+    summaries = [_summary(store, names[run.experiment_id], run) for run in parents]
+    return sorted(summaries, key=lambda summary: summary.started_s, reverse=True)
 
 
-def _summary(name: str, run: StoredRun) -> SweepSummary:
+def _summary(store: MlflowStore, name: str, run: StoredRun) -> SweepSummary:
+    try:
+        state = _state(store, run)
+    except WrongVersion:  # one such sweep must not hide the others; whoever reads it is refused
+        state = "stopped"
     return SweepSummary(
         name,
         _generation(run),
         run.run_id,
-        _state(run),
+        state,
         run.tags.get("workload", ""),
         run.start_ms / 1000,
         None if run.end_ms is None else run.end_ms / 1000,
@@ -129,37 +146,37 @@ def _split(name: str, generation: int | None) -> tuple[str, int | None]:
     )
 
 
-def _parent(store: Store, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
-    """The parent run of a generation, or of the latest; one that was never described is none."""
+def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[StoredRun, Manifest]:
+    """Return the parent run of a generation, or of the latest; one without a manifest is none."""
     experiment = store.experiment(name)
-    runs = list(store.search([experiment], sweep_runs.OF_ANY_GENERATION)) if experiment else []
-    known = sorted({_generation(run) for run in runs})
-    wanted = known[::-1] if generation is None else [generation]
+    runs = list(store.search([experiment], stored_runs.PARENTS)) if experiment else []
+    generations = sorted({_generation(run) for run in runs})
+    wanted = generations[::-1] if generation is None else [generation]
     for number in wanted:
-        parent = sweep_runs.first(run for run in runs if _generation(run) == number)
-        manifest = parent and sweep_runs.read_manifest(store, parent)
+        parent = stored_runs.first_parent(run for run in runs if _generation(run) == number)
+        manifest = parent and stored_runs.read_manifest(store, parent)
         if parent and manifest:
             return parent, manifest
     if runs:
-        nearest = [f"{name}#{each}" for each in known]
+        nearest = [f"{name}#{number}" for number in generations]
         raise SweepNotFound(f"{name}#{wanted[0]}", store.shown, nearest)
-    names = [each for each in store.experiments() if each != "Default"]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    raise SweepNotFound(name, store.shown, near or sorted(names)[:5])
+    names = [other for other in store.experiments() if other != "Default"]
+    nearest = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    raise SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
 
 
 def _expected(manifest: Manifest, blocks: int, trials: Iterable[TrialRecord]) -> int:
-    """All trials of the arms that the last start was to run, and what others have done."""
+    """Count all trials of the arms of the last start, and the finished ones of other arms."""
     current = manifest.current or manifest.arms
     former = set(manifest.arms) - set(current)
-    done = {(each.block, each.arm, each.repeat) for each in trials if each.arm in former}
+    done = {(trial.block, trial.arm, trial.repeat) for trial in trials if trial.arm in former}
     return blocks * len(current) * manifest.repeats + len(done)
 
 
 def _fixed_settings(manifest: Manifest, trials: Iterable[TrialRecord]) -> Mapping[str, object]:
-    """What all trials share, defaults included: everything that is not searched.
+    """Return the settings that all trials share, defaults included: those that are not searched.
 
-    A sweep of listed configs has no space: there the trials' configs say what is searched.
+    A sweep of listed configs has no space: the trials' configs have the names that are searched.
     """
     identity = manifest.identity
     searched = {*identity.search.get("space", {}), *(name for t in trials for name in t.config)}
@@ -170,9 +187,9 @@ def _fixed_settings(manifest: Manifest, trials: Iterable[TrialRecord]) -> Mappin
     }
 
 
-def _datasets(children: Iterable[Child]) -> tuple[DatasetRecord, ...]:
-    loaded = [child.finished.outcome.dataset for child in children if child.finished]
-    return tuple(dict.fromkeys(each for each in loaded if each is not None))
+def _datasets(trials: Iterable[FinishedTrial]) -> tuple[DatasetRecord, ...]:
+    loaded = (trial.outcome.dataset for trial in trials)
+    return tuple(dict.fromkeys(dataset for dataset in loaded if dataset is not None))
 
 
 def _generation(run: StoredRun) -> int:
@@ -180,25 +197,23 @@ def _generation(run: StoredRun) -> int:
     return int(text) if text.isdigit() else 0
 
 
-def _state(parent: StoredRun) -> SweepState:
+def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
+    """Return the state of a sweep; one that nobody holds the lease of is stopped."""
     state = parent.tags.get("state", "")
-    if state not in get_args(SweepState) or (state == "running" and _is_deserted(parent)):
+    if state not in get_args(SweepState):
         return "stopped"
+    if state == "running":
+        lease = stored_runs.lease_of(store, parent)
+        if lease is None or not lease.is_held(time.time()):
+            return "stopped"
     return cast(SweepState, state)
 
 
-def _is_deserted(parent: StoredRun) -> bool:
-    until_s = float(parent.tags.get(lease.UNTIL_TAG) or 0)
-    owner = lease.Owner.parse(parent.tags.get(lease.OWNER_TAG, ""))
-    return until_s < time.time() or (owner is not None and owner.is_gone())
-
-
-def _trial_record(child: Child, arms: dict[Arm, Arm]) -> TrialRecord:
-    assert child.finished is not None
-    trial, outcome = child.finished.trial, child.finished.outcome
+def _trial_record(finished: FinishedTrial, arms: dict[Arm, Arm]) -> TrialRecord:
+    trial, outcome = finished.trial, finished.outcome
     failure = outcome.failure
     return TrialRecord(
-        run_id=child.run_id,
+        run_id=finished.run_id,
         trial_key=trial.key,
         block=trial.block,
         config=trial.config,
@@ -220,11 +235,57 @@ def _trial_record(child: Child, arms: dict[Arm, Arm]) -> TrialRecord:
 
 
 def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
-    """One environment; where nodes differ, all their values. What is a trial's own is left out."""
+    """Return one environment without facts of single trials; where nodes differ, all values."""
     values: dict[str, dict[str, None]] = {}
     for environment in environments:
         for key, value in environment.items():
             if key in OWN_FACTS:
                 continue
             values.setdefault(key, {})[str(value)] = None
-    return {key: " | ".join(sorted(each)) for key, each in sorted(values.items())}
+    return {key: " | ".join(sorted(texts)) for key, texts in sorted(values.items())}
+
+
+_ROUNDED_MS = 10
+"""Half a unit, and more, of the times of a trial's telemetry, which are hundredths of a second."""
+
+
+def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telemetry]:
+    """Return the telemetry curves of a few trials by run id; those without any are left out.
+
+    A sweep's table has no curves: they are most of what is recorded, and a report shows those of a
+    few trials. The run of a trial that was run more than once has the points of every attempt and
+    the start of the first; the points of the attempt that counts are returned.
+
+    Raises:
+        TrackingError: the store cannot be reached or used.
+    """
+    store = MlflowStore(tracking_uri)
+    telemetry = {run_id: _curves(store, run_id) for run_id in run_ids}
+    return {run_id: recorded for run_id, recorded in telemetry.items() if recorded.curves}
+
+
+def _curves(store: MlflowStore, run_id: str) -> Telemetry:
+    run = store.run(run_id)
+    trial = stored_runs.finished_of(store, run, {})
+    if trial is None:
+        return Telemetry()
+    start_ms, end_ms = (round(s * 1000) for s in (trial.started_s, trial.ended_s))
+    own = range(start_ms - _ROUNDED_MS, end_ms + _ROUNDED_MS + 1)
+    histories = {
+        name: [point for point in store.history(run_id, name) if point.at_ms in own]
+        for name in sorted(run.metrics)
+        if is_curve(name)
+    }
+    points = [point for history in histories.values() for point in history]
+    times = {point.step: (point.at_ms - start_ms) / 1000 for point in points}
+    steps = sorted(times)
+    return Telemetry(
+        at_s=tuple(times[step] for step in steps),
+        curves={name: _at(steps, history) for name, history in histories.items() if history},
+    )
+
+
+def _at(steps: Iterable[int], history: Iterable[Point]) -> tuple[float | None, ...]:
+    """Return a value for each step, or None."""
+    values = {point.step: point.value for point in history}
+    return tuple(values.get(step) for step in steps)

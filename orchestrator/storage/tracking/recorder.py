@@ -1,50 +1,64 @@
-"""The driver's side of recording: finished trials go in at once and reach MLflow in their time.
+"""The driver's side of recording: it queues finished trials and hands them to a recorder process.
 
-A thread owns the recorder process, hands it what is waiting as one batch after another, keeps
-the lease alive, and starts a new process where one died. It lives as long as the process: the
-kernel's parent-death signal follows the thread that made the child.
+A thread of the driver starts the process, sends it the queue in batches, renews the lease, and
+starts another process when one dies. The thread lives as long as the process, because the
+kernel's parent-death signal follows the thread that spawned the child. No MLflow on this side.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal
+from types import MappingProxyType, TracebackType
+from typing import Any
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Telemetry
+from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.lease import BEAT_S
 from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
-from orchestrator.storage.tracking.recorder_process import RecorderService
 from orchestrator.storage.tracking.requests import (
     Beat,
     Close,
     Curves,
+    EndState,
     Find,
     Open,
     Read,
     Record,
     Request,
+    Setup,
 )
 
-_BATCH = 50  # about a second of writing: calls and heartbeats go between batches
+_BATCH = 50  # about a second of writing: calls and heartbeats are sent between batches
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _CLOSE_LIMIT_S = 60.0
+_ANSWER_LIMIT_S = 300.0
 
 _log = logging.getLogger(__name__)
 
+# Frozen mappings cross as plain ones.
+ForkingPickler.register(MappingProxyType, lambda mapping: (dict, (dict(mapping),)))
+
+
+class RecorderDied(TrackingError):
+    """The process ended, or did not answer and was killed."""
+
 
 class Recorder:
-    """Records one sweep in MLflow beside the driver. A context manager; thread-safe."""
+    """The recorder of one sweep, on the driver's side. A context manager; thread-safe."""
 
     def __init__(
         self,
@@ -54,9 +68,9 @@ class Recorder:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        self._service = RecorderService(tracking_uri, home, log_path, environ)
+        self._process = RecorderProcess(tracking_uri, home, log_path, environ)
         self._change = threading.Condition()
-        self._waiting: deque[FinishedTrial] = deque()
+        self._queue: deque[FinishedTrial] = deque()
         self._calls: deque[tuple[Request, Future[Any]]] = deque()
         self._refused: dict[str, str] = {}
         self._is_open = False
@@ -90,13 +104,8 @@ class Recorder:
         self._thread.join(timeout=1.0 if self._is_silent else 10.0)
 
     @property
-    def pending(self) -> int:
-        """Trials that were put and are not in MLflow yet."""
-        return len(self._waiting)
-
-    @property
     def trouble(self) -> Exception | None:
-        """What keeps trials from being recorded just now; None if nothing does.
+        """The error that keeps trials from being recorded at present; None if there is none.
 
         A `LeaseHeld` is final: another driver has taken the sweep over.
         """
@@ -104,18 +113,12 @@ class Recorder:
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Why MLflow will never take some of the trials as they are, by trial key."""
+        """The reasons why MLflow will never take some of the trials as they are, by trial key."""
         with self._change:
             return dict(self._refused)
 
-    @property
-    def process_id(self) -> int | None:
-        """The recorder process, where one runs."""
-        process = self._service.process
-        return process.pid if process else None
-
     def find(self, name: str, *, trials: bool = True) -> FoundSweep | None:
-        """What the store has of a sweep's latest generation; None if nothing.
+        """Return the latest generation of a sweep in the store; None if there is none.
 
         Without `trials` none are read, which takes no time however many there are; `open`
         returns them too.
@@ -128,7 +131,7 @@ class Recorder:
     def read(
         self, name: str, generation: int | None = None, *, timeout_s: float | None = None
     ) -> SweepRecord:
-        """The sweep as a report wants it, with all that was recorded.
+        """Return the sweep as a report needs it, with all that was recorded.
 
         Raises:
             SweepNotFound: the store has none of that name and generation.
@@ -144,7 +147,7 @@ class Recorder:
     def curves(
         self, run_ids: Sequence[str], *, timeout_s: float | None = None
     ) -> Mapping[str, Telemetry]:
-        """The telemetry curves of a few trials, by the id of their run; {} if that takes too long.
+        """Return the telemetry curves of a few trials by run id; {} if that takes too long.
 
         Raises:
             TrackingError: the store cannot be reached or used.
@@ -156,7 +159,7 @@ class Recorder:
             return {}
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
-        """Take the sweep's lease; what the store has finished. Waits for the store.
+        """Take the sweep's lease and return the trials that the store has. Waits for the store.
 
         Raises:
             LeaseHeld: another driver records into it.
@@ -170,41 +173,46 @@ class Recorder:
         return finished
 
     def put(self, finished: FinishedTrial) -> None:
-        """Have a trial recorded. Never waits, never raises: the journal has it already."""
+        """Queue a trial for recording. Never waits, never raises: the journal already has it."""
         with self._change:
-            self._waiting.append(finished)
+            self._queue.append(finished)
             self._change.notify_all()
 
     def drain(self, timeout_s: float) -> None:
-        """Wait until all that was put is in MLflow, but for what it refuses (`refused`).
+        """Wait until MLflow has every queued trial, except those that it refuses (`refused`).
 
         Raises:
-            NotRecorded: it is not, after `timeout_s`.
+            NotRecorded: some are still queued after `timeout_s`.
             LeaseHeld: another driver has taken the sweep over.
         """
         with self._change:
             self._draining, self._retry_s = True, 0.0
             self._change.notify_all()
-            self._change.wait_for(lambda: not self._waiting or self._has_given_up(), timeout_s)
+            self._change.wait_for(lambda: not self._queue or self._has_given_up(), timeout_s)
             self._draining = False
             if isinstance(self._trouble, LeaseHeld):
                 raise self._trouble
-            if self._waiting:
+            if self._queue:
                 self._is_silent = True
                 reason = str(self._trouble or f"the store took longer than {timeout_s:.0f} s")
-                raise NotRecorded(len(self._waiting), reason)
+                raise NotRecorded(len(self._queue), reason)
             self._is_silent = False
 
     def close(
         self,
-        state: Literal["complete", "stopped", "failed"],
+        state: EndState,
         texts: Mapping[str, str],
         *,
         description: str = "",
         timeout_s: float = _CLOSE_LIMIT_S,
     ) -> None:
-        """Record what is left, then the reports (artifacts by path), the state, and what the
-        sweep's page in MLflow begins with (Markdown).
+        """Record the queued trials, then the reports and the state, and release the lease.
+
+        Args:
+            state: the state of the sweep.
+            texts: the reports, as artifacts by path.
+            description: the beginning of the sweep's page in MLflow, in Markdown.
+            timeout_s: the limit of the draining, and of the rest.
 
         Raises:
             NotRecorded: the store could not be written; the next start does it.
@@ -219,7 +227,7 @@ class Recorder:
             self._is_open = False
 
     def _call(self, request: Request, timeout_s: float | None = None) -> Any:
-        """Have the thread ask, and wait for the answer."""
+        """Have the thread send a request, and wait for the answer."""
         answer: Future[Any] = Future()
         with self._change:
             if self._stopping:
@@ -232,14 +240,14 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            self._service.start()  # MLflow's import runs beside the driver's own start
+            self._process.start()  # MLflow is imported during the driver's own start
             while self._take_turn():
                 pass
-        except Exception as error:  # noqa: BLE001  (told to whoever waits)
+        except Exception as error:  # noqa: BLE001  (raised in whoever waits)
             self._trouble = error
             _log.exception("the recorder's thread ended")
         finally:
-            self._service.close()
+            self._process.close()
             with self._change:
                 self._stopping = True
                 for _, answer in self._calls:
@@ -247,38 +255,46 @@ class Recorder:
                 self._change.notify_all()
 
     def _take_turn(self) -> bool:
-        """Answer a call, record a batch or beat, when it is time; False at the end."""
+        """Send a call, a batch or a heartbeat when it is time; False at the end."""
         with self._change:
             self._change.wait_for(self._has_work, self._idle_s())
             if self._stopping:
                 return False
             call = self._calls.popleft() if self._calls else None
-            batch = tuple(self._waiting)[:_BATCH]
+            batch = tuple(self._queue)[:_BATCH]
         if call is not None:
-            _answer(self._service, *call)
+            self._answer(*call)
         elif self._idle_s() == 0:
-            self._attempt(batch)
+            self._send(batch)
         return True
 
     def _has_work(self) -> bool:
         return self._stopping or bool(self._calls) or self._idle_s() == 0
 
     def _idle_s(self) -> float | None:
-        """Seconds until there is something to do, should nobody call; None: nothing."""
+        """Return the seconds until there is something to do without a call; None: nothing."""
         if not self._is_open or self._has_given_up():
             return None
-        due_s = 0.0 if self._waiting else self._beat_s
+        next_s = 0.0 if self._queue else self._beat_s
         if self._trouble is not None:
-            due_s = max(due_s, self._retry_s)
-        return max(0.0, due_s - time.monotonic())
+            next_s = max(next_s, self._retry_s)
+        return max(0.0, next_s - time.monotonic())
 
     def _has_given_up(self) -> bool:
         return self._stopping or isinstance(self._trouble, LeaseHeld)
 
-    def _attempt(self, batch: tuple[FinishedTrial, ...]) -> None:
-        """Record a batch, or renew the lease where there is none."""
+    def _answer(self, request: Request, answer: Future[Any]) -> None:
         try:
-            refused = self._service.ask(Record(batch) if batch else Beat())
+            result = self._process.ask(request)
+        except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
+            answer.set_exception(error)
+        else:
+            answer.set_result(result)
+
+    def _send(self, batch: tuple[FinishedTrial, ...]) -> None:
+        """Record a batch; renew the lease where there is none."""
+        try:
+            refused = self._process.ask(Record(batch) if batch else Beat())
         except (TrackingError, LeaseHeld) as error:
             with self._change:
                 self._trouble = error
@@ -292,16 +308,103 @@ class Recorder:
             self._trouble, self._pause_s = None, _FIRST_PAUSE_S
             self._beat_s = time.monotonic() + BEAT_S
             for finished in batch:
-                self._waiting.popleft()
+                self._queue.popleft()
                 self._refused.pop(finished.trial.key, None)  # a retry may pass
             self._refused |= refused or {}
             self._change.notify_all()
 
 
-def _answer(service: RecorderService, request: Request, answer: Future[Any]) -> None:
-    try:
-        result = service.ask(request)
-    except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
-        answer.set_exception(error)
-    else:
-        answer.set_result(result)
+class RecorderProcess:
+    """The handle of the recorder process, which is replaced when it dies.
+
+    It answers one request at a time. A new process opens the sweep that the last one had open.
+    """
+
+    def __init__(
+        self, tracking_uri: str, home: Path, log_path: Path, environ: Mapping[str, str]
+    ) -> None:
+        root = address.artifact_root(home, tracking_uri)
+        self._setup = Setup(tracking_uri, root, os.getpid())
+        self._log_path = log_path
+        self._environ = dict(environ)
+        address.set_defaults(self._environ)
+        self._opening: SweepOpening | None = None
+        self._has_opened = False
+        self._running: tuple[subprocess.Popen[bytes], Connection[Any, Any]] | None = None
+
+    def start(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+        """Start the process unless it runs. It dies with the thread that calls this."""
+        if self._running is None:
+            ours, theirs = Pipe()
+            self._log_path.parent.mkdir(parents=True, exist_ok=True)
+            with theirs, self._log_path.open("ab") as log:
+                descriptor = theirs.fileno()
+                process = subprocess.Popen(
+                    [sys.executable, "-m", __package__, str(descriptor)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[descriptor],
+                    env=self._environ,
+                    start_new_session=True,  # the driver handles Ctrl-C in the terminal
+                )
+            self._running, self._has_opened = (process, ours), False
+            ours.send(self._setup)
+        return self._running
+
+    def ask(self, request: Request) -> Any:
+        """Return the answer to a request.
+
+        Raises:
+            RecorderDied: there is no answer; the next request starts a new process.
+            TrackingError, LeaseHeld, SweepNotFound: the process answered with this error.
+        """
+        try:
+            if self._opening is not None and not (self._running and self._has_opened):
+                self._exchange(Open(self._opening))
+                self._has_opened = True
+            answer = self._exchange(request)
+        except RecorderDied:
+            self.close()
+            raise
+        if isinstance(request, Open):
+            self._opening, self._has_opened = request.opening, True
+        elif isinstance(request, Close):
+            self._opening = None
+        return answer
+
+    def close(self) -> None:
+        """End the process, if there is one.
+
+        It is killed: nothing is in progress between two requests, and MLflow takes a second to
+        shut down.
+        """
+        if self._running is not None:
+            process, connection = self._running
+            connection.close()
+            process.kill()
+            process.wait()
+            self._running = None
+
+    def _exchange(self, request: Request) -> Any:
+        process, connection = self.start()
+        try:
+            connection.send(request)
+            deadline_s = time.monotonic() + _ANSWER_LIMIT_S
+            while not connection.poll(1.0):
+                if time.monotonic() > deadline_s:
+                    process.kill()
+                    raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
+            answer = connection.recv()
+        except (EOFError, OSError) as error:
+            process.wait()
+            reason = f"the end of the process, exit status {process.returncode}"
+            raise self._died(process.pid, reason) from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _died(self, pid: int, received: str) -> RecorderDied:
+        return RecorderDied(
+            f"recorder process {pid}", "an answer", received, f"Its log: {self._log_path}"
+        )

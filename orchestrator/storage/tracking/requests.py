@@ -1,4 +1,4 @@
-"""What the recorder asks of its process. Plain data; imports no MLflow."""
+"""The requests that the driver sends to the recorder process. Plain data; imports no MLflow."""
 
 from __future__ import annotations
 
@@ -10,29 +10,40 @@ from typing import Literal, TypeAlias
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.tracking.manifest import SweepOpening
 
+EndState: TypeAlias = Literal["complete", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The first message to the process: the store, and the process that it must not outlive."""
+
+    tracking_uri: str
+    artifact_root: Path | None
+    parent_pid: int
+
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """`Tracker.open_sweep`; answered by a list of FinishedTrial."""
+    """A request for `Writer.open_sweep`; the answer is a list of FinishedTrial."""
 
     opening: SweepOpening
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`Tracker.record`; answered by what the store refuses, by trial key."""
+    """A request for `Writer.record`; the answer is a refusal for each trial key."""
 
     batch: tuple[FinishedTrial, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """`Tracker.beat`; answered by None."""
+    """A request for `Writer.beat`; the answer is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """`find_sweep`; answered by a FoundSweep or None."""
+    """A request for `find_sweep`; the answer is a FoundSweep or None."""
 
     name: str
     trials: bool
@@ -40,7 +51,7 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """`read_sweep`; answered by a SweepRecord."""
+    """A request for `read_sweep`; the answer is a SweepRecord."""
 
     name: str
     generation: int | None
@@ -48,27 +59,18 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """`read_curves`; answered by Telemetry by run id."""
+    """A request for `read_curves`; the answer is Telemetry by run id."""
 
     run_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """`Tracker.close`; answered by None."""
+    """A request for `Writer.close`; the answer is None."""
 
-    state: Literal["complete", "stopped", "failed"]
+    state: EndState
     texts: Mapping[str, str]
     description: str
 
 
 Request: TypeAlias = Open | Record | Beat | Find | Read | Curves | Close
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What the process is started with: the store, and the process that it must not outlive."""
-
-    tracking_uri: str
-    artifact_root: Path | None
-    parent_pid: int

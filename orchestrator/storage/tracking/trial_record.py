@@ -1,11 +1,12 @@
-"""The text that a trial is read back from, and what tells one outcome of a trial from another.
+"""The text that a trial is read back from, and the fingerprint of an outcome.
 
-It is the tag `record` of the trial's run, and a column of the sweep's table. Pure: nothing here
-speaks to MLflow.
+The text is the tag `record` of the trial's run, and a column of the sweep's table. Pure: nothing
+here uses MLflow.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,11 +15,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from orchestrator.core.rounds import edition
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial, digest, to_json
-from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
 
 RECORD_TAG = "record"
 RECORD_FILE = "outcome.json"
-"""The artifact that stands for the tag where it would be too long."""
+"""The artifact that replaces the tag where it would be too long."""
 TAG_LIMIT = 8000
 """MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
 
@@ -34,56 +35,77 @@ class _Record:
     trial: Trial
     outcome: Outcome  # without its environment (many trials share it), artifacts and curves
     environment: str
-    version: int = _RECORD_VERSION
+    version: int
 
 
 _record: TypeAdapter[_Record] = TypeAdapter(_Record)
 
 
 def finished_trial(
-    text: str, environments: Mapping[str, Mapping[str, str | int | float | bool | None]]
+    text: str,
+    environments: Mapping[str, Mapping[str, str | int | float | bool | None]],
+    place: str,
 ) -> FinishedTrial:
-    """The trial in a `record` tag (or in the artifact that stands for it).
+    """Return the trial in a `record` tag, or in the artifact that replaces it.
 
-    The curves of telemetry are absent, and so are the texts that the workload kept: the run has
-    them. So are epochs that did not fit into the tag of an earlier version.
+    The curves of telemetry and the texts that the workload kept are absent: the run has them.
 
     Args:
         text: the tag's value.
         environments: the parent run's environments, by digest.
+        place: the address of the text, for messages.
 
     Raises:
-        TrackingError: it is no record, or one of a later version.
+        WrongVersion: another version of rnnsweep wrote it.
+        TrackingError: it is damaged.
     """
     try:
         record = _record.validate_json(text)
     except ValidationError as error:
+        _expect_version(_version(text), place)
         problem = error.errors()[0]
-        place = ".".join(map(str, problem["loc"]))
+        path = ".".join(map(str, problem["loc"]))
         raise TrackingError(
-            f"tag {RECORD_TAG} of a trial's run",
-            f"a record of version {_RECORD_VERSION} or older",
-            f"{place or 'text'}: {problem['msg']}",
-            "Read this sweep with the newer rnnsweep that wrote it, or delete the run",
+            f"tag {RECORD_TAG} of {place}",
+            "the record of a trial",
+            f"{path or 'text'}: {problem['msg']}",
+            "The trial is recorded or run once more by the next `rnnsweep run`",
         ) from error
+    _expect_version(record.version, place)
     environment = environments.get(record.environment, {})
     return FinishedTrial(record.trial, replace(record.outcome, environment=environment))
 
 
+def _version(text: str) -> object:
+    """Return the version in a text that is no record of this version; the current one if none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return _RECORD_VERSION
+    return value.get("version", _RECORD_VERSION) if isinstance(value, dict) else _RECORD_VERSION
+
+
+def _expect_version(version: object, place: str) -> None:
+    if version != _RECORD_VERSION:
+        raise WrongVersion(
+            f"tag {RECORD_TAG} of {place}", "the record of a trial", _RECORD_VERSION, version
+        )
+
+
 def record_text(finished: FinishedTrial) -> str:
-    """A trial as text, whole but for its environment (by digest), its curves and its artifacts."""
+    """Return a trial as text: without artifacts and curves, and with its environment's digest."""
     outcome = replace(
         finished.outcome,
         environment={},
         artifacts={},
         telemetry=_without_curves(finished.outcome.telemetry),
     )
-    record = _Record(finished.trial, outcome, environment_digest(finished))
+    record = _Record(finished.trial, outcome, environment_digest(finished), _RECORD_VERSION)
     return to_json(_record, record).decode()
 
 
 def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
-    """The `record` tag, and the artifact that holds it where it is too long for a tag."""
+    """Return the `record` tag, and the artifact that holds it where it is too long for a tag."""
     text = record_text(finished)
     if len(text.encode()) <= TAG_LIMIT:  # bytes, as some databases count
         return text, {}
@@ -91,12 +113,12 @@ def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
 
 
 def environment_digest(finished: FinishedTrial) -> str:
-    """The name of a trial's environment among the parent run's artifacts."""
+    """Return the name of a trial's environment among the parent run's artifacts."""
     return digest(finished.outcome.environment)
 
 
 def fingerprint(finished: FinishedTrial) -> str:
-    """What tells two outcomes of one trial apart."""
+    """Return a text that differs between two outcomes of one trial."""
     outcome = finished.outcome
     ended_s, stood = edition(outcome)
     return f"{outcome.status} {outcome.attempt} {outcome.started_s} {ended_s} {stood}"

@@ -1,35 +1,46 @@
-"""The writer of one sweep's runs: a parent, a child per trial, each exactly once."""
+"""The writer in the recorder process: one parent run per sweep, one run per trial, exactly once."""
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any
 
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, canonical
-from orchestrator.storage.tracking import lease, sweep_runs
-from orchestrator.storage.tracking.errors import ContentRefused, LeaseHeld, TrackingError
+from orchestrator.storage.tracking import lease, stored_runs
+from orchestrator.storage.tracking.errors import (
+    ContentRefused,
+    LeaseHeld,
+    SweepNotFound,
+    TrackingError,
+)
 from orchestrator.storage.tracking.manifest import SweepOpening, manifest_adapter, manifest_of
-from orchestrator.storage.tracking.mlflow_store import Store, StoredRun
+from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
+from orchestrator.storage.tracking.parquet_table import LATE_TAG, TableWriter
+from orchestrator.storage.tracking.reader import find_sweep, read_curves, read_sweep
+from orchestrator.storage.tracking.requests import (
+    Beat,
+    Close,
+    Curves,
+    EndState,
+    Find,
+    Open,
+    Read,
+    Record,
+    Request,
+)
 from orchestrator.storage.tracking.run_content import (
     OPTIONAL_TAGS,
     PARENT_TAG,
     RunContent,
     run_content,
 )
-from orchestrator.storage.tracking.table_writer import Shelf
 from orchestrator.storage.tracking.trial_record import TAG_LIMIT, environment_digest, fingerprint
-from orchestrator.storage.tracking.trial_runs import (
-    ENVIRONMENTS,
-    LATE_TAG,
-    Child,
-    of_parent,
-    read_children,
-)
 from orchestrator.storage.tracking.ui_views import view_tags
 
 _SETTLE_S = 0.5
@@ -38,33 +49,70 @@ _RUN_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
 _log = logging.getLogger(__name__)
 
 
-class Tracker:
-    """Records one sweep. Used from one thread; a context manager that gives the lease back."""
+class Writer:
+    """The writer of one sweep. Used from one thread; as a context manager it releases the lease."""
 
     def __init__(self, tracking_uri: str, artifact_root: Path | None) -> None:
-        """Connect to a store; a SQLite store that is not there is made.
-
-        Raises:
-            TrackingError: it cannot be reached.
-        """
-        self._store = Store(tracking_uri, create=True)
+        self._uri = tracking_uri
         self._artifact_root = artifact_root
         self._opening: SweepOpening | None = None
         self._holds_lease = False
         self._parent = ""
         self._experiment = ""
-        self._children: dict[str, Child] = {}
+        self._finished: dict[str, FinishedTrial] = {}
+        self._unfinished: dict[str, str] = {}  # run ids by trial key
         self._unsure: set[str] = set()  # keys whose creation ended in an error
         self._environments: set[str] = set()
-        self._shelf: Shelf | None = None
-        self._beaten_s = 0.0
+        self._table: TableWriter | None = None
+        self._beat_s = 0.0
         self.doubles_removed = 0
 
+    @functools.cached_property
+    def _store(self) -> MlflowStore:
+        return MlflowStore(self._uri, create=True)
+
+    def answer(self, request: Request) -> Any:
+        """Return the answer to a request, or the error in its place."""
+        try:
+            return self._perform(request)
+        except (TrackingError, LeaseHeld, SweepNotFound) as error:
+            _log.warning("%s", error)
+            return error
+        except Exception as error:  # noqa: BLE001  (raised in the driver; its trace is in the log)
+            _log.exception("in answer to %s", type(request).__name__)
+            return TrackingError(
+                "the recorder process",
+                "no error",
+                f"{type(error).__name__}: {error}",
+                "Its log has the whole trace; please report it",
+            )
+
+    def _perform(self, request: Request) -> Any:
+        match request:
+            case Open(opening):
+                return self.open_sweep(opening)
+            case Record(batch):
+                return self.record(batch)
+            case Beat():
+                return self.beat()
+            case Close(state, texts, description):
+                return self.close(state, texts, description)
+            case Find(name, trials):
+                return find_sweep(self._uri, name, trials=trials)
+            case Read(name, generation):
+                self.update_table()  # so that neither this reading nor the next needs single runs
+                return read_sweep(self._uri, name, generation)
+            case Curves(run_ids):
+                return read_curves(self._uri, run_ids)
+
     def open_sweep(self, opening: SweepOpening) -> list[FinishedTrial]:
-        """Find or make the sweep's runs, take the lease, and say what the store has finished.
+        """Find or make the sweep's runs, take the lease, and return the trials in the store.
+
+        A SQLite store that does not exist is made.
 
         Raises:
             LeaseHeld: a live driver records into this sweep.
+            WrongVersion: another version of rnnsweep wrote what the store has of it.
             TrackingError: the store cannot be reached or used.
         """
         name = opening.identity.name
@@ -72,49 +120,58 @@ class Tracker:
         self._experiment = self._store.experiment(name) or self._store.create_experiment(
             name, self._artifact_root
         )
-        parent = self._find_parent() or self._create_parent()
+        parent = self._find_parent()
+        if parent is None:
+            parent = self._create_parent()
+        else:
+            stored_runs.read_manifest(self._store, parent)  # refuses one of another version
         self._parent = parent.run_id
         claimed_s = self._claim(parent)
-        found = read_children(self._store, parent)
-        self._children = dict(found.kept)
+        stored = stored_runs.read_trials(self._store, parent)
+        self._finished, self._unfinished = dict(stored.finished), dict(stored.unfinished)
         self._describe(opening)
         self._environments = {
-            path.rpartition("/")[2] for path in self._store.texts(self._parent, ENVIRONMENTS)
+            path.rpartition("/")[2]
+            for path in self._store.texts(self._parent, stored_runs.ENVIRONMENTS)
         }
         self._confirm(claimed_s)
-        for run in found.doubles:
+        for run in stored.doubles:
             _log.warning("run %s doubles trial %s: deleted", run.run_id, run.tags["trial_key"])
             self._store.delete_run(run.run_id)
-        self.doubles_removed += len(found.doubles)
-        self._shelf = Shelf(self._store, self._parent, found)
-        return [each.finished for each in self._children.values() if each.finished is not None]
+        self.doubles_removed += len(stored.doubles)
+        self._table = TableWriter(
+            self._store, self._parent, stored.token, stored.in_table, stored.stale
+        )
+        if stored.is_damaged:  # whoever can read it must not miss what is written from here on
+            self._table.write(self._finished.values(), self._unfinished.values())
+        return list(self._finished.values())
 
     def record(self, batch: Sequence[FinishedTrial]) -> dict[str, str]:
         """Write trials that have ended; what the store has already is not written again.
 
         Returns:
-            Why the store will never take some of them, by trial key; empty as a rule.
+            Why the store will never take some of them, by trial key; usually empty.
 
         Raises:
             TrackingError: the store failed; the same batch can be given again.
             LeaseHeld: the lease was lost (this process was suspended for longer than it lasts).
         """
         refused: dict[str, str] = {}
-        for finished in batch:
+        for trial in batch:
             self.beat()
             try:
-                self._record_one(finished)
-            except ContentRefused as error:  # must not keep the others waiting for ever
-                _log.error("trial %s: %s", finished.trial.key, error)
-                refused[finished.trial.key] = str(error)
-        if self._shelf is not None and self._shelf.is_due:
-            self.keep_table()
+                self._record_one(trial)
+            except ContentRefused as error:  # must not keep the others waiting forever
+                _log.error("trial %s: %s", trial.key, error)
+                refused[trial.key] = str(error)
+        if self._table is not None and self._table.is_late:
+            self.update_table()
         return refused
 
-    def keep_table(self) -> None:
-        """Have all that is recorded in the parent run's table, for quick reading."""
-        if self._shelf is not None and self._holds_lease:
-            self._shelf.put(self._children.values())
+    def update_table(self) -> None:
+        """Write all that is recorded into the parent run's table, for quick reading."""
+        if self._table is not None and self._holds_lease:
+            self._table.update(self._finished.values(), self._unfinished.values())
 
     def beat(self) -> None:
         """Renew the lease, if it is time.
@@ -123,41 +180,37 @@ class Tracker:
             LeaseHeld: another driver has it.
         """
         now_s = time.time()
-        if self._beaten_s <= now_s < self._beaten_s + lease.BEAT_S:
+        if self._beat_s <= now_s < self._beat_s + lease.BEAT_S:
             return
         opening = self._opened()
-        self._refuse_other(self._store.run(self._parent).tags, now_s)
+        self._refuse_other(self._store.run(self._parent), now_s)
         self._store.log(self._parent, tags=lease.claim(opening.owner, now_s))
-        self._beaten_s = now_s
+        self._beat_s = now_s
 
-    def close(
-        self,
-        state: Literal["complete", "stopped", "failed"],
-        texts: Mapping[str, str],
-        description: str = "",
-    ) -> None:
-        """End the session: the report, the state, and the lease given back.
+    def close(self, state: EndState, texts: Mapping[str, str], description: str = "") -> None:
+        """End the session: write the report and the state, and release the lease.
 
         Args:
-            state: how the sweep stands.
+            state: the state of the sweep.
             texts: artifacts of the parent run by path.
-            description: what the parent run's page begins with, in Markdown, of at most `TAG_LIMIT`
+            description: the beginning of the parent run's page, in Markdown, of at most `TAG_LIMIT`
                 characters; "" leaves it as it is.
         """
-        self.keep_table()
+        self._opened()
+        self.update_table()
         for path, text in texts.items():
             self._store.write_text(self._parent, path, text)
         for dataset in self._datasets():
             self._store.log_dataset(self._parent, dataset)
         tags = {"state": state, **lease.released()}
         if description:
-            tags[sweep_runs.NOTE_TAG] = description[:TAG_LIMIT]
+            tags[stored_runs.NOTE_TAG] = description[:TAG_LIMIT]
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, _RUN_STATUS[state], round(time.time() * 1000))
         self._holds_lease = False
         self._store.analyse()
 
-    def __enter__(self) -> Tracker:
+    def __enter__(self) -> Writer:
         return self
 
     def __exit__(
@@ -182,8 +235,8 @@ class Tracker:
 
     def _find_parent(self) -> StoredRun | None:
         generation = self._opened().identity.generation
-        found = self._store.search([self._experiment], sweep_runs.of_generation(generation))
-        return sweep_runs.first(found)
+        runs = self._store.search([self._experiment], stored_runs.parents_of(generation))
+        return stored_runs.first_parent(runs)
 
     def _create_parent(self) -> StoredRun:
         identity = self._opened().identity
@@ -191,7 +244,7 @@ class Tracker:
             self._experiment,
             identity.label,
             round(time.time() * 1000),
-            sweep_runs.tags(identity) | lease.claim(self._opened().owner, time.time()),
+            stored_runs.parent_tags(identity) | lease.claim(self._opened().owner, time.time()),
         )
         parent = self._find_parent() or self._store.run(run_id)
         if parent.run_id != run_id:
@@ -199,13 +252,13 @@ class Tracker:
         return parent
 
     def _claim(self, parent: StoredRun) -> float:
-        """Take the lease; when that was."""
+        """Take the lease, and return the time of that."""
         now_s = time.time()
-        self._refuse_other(parent.tags, now_s)
+        self._refuse_other(parent, now_s)
         tags = {"state": "running", **lease.claim(self._opened().owner, now_s)}
         self._store.log(self._parent, tags=tags)
         self._store.set_status(self._parent, "RUNNING")
-        self._beaten_s, self._holds_lease = now_s, True
+        self._beat_s, self._holds_lease = now_s, True
         return now_s
 
     def _confirm(self, claimed_s: float) -> None:
@@ -217,7 +270,7 @@ class Tracker:
         time.sleep(max(0.0, min(_SETTLE_S, claimed_s + _SETTLE_S - time.time())))
         parent = self._find_parent()
         if parent is None or parent.run_id != self._parent:
-            if not self._children:
+            if not self._finished and not self._unfinished:
                 self._store.delete_run(self._parent)
             self._holds_lease = False
             tags = parent.tags if parent else {}
@@ -226,46 +279,48 @@ class Tracker:
                 tags.get(lease.OWNER_TAG, "another driver"),
                 time.time() + lease.LEASE_S,
             )
-        self._refuse_other(parent.tags, time.time())
+        self._refuse_other(parent, time.time())
 
-    def _refuse_other(self, tags: Mapping[str, str], now_s: float) -> None:
+    def _refuse_other(self, parent: StoredRun, now_s: float) -> None:
         opening = self._opened()
-        other = lease.holder(tags, opening.owner, now_s)
-        if other is not None:
+        current = stored_runs.lease_of(self._store, parent)
+        if current and current.owner != str(opening.owner) and current.is_held(now_s):
             self._holds_lease = False
-            raise LeaseHeld(opening.identity.label, *other)
+            raise LeaseHeld(opening.identity.label, current.holder, current.until_s)
 
     def _describe(self, opening: SweepOpening) -> None:
         manifest = manifest_adapter.dump_json(manifest_of(opening), indent=2).decode()
-        self._store.write_text(self._parent, sweep_runs.SPEC_FILE, opening.spec_yaml)
-        self._store.write_text(self._parent, sweep_runs.PLAN_FILE, canonical(opening.plan))
-        self._store.write_text(self._parent, sweep_runs.MANIFEST_FILE, manifest)
+        self._store.write_text(self._parent, stored_runs.SPEC_FILE, opening.spec_yaml)
+        self._store.write_text(self._parent, stored_runs.PLAN_FILE, canonical(opening.plan))
+        self._store.write_text(self._parent, stored_runs.MANIFEST_FILE, manifest)
         self._store.tag_experiment(self._experiment, view_tags(self._parent, opening))
 
-    def _record_one(self, finished: FinishedTrial) -> None:
-        key = finished.trial.key
-        known = self._children.get(key)
-        if known and known.finished and fingerprint(known.finished) == fingerprint(finished):
+    def _record_one(self, trial: FinishedTrial) -> None:
+        stored = self._finished.get(trial.key)
+        if stored is not None and fingerprint(stored) == fingerprint(trial):
             return
-        assert self._shelf is not None  # open_sweep comes first
-        content = run_content(self._opened().identity, finished)
-        content = replace(content, tags={**content.tags, **self._shelf.late_tags})
-        self._keep_environment(finished)
-        if known is None:
-            run = self._create_child(key, content)
-            new = run.status == "RUNNING" and run.tags == content.tags
+        assert self._table is not None  # open_sweep comes first
+        content = run_content(self._opened().identity, trial)
+        content = replace(content, tags={**content.tags, **self._table.late_tags})
+        self._keep_environment(trial)
+        run_id = stored.run_id if stored else self._unfinished.get(trial.key)
+        if run_id is None:
+            run = self._create_run(trial.key, content)
+            is_new = run.status == "RUNNING" and run.tags == content.tags
         else:
-            run, new = self._store.run(known.run_id), False
-        self._children[key] = Child(run.run_id, None)
-        self._shelf.late += 1
-        self._fill(run, content, tags=not new)
-        self._children[key] = Child(run.run_id, finished)
+            run, is_new = self._store.run(run_id), False
+        self._finished.pop(trial.key, None)
+        self._unfinished[trial.key] = run.run_id
+        self._table.late += 1
+        self._fill(run, content, tags=not is_new)
+        del self._unfinished[trial.key]
+        self._finished[trial.key] = replace(trial, run_id=run.run_id)
 
-    def _create_child(self, key: str, content: RunContent) -> StoredRun:
+    def _create_run(self, key: str, content: RunContent) -> StoredRun:
         """Make the run, unless an earlier request whose answer was lost has made it."""
         for last_try in (False, True):
             if key in self._unsure:
-                query = f"{of_parent(self._parent)} and tags.trial_key = '{key}'"
+                query = f"{stored_runs.trials_of(self._parent)} and tags.trial_key = '{key}'"
                 for run in self._store.search([self._experiment], query):
                     self._unsure.discard(key)
                     return run
@@ -293,7 +348,7 @@ class Tracker:
         raise AssertionError("unreachable")
 
     def _fill(self, run: StoredRun, content: RunContent, *, tags: bool) -> None:
-        """Write all that a run says; ended last, so that a half-written one can be told."""
+        """Write the content of a run. Its status is set last, so that a partial one is noticed."""
         if run.has_ended:
             # Before anything else: the table has the trial as it was.
             if late := content.tags.get(LATE_TAG):
@@ -306,7 +361,7 @@ class Tracker:
                 self._store.delete_tag(run.run_id, key)
         self._store.log(
             run.run_id,
-            params={  # a param cannot change, and an earlier version may have written another
+            params={  # a param cannot change, and an earlier attempt may have written another
                 key: value for key, value in content.params.items() if key not in run.params
             },
             tags=content.tags if tags else None,
@@ -317,15 +372,13 @@ class Tracker:
         self._store.set_status(run.run_id, content.status, content.end_ms)
 
     def _datasets(self) -> list[DatasetRecord]:
-        """What the trials loaded: one, if all is well."""
-        loaded = [
-            each.finished.outcome.dataset for each in self._children.values() if each.finished
-        ]
-        return list(dict.fromkeys(each for each in loaded if each is not None))
+        """Return what the trials loaded: one dataset, if all is well."""
+        loaded = (trial.outcome.dataset for trial in self._finished.values())
+        return list(dict.fromkeys(dataset for dataset in loaded if dataset is not None))
 
-    def _keep_environment(self, finished: FinishedTrial) -> None:
-        name = f"{environment_digest(finished)}.json"
-        if finished.outcome.environment and name not in self._environments:
-            text = canonical(finished.outcome.environment)
-            self._store.write_text(self._parent, f"{ENVIRONMENTS}/{name}", text)
+    def _keep_environment(self, trial: FinishedTrial) -> None:
+        name = f"{environment_digest(trial)}.json"
+        if trial.outcome.environment and name not in self._environments:
+            text = canonical(trial.outcome.environment)
+            self._store.write_text(self._parent, f"{stored_runs.ENVIRONMENTS}/{name}", text)
             self._environments.add(name)

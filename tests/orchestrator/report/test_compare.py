@@ -31,7 +31,7 @@ from tests.orchestrator.sample_hardware import in_slices, on_cpu
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep, trial
 from tests.orchestrator.sample_sweeps import XLA as RECORDED_XLA
 from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
-from tests.orchestrator.storage.tracking.recording import tracker
+from tests.orchestrator.storage.tracking.recording import writer
 
 DIGITS = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1437, 360)
 SETTINGS = {"epochs": 3, "cell": "lstm"}
@@ -390,7 +390,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 key = f"{done.trial.key}-{generation}"
                 trials.append(replace(done, trial=replace(done.trial, key=key)))
         identity = replace(first.identity, generation=generation)
-        with tracker(made) as opened:
+        with writer(made) as opened:
             opened.open_sweep(opening(made, identity, blocks=7))
             opened.record(trials)
             opened.close("complete", {})

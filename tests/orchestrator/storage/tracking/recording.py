@@ -10,17 +10,17 @@ from mlflow import MlflowClient
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.tracking import Owner, artifact_root
-from orchestrator.storage.tracking.writer import Tracker
+from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import address, opening
 
 
-def tracker(home: Path) -> Tracker:
-    return Tracker(address(home), artifact_root(home, address(home)))
+def writer(home: Path) -> Writer:
+    return Writer(address(home), artifact_root(home, address(home)))
 
 
 def record(home: Path, *trials: FinishedTrial) -> list[FinishedTrial]:
     """Open, record, close; what the store had before."""
-    with tracker(home) as opened:
+    with writer(home) as opened:
         had = opened.open_sweep(opening(home))
         opened.record(trials)
         opened.close("complete", {})

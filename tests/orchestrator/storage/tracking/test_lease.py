@@ -19,12 +19,12 @@ from tests.orchestrator.storage.tracking.recording import (
     other_owner,
     record,
     runs,
-    tracker,
+    writer,
 )
 
 
 def test_a_living_owner_keeps_others_out(home: Path) -> None:
-    with tracker(home) as first, tracker(home) as second:
+    with writer(home) as first, writer(home) as second:
         first.open_sweep(opening(home))
         with pytest.raises(LeaseHeld, match=r"process \d+ on .* is recording into it") as caught:
             second.open_sweep(opening(home, owner=other_owner()))
@@ -41,7 +41,7 @@ def test_a_living_owner_keeps_others_out(home: Path) -> None:
 )
 def test_a_dead_owners_lease_is_taken_over_at_once(home: Path, change: dict[str, Any]) -> None:
     dead = replace(other_owner(), **change)
-    with tracker(home) as first:
+    with writer(home) as first:
         first.open_sweep(opening(home, owner=dead))
         first._holds_lease = False  # it died
         assert read_sweep(address(home), "quickstart").state == "stopped"
@@ -53,7 +53,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = replace(Owner.here(), host="elsewhere", machine="other-boot")
-    with tracker(home) as first:
+    with writer(home) as first:
         first.open_sweep(opening(home, owner=away))
         assert read_sweep(address(home), "quickstart").state == "running"
         with pytest.raises(LeaseHeld, match="on elsewhere"):
@@ -61,7 +61,7 @@ def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
         later_s = time.time() + leases.LEASE_S + 1
         monkeypatch.setattr(time, "time", lambda: later_s)
         record(home, finished())
-        with tracker(home) as opened:
+        with writer(home) as opened:
             opened.open_sweep(opening(home))
             with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
                 first.record([finished(1)])
@@ -72,7 +72,7 @@ def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPa
     def until_s() -> float:
         return float(runs(home, "tags.generation = '1'")[0].data.tags["lease_until"])
 
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
         before_s = until_s()
         opened.beat()
@@ -90,7 +90,7 @@ def test_of_two_drivers_at_once_one_opens(home: Path, monkeypatch: pytest.Monkey
     results: list[object] = []
 
     def drive(owner: Owner) -> None:
-        opened = tracker(home)
+        opened = writer(home)
         together.wait()
         try:
             opened.open_sweep(opening(home, owner=owner))

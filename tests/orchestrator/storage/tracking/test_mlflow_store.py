@@ -13,11 +13,11 @@ from mlflow import MlflowClient
 
 from orchestrator.storage.tracking import StoreMissing, TrackingError, artifact_root, tracking_uri
 from orchestrator.storage.tracking.address import shown
-from orchestrator.storage.tracking.mlflow_store import Store
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import find_sweep, read_sweep
-from orchestrator.storage.tracking.writer import Tracker
+from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import address, failed, finished, fresh_home, opening
-from tests.orchestrator.storage.tracking.recording import record, tracker
+from tests.orchestrator.storage.tracking.recording import record, writer
 
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
-        Tracker(uri, None).open_sweep(opening(Path("home")))
+        Writer(uri, None).open_sweep(opening(Path("home")))
     assert tells in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
@@ -71,7 +71,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is not a database, " * 100)
     with pytest.raises(TrackingError, match="file is not a database"):
-        tracker(tmp_path)
+        writer(tmp_path)
 
 
 def test_a_deleted_experiment_is_told_with_the_way_back(home: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_store_that_somebody_writes_to_is_not_kept_from_it(
 ) -> None:
     monkeypatch.setattr("orchestrator.storage.tracking.mlflow_store._ANALYSE_WAIT_S", 0.0)
     caplog.set_level("DEBUG", "orchestrator.storage.tracking.mlflow_store")
-    store = Store(address(home))
+    store = MlflowStore(address(home))
     with closing(sqlite3.connect(home / "mlflow.db")) as writer:
         writer.execute("BEGIN IMMEDIATE")
         store.analyse()

@@ -26,9 +26,8 @@ import pytest
 
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.tracking import LeaseHeld, NotRecorded, Owner, TrackingError
-from orchestrator.storage.tracking.mlflow_store import Store
-from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.recorder_process import RecorderService
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
 from orchestrator.storage.tracking.requests import Open, Record, Request
 from tests.orchestrator.sample_sweeps import (
     XLA,
@@ -61,6 +60,13 @@ def recorded(home: Path) -> list[tuple[str, str]]:
         ).fetchall()
 
 
+def recorder_pid(driver: int | None = None) -> int:
+    """Return the process id of the one recorder process of a driver."""
+    children = psutil.Process(driver).children()
+    (pid,) = [child.pid for child in children if "orchestrator.storage.tracking" in child.cmdline()]
+    return pid
+
+
 def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
     status = {"failed": "FAILED"}
     expected = [(each.trial.key, status.get(each.outcome.status, "FINISHED")) for each in trials]
@@ -87,24 +93,21 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
     with recorder(home) as opened:
         assert opened.find("quickstart") is None
         assert opened.open(opening(home)) == []
-        first = opened.process_id
-        assert first is not None
+        first = recorder_pid()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
         for each in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
             opened.put(each)
         assert time.monotonic() - started_s < 0.1
         wait_until(lambda: len(recorded(home)) >= 5)
-        assert opened.pending == 41
         os.kill(first, signal.SIGKILL)
         opened.drain(60)
-        assert (opened.pending, opened.trouble) == (0, None)
+        assert opened.trouble is None
         read = opened.read("quickstart")
         assert (len(read.trials), read.state) == (41, "running")
         opened.close("complete", {"report.md": "# done"})
         assert opened.read("quickstart").state == "complete"
-        second = opened.process_id
-        assert second is not None
+        second = recorder_pid()
     assert not _runs(second)
     expect_once(home, [*TRIALS, failed(0, XLA)])
     assert capfd.readouterr() == ("", "")
@@ -113,7 +116,7 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
 def test_what_the_store_refuses_is_told_and_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Picky(RecorderService):
+    class Picky(RecorderProcess):
         def start(self) -> Any:
             return None
 
@@ -121,21 +124,20 @@ def test_what_the_store_refuses_is_told_and_holds_nothing_up(
             batch = request.batch if isinstance(request, Record) else ()
             return {each.trial.key: "no" for each in batch if each.trial.block == 1}
 
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Picky)
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Picky)
     with recorder(tmp_path) as opened:
         opened.open(opening(tmp_path))
         for each in TRIALS[:3]:
             opened.put(each)
         opened.drain(10)
         assert opened.refused == {TRIALS[1].trial.key: "no"}
-        assert opened.pending == 0
         opened.close("complete", {})
 
 
 def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Stuck(RecorderService):
+    class Stuck(RecorderProcess):
         def start(self) -> Any:
             return None
 
@@ -144,7 +146,7 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
                 woken.wait(60)
 
     woken = threading.Event()
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Stuck)
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Stuck)
     began_s = time.monotonic()
     with recorder(tmp_path) as opened:
         opened.open(opening(tmp_path))
@@ -158,7 +160,7 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
 
 
 def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Overtaken(RecorderService):
+    class Overtaken(RecorderProcess):
         def start(self) -> Any:
             return None
 
@@ -166,14 +168,13 @@ def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyP
             if isinstance(request, Record):
                 raise LeaseHeld("quickstart", "process 1 on elsewhere", 2e9)
 
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderService", Overtaken)
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Overtaken)
     with recorder(tmp_path) as opened:
         opened.open(opening(tmp_path))
         opened.put(TRIALS[0])
         with pytest.raises(LeaseHeld, match="process 1 on elsewhere"):
             opened.drain(10)
         assert isinstance(opened.trouble, LeaseHeld)
-        assert opened.pending == 1
     with pytest.raises(RuntimeError, match="the recorder was closed"):
         opened.find("quickstart")
 
@@ -182,12 +183,11 @@ DRIVER = """
 import sys, time
 from pathlib import Path
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.recorder_process import RecorderService
 from tests.orchestrator.sample_sweeps import address, finished, opening
 home = Path(sys.argv[1])
 with Recorder(address(home), home, home / "recorder.log") as recorder:
     recorder.open(opening(home))
-    print(recorder.process_id, flush=True)
+    print("open", flush=True)
     for block in range(40):
         recorder.put(finished(block))
     time.sleep(60)
@@ -198,7 +198,8 @@ def test_a_killed_driver_leaves_no_recorder_and_the_next_goes_on(home: Path) -> 
     command = [sys.executable, "-c", DRIVER, str(home)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
-        orphan = int(driver.stdout.readline())
+        assert driver.stdout.readline() == "open\n"
+        orphan = recorder_pid(driver.pid)
         wait_until(lambda: len(recorded(home)) >= 5)
         driver.kill()
         driver.wait()
@@ -232,7 +233,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
         errors = [each.exception() for each in drives]
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
-    (parent,) = Store(address(tmp_path)).search(["1"], "tags.generation = '1'")
+    (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
     assert (parent.tags["state"], parent.tags["lease_until"]) == ("stopped", "0")
 
 
@@ -315,7 +316,6 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
             with pytest.raises(NotRecorded, match=r"1 finished trial is safe in the journal"):
                 opened.drain(1.0)
             assert isinstance(opened.trouble, TrackingError)
-            assert opened.pending == 1
             proxy.is_down = False
             opened.close("complete", {"report.md": "# done"})
             read = opened.read("quickstart")

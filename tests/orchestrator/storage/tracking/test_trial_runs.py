@@ -23,7 +23,8 @@ from orchestrator.core.trial import (
     Trial,
     digest,
 )
-from orchestrator.storage.tracking.mlflow_store import Store
+from orchestrator.storage.tracking.errors import WrongVersion
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.run_content import entity_name, run_content, run_name
 from orchestrator.storage.tracking.trial_record import finished_trial
 from tests.orchestrator.sample_hardware import on_cpu
@@ -149,12 +150,16 @@ def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
     assert not notes.keys() & run.data.tags.keys()
 
 
-def test_a_record_from_before_telemetry_is_read() -> None:
+def test_a_record_of_another_version_is_refused() -> None:
     text = run_content(IDENTITY, finished()).tags["record"]
-    older = text.replace(',"telemetry":null', "").replace('"version":4', '"version":2')
-    assert len(older) == len(text) - len(',"telemetry":null')
-    environment = finished().outcome.environment
-    assert finished_trial(older, {digest(environment): environment}) == finished()
+    assert finished_trial(text, {}, "run 7").trial == finished().trial
+    for other in (text.replace('"version":4', '"version":99'), '{"version": 3, "new": 1}'):
+        with pytest.raises(WrongVersion) as caught:
+            finished_trial(other, {}, "run 7")
+        place, _, expected, received = caught.value.args
+        assert (place, expected) == ("tag record of run 7", 4)
+        assert received in (99, 3)
+        assert "--fresh" in str(caught.value)
 
 
 def test_a_failed_trial_tells_why_and_keeps_the_output(home: Path) -> None:
@@ -162,7 +167,7 @@ def test_a_failed_trial_tells_why_and_keeps_the_output(home: Path) -> None:
     (run,) = children(home)
     assert run.info.status == "FAILED"
     assert run.data.tags["failure"] == "crash: the trainer process ended with SIGSEGV"
-    text = Store(address(home)).read_text(run.info.run_id, "trainer_output.txt")
+    text = MlflowStore(address(home)).read_text(run.info.run_id, "trainer_output.txt")
     assert text.endswith("last\nlines\n")
 
 
@@ -172,7 +177,7 @@ def test_long_texts_go_whole_to_artifacts(home: Path) -> None:
     record(home, trial)
     (run,) = children(home)
     assert len(run.data.tags["kernel_evidence"]) == 1000
-    store = Store(address(home))
+    store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "kernel_evidence.txt") == evidence
     assert record(home) == [trial]
 
@@ -323,7 +328,7 @@ def test_what_a_run_says_is_read_back_equal(trial: FinishedTrial) -> None:
     text = content.tags["record"]
     text = content.texts.get(text, text)
     environments = {digest(trial.outcome.environment): trial.outcome.environment}
-    back = finished_trial(text, environments)
+    back = finished_trial(text, environments, "a run")
     assert back == replace(trial, outcome=replace(trial.outcome, artifacts={}))
     assert len(content.texts) >= len(trial.outcome.artifacts)
     kinds = [type(value) for value in trial.trial.config.values()]

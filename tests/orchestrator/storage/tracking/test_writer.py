@@ -13,20 +13,20 @@ from orchestrator.core.trial import FailureRecord
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import summarise
 from orchestrator.storage.tracking import TrackingError
-from orchestrator.storage.tracking.mlflow_store import Store
+from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import read_sweep
 from orchestrator.storage.tracking.trial_record import TAG_LIMIT
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_sweeps import address, failed, finished, opening
-from tests.orchestrator.storage.tracking.recording import children, record, runs, table, tracker
+from tests.orchestrator.storage.tracking.recording import children, record, runs, table, writer
 
 
 def test_a_run_that_was_written_half_is_completed(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
-        monkeypatch.setattr(Store, "log_dataset", _break)
+        monkeypatch.setattr(MlflowStore, "log_dataset", _break)
         with pytest.raises(TrackingError):
             opened.record([finished()])
         monkeypatch.undo()
@@ -40,17 +40,17 @@ def test_a_run_that_was_written_half_is_completed(
 def test_a_creation_whose_answer_is_lost_makes_one_run(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = Store.create_run
-    with tracker(home) as opened:
+    create = MlflowStore.create_run
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
 
         def lose_the_answer(*args: Any, **kwargs: Any) -> str:
             create(*args, **kwargs)
             return _break()
 
-        monkeypatch.setattr(Store, "create_run", lose_the_answer)
+        monkeypatch.setattr(MlflowStore, "create_run", lose_the_answer)
         opened.record([finished(0)])
-        monkeypatch.setattr(Store, "create_run", _break)
+        monkeypatch.setattr(MlflowStore, "create_run", _break)
         with pytest.raises(TrackingError):
             opened.record([finished(1)])
         monkeypatch.undo()
@@ -82,7 +82,7 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
         client.create_run(good.info.experiment_id, start_time=start_ms, tags=good.data.tags)
     table(home).unlink()
     assert len(read_sweep(address(home), "quickstart").trials) == 1
-    with tracker(home) as opened:
+    with writer(home) as opened:
         assert opened.open_sweep(opening(home)) == [finished(0)]
         assert opened.doubles_removed == 2
     assert [run.info.run_id for run in children(home)] == [good.info.run_id]
@@ -91,9 +91,9 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
 def test_recording_again_changes_nothing(home: Path) -> None:
     record(home, finished(0))
     (before,) = children(home)
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
-        opened._children.clear()  # as if it did not know: it writes all again
+        opened._finished.clear()  # as if it did not have them: it writes all again
         opened._unsure.add(finished(0).trial.key)
         opened.record([finished(0)])
     (after,) = children(home)
@@ -118,7 +118,7 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
 ) -> None:
     monkeypatch.setattr("orchestrator.storage.tracking.run_content.entity_name", str)
     bad = finished(0, metrics={"//": 1.0})
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
         refused = opened.record([bad, finished(1)])
         opened.close("complete", {})
@@ -127,7 +127,7 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
     assert record(home) == [finished(1)]
 
 
-def test_params_of_an_earlier_version_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_params_of_an_earlier_attempt_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(
             "orchestrator.storage.tracking.run_content._text", lambda value: f"<{value}>"
@@ -140,7 +140,7 @@ def test_params_of_an_earlier_version_stay(home: Path, monkeypatch: pytest.Monke
 
 
 def test_reports_and_documents_stand_on_the_parent(home: Path) -> None:
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
         opened.record([finished(0), finished(1)])
         opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, "# In short")
@@ -148,7 +148,7 @@ def test_reports_and_documents_stand_on_the_parent(home: Path) -> None:
         opened.close("complete", {})
     (parent,) = runs(home, "tags.generation = '1'")
     assert parent.data.tags["mlflow.note.content"] == "# In short"
-    store = Store(address(home))
+    store = MlflowStore(address(home))
     assert store.read_text(parent.info.run_id, "report.md") == "# Whole"
     assert store.read_text(parent.info.run_id, "spec.yaml") == opening(home).spec_yaml
     assert json.loads(store.read_text(parent.info.run_id, "plan.json")) == opening(home).plan
@@ -164,7 +164,7 @@ def test_a_description_as_long_as_may_be_is_kept_whole(home: Path) -> None:
         "×" * (TAG_LIMIT - 1),
         "×" * (TAG_LIMIT + 1),
     ):  # characters count, not bytes
-        with tracker(home) as opened:
+        with writer(home) as opened:
             opened.open_sweep(opening(home))
             opened.close("complete", {}, description)
         (parent,) = runs(home)
@@ -175,7 +175,7 @@ def test_a_description_as_long_as_may_be_is_kept_whole(home: Path) -> None:
     ("state", "status"), [("complete", "FINISHED"), ("stopped", "KILLED"), ("failed", "FAILED")]
 )
 def test_the_parents_status_is_the_sweeps(home: Path, state: Any, status: str) -> None:
-    with tracker(home) as opened:
+    with writer(home) as opened:
         opened.open_sweep(opening(home))
         assert runs(home)[0].info.status == "RUNNING"
         opened.close(state, {})
