@@ -175,8 +175,9 @@ def _resume(start: _Connected) -> _Resumed:
     spec, options = start.spec, start.options
     log = start.folder.path / "recorder.log"
     recorder = start.cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
-    found = recorder.find(spec.name, trials=False)
-    number = resume.generation(start.folder, found, fresh=options.fresh)
+    found = None if options.fresh else recorder.find(spec.name, trials=False)
+    latest = recorder.latest_generation(spec.name)
+    number = resume.generation(start.folder, latest, fresh=options.fresh)
     identity = resume.identify(spec, number)
     journal = start.cleanup.enter_context(Journal.open(start.folder.generation(number)))
     records = resume.take_over(journal, found, identity, spec)

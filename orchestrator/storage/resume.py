@@ -55,9 +55,9 @@ class TwoConfigs(Refusal):
         )
 
 
-def generation(folder: SweepFolder, found: FoundSweep | None, *, fresh: bool) -> int:
-    """The generation to go on with: the latest one known here or in the store, or a new one."""
-    latest = max(folder.latest(), found.identity.generation if found else 0)
+def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
+    """Return the generation to resume: the latest one here or in the store, or a new one."""
+    latest = max(folder.latest(), latest_stored)
     return latest + 1 if fresh else max(latest, 1)
 
 

@@ -34,6 +34,7 @@ from orchestrator.storage.tracking.requests import (
     Curves,
     EndState,
     Find,
+    Latest,
     Open,
     Read,
     Record,
@@ -127,6 +128,14 @@ class Recorder:
             TrackingError: the store cannot be reached or used.
         """
         return self._call(Find(name, trials))
+
+    def latest_generation(self, name: str) -> int:
+        """Return the highest generation of a sweep in the store, of any version; 0 if it is new.
+
+        Raises:
+            TrackingError: the store cannot be reached or used.
+        """
+        return self._call(Latest(name))
 
     def read(
         self, name: str, generation: int | None = None, *, timeout_s: float | None = None

@@ -50,6 +50,13 @@ class Find:
 
 
 @dataclass(frozen=True, slots=True)
+class Latest:
+    """A request for `latest_generation`; the answer is an int."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A request for `read_sweep`; the answer is a SweepRecord."""
 
@@ -73,4 +80,4 @@ class Close:
     description: str
 
 
-Request: TypeAlias = Open | Record | Beat | Find | Read | Curves | Close
+Request: TypeAlias = Open | Record | Beat | Find | Latest | Read | Curves | Close

@@ -22,13 +22,19 @@ from orchestrator.storage.tracking.errors import (
 from orchestrator.storage.tracking.manifest import SweepOpening, manifest_adapter, manifest_of
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.parquet_table import LATE_TAG, TableWriter
-from orchestrator.storage.tracking.reader import find_sweep, read_curves, read_sweep
+from orchestrator.storage.tracking.reader import (
+    find_sweep,
+    latest_generation,
+    read_curves,
+    read_sweep,
+)
 from orchestrator.storage.tracking.requests import (
     Beat,
     Close,
     Curves,
     EndState,
     Find,
+    Latest,
     Open,
     Read,
     Record,
@@ -99,6 +105,8 @@ class Writer:
                 return self.close(state, texts, description)
             case Find(name, trials):
                 return find_sweep(self._uri, name, trials=trials)
+            case Latest(name):
+                return latest_generation(self._uri, name)
             case Read(name, generation):
                 self.update_table()  # so that neither this reading nor the next needs single runs
                 return read_sweep(self._uri, name, generation)

@@ -154,6 +154,9 @@ class Opened:
         assert (name, trials) == ("sweep", False)
         return self.found
 
+    def latest_generation(self, name: str) -> int:
+        return self.found.identity.generation if self.found else 0
+
     def open(self, told: SweepOpening) -> list[FinishedTrial]:
         self.openings.append(told)
         return []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,38 @@ def test_a_store_that_cannot_be_used_is_told_soon(
 def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is not a database, " * 100)
     with pytest.raises(TrackingError, match="file is not a database"):
-        writer(tmp_path)
+        writer(tmp_path).open_sweep(opening(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "is_advised"),
+    [
+        (403, "Invalid Host header", True),
+        (403, '{"error_code": "PERMISSION_DENIED", "message": "no"}', True),
+        (500, "run 403 of 1403 bytes", False),
+        (404, '{"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "run 403"}', False),
+    ],
+)
+def test_allowed_hosts_are_advised_by_the_status_code(
+    status: int, text: str, is_advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(TrackingError) as caught:
+            MlflowStore(f"http://127.0.0.1:{server.server_port}").run("1403")
+        server.shutdown()
+    assert ("--allowed-hosts" in str(caught.value)) == is_advised
 
 
 def test_a_deleted_experiment_is_told_with_the_way_back(home: Path) -> None:
