@@ -77,7 +77,11 @@ class StoppingRule:
         blocks = len(self._complete)
         if self.stop_decision is not None or blocks not in looks(self.auto):
             return
-        trials = [each for each in self._outcomes.values() if each.trial.block in self._complete]
+        trials = [
+            finished
+            for finished in self._outcomes.values()
+            if finished.trial.block in self._complete
+        ]
         widths = half_widths(trials, self.arms, self.auto, self.baseline).values()
         known = [width for width in widths if width is not None]
         widest = max(known) if len(known) == len(widths) and known else None
@@ -93,7 +97,7 @@ class StoppingRule:
 
     def _what_never_completes(self, trials: Iterable[FinishedTrial]) -> str:
         """For a person: the arms of fair pairs of which nothing is known; empty where all are."""
-        able = {each.trial.arm for each in trials if each.outcome.status == "complete"}
+        able = {trial.trial.arm for trial in trials if trial.outcome.status == "complete"}
         paired = {arm for pair in fair_pairs(self.arms, self.baseline) for arm in pair}
         silent = [str(arm) for arm in self.arms if arm in paired - able]
         return f"; no trial of {' or '.join(silent)} completes" if silent else ""
@@ -136,8 +140,8 @@ def fair_pairs(arms: Sequence[Arm], baseline: str | None) -> tuple[tuple[Arm, Ar
 
 
 def _record(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> SweepRecord:
-    records = tuple(_trial_record(each) for each in trials)
-    blocks = len({each.block for each in records})
+    records = tuple(_trial_record(trial) for trial in trials)
+    blocks = len({record.block for record in records})
     return SweepRecord(
         name="", generation=1, run_id="", workload="", objectives={}, arms=tuple(arms),
         impossible=(), blocks=blocks, repeats=1, expected_trials=len(records), trials=records,

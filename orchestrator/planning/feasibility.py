@@ -29,24 +29,37 @@ def matching_classes(
     Without a class it means one device of each node: its GPUs, or its CPU where it has none.
     """
     found: list[HardwareClass] = []
-    with_gpus = {node.id for each in hardware if each.device == "gpu" for node in each.nodes}
-    for each in hardware:
-        if entry.selector is not None and not each.matches(entry.selector):
+    with_gpus = {
+        node.id
+        for hardware_class in hardware
+        if hardware_class.device == "gpu"
+        for node in hardware_class.nodes
+    }
+    for hardware_class in hardware:
+        if entry.selector is not None and not hardware_class.matches(entry.selector):
             continue
-        aside = with_gpus if entry.selector is None and each.device == "cpu" else frozenset[str]()
+        aside = (
+            with_gpus
+            if entry.selector is None and hardware_class.device == "cpu"
+            else frozenset[str]()
+        )
         nodes = tuple(
             node
-            for node in each.nodes
+            for node in hardware_class.nodes
             if node.id not in aside and carries(node.labels, entry.labels)
         )
         if nodes:
-            found.append(each if nodes == each.nodes else replace(each, nodes=nodes))
+            found.append(
+                hardware_class
+                if nodes == hardware_class.nodes
+                else replace(hardware_class, nodes=nodes)
+            )
     return found
 
 
 def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
     """Why nothing of `hardware` is what a spec's entry asks for."""
-    nodes = {node.id: node for each in hardware for node in each.nodes}
+    nodes = {node.id: node for hardware_class in hardware for node in hardware_class.nodes}
     labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
     if not labelled:
         return f"no node has the labels {shown(entry.labels)}; {_labels_present(nodes.values())}"
@@ -58,8 +71,8 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
         return f"no NVIDIA GPU found on {where} (asked through NVML){_unanswered(labelled)}"
-    present = ", ".join(repr(each.name) for each in hardware)
-    if entry.labels and any(each.matches(selector) for each in hardware):
+    present = ", ".join(repr(hardware_class.name) for hardware_class in hardware)
+    if entry.labels and any(hardware_class.matches(selector) for hardware_class in hardware):
         return f"no node of this class has the labels {shown(entry.labels)}"
     return f"no node is of this class; present: {present}{_unanswered(labelled)}"
 

@@ -123,11 +123,11 @@ class Plan:
         if not self.listed:
             return self
         blocks, ended = dict[int, Config](), Counter[int]()
-        for each in past:
-            if isinstance(each, FinishedTrial):
-                ended[each.trial.block] += 1
+        for event in past:
+            if isinstance(event, FinishedTrial):
+                ended[event.trial.block] += 1
             else:
-                blocks[each.index] = each.config
+                blocks[event.index] = event.config
         wanted, kept = {canonical(config) for config in self.listed}, dict[str, int]()
         for index in sorted(blocks, key=lambda index: (-ended[index], index)):
             if canonical(blocks[index]) in wanted:
@@ -151,19 +151,19 @@ class Plan:
             ],
             "impossible": [
                 {
-                    "implementation": each.arm.implementation,
-                    "hardware": each.arm.hardware,
-                    "reason": each.reason,
+                    "implementation": arm.arm.implementation,
+                    "hardware": arm.arm.hardware,
+                    "reason": arm.reason,
                 }
-                for each in self.impossible
+                for arm in self.impossible
             ],
             "awaited": [
                 {
-                    "implementation": each.arm.implementation,
-                    "hardware": each.arm.hardware,
-                    "wait_s": each.wait_s,
+                    "implementation": arm.arm.implementation,
+                    "hardware": arm.arm.hardware,
+                    "wait_s": arm.wait_s,
                 }
-                for each in self.awaited
+                for arm in self.awaited
             ],
             "blocks": self.blocks,
             "repeats": self.repeats,
@@ -209,17 +209,17 @@ def make_plan(
                 awaited[asked] = AwaitedArm(asked, entry, entry.wait_s or 0.0)
                 continue
             reasons = {} if classes else {str(entry): _why_absent(entry, hardware, waiting)}
-            for each in classes:
-                use = HardwareUse(each.ref, entry.usage)
-                reason = unusable_reason(entry, each) or arm_ineligibility_reason(
-                    spec, implementation, each
+            for hardware_class in classes:
+                use = HardwareUse(hardware_class.ref, entry.usage)
+                reason = unusable_reason(entry, hardware_class) or arm_ineligibility_reason(
+                    spec, implementation, hardware_class
                 )
                 if reason is not None:
                     reasons[str(use)] = reason
                     continue
                 arm = Arm(implementation, use)
                 known = possible.get(arm)
-                where = each if known is None else _joined(known.hardware, each)
+                where = hardware_class if known is None else _joined(known.hardware, hardware_class)
                 possible[arm] = PlannedArm(arm, where)
             if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
@@ -279,8 +279,8 @@ def describe_plan(plan: Plan, name: str) -> str:
         differs = mathematics_of(planned.arm)
         unlike = f": different mathematics ({differs}), no fair pair" if differs else ""
         lines.append(f"  runs   {planned.arm}{where}{unlike}")
-    for hardware, wait_s in {each.arm.hardware: each.wait_s for each in plan.awaited}.items():
-        count = sum(each.arm.hardware == hardware for each in plan.awaited)
+    for hardware, wait_s in {arm.arm.hardware: arm.wait_s for arm in plan.awaited}.items():
+        count = sum(arm.arm.hardware == hardware for arm in plan.awaited)
         arms = counted(count, "implementation")
         lines.append(f"  waits  up to {wait_s:g} s for {hardware}: {arms}, not counted above")
     lines += _cannot(plan.impossible)
@@ -300,8 +300,8 @@ def _timed(timing: Timing) -> str:
 def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
     """Arms that share their hardware and their reason share a line."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for each in impossible:
-        groups.setdefault((each.arm.hardware, each.reason), []).append(each.arm.implementation)
+    for arm in impossible:
+        groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.implementation)
     for (hardware, reason), implementations in groups.items():
         many = f"{len(implementations)} implementations"
         which = ", ".join(implementations) if len(implementations) <= _NAMED else many

@@ -38,7 +38,9 @@ def priced(
     """
     price = price_of(arm.hardware, prices)
     together = took_turns or (outcome,)
-    slot_s = max(each.ended_s for each in together) - min(each.started_s for each in together)
+    slot_s = max(outcome.ended_s for outcome in together) - min(
+        outcome.started_s for outcome in together
+    )
     if price is None or slot_s <= 0:
         return outcome
     energy = _energy_cost(outcome, price)
@@ -60,7 +62,9 @@ def priced(
 
 def price_of(hardware: HardwareUse, prices: Sequence[Price]) -> Price | None:
     """The first price that means a hardware class, however it is used; None if none does."""
-    return next((each for each in prices if selects(each.hardware, hardware.hardware_class)), None)
+    return next(
+        (price for price in prices if selects(price.hardware, hardware.hardware_class)), None
+    )
 
 
 def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) -> list[str]:
@@ -68,7 +72,7 @@ def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) ->
 
     Nothing where a spec has no prices.
     """
-    costs = {each: price_of(each, prices) for each in dict.fromkeys(hardware)} if prices else {}
+    costs = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
     return [
         f"  costs  {each}: {_promise(each, price) if price else 'no price, and so no cost'}"
         for each, price in costs.items()

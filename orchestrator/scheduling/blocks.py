@@ -102,7 +102,7 @@ class Blocks:
         for lane in lanes_of(groups):
             queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
             if (old := before.get(lane.node.id)) is not None:
-                fitting = (each for each in old.waiting if self._group_of(each) in queue.groups)
+                fitting = (trial for trial in old.waiting if self._group_of(trial) in queue.groups)
                 queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
@@ -127,12 +127,12 @@ class Blocks:
                 that fail.
         """
         self._ledger.resume(again or {}, before or {})
-        for each in past:
-            if isinstance(each, FinishedTrial):
-                self._ledger.recall(each)
-            elif self._plan.has_block(each.index):
-                self._suggestions.replay(each)
-                self._admit(each)
+        for event in past:
+            if isinstance(event, FinishedTrial):
+                self._ledger.recall(event)
+            elif self._plan.has_block(event.index):
+                self._suggestions.replay(event)
+                self._admit(event)
         for index, trials in self._ledger.trials.items():
             self._put(index, trials)
 
@@ -217,13 +217,13 @@ class Blocks:
 
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
-        keys = {each.key for each in (trial, *queue.take_round(trial))}
-        members = [each for each in self._ledger.trials[trial.block] if each.key in keys]
+        keys = {member.key for member in (trial, *queue.take_round(trial))}
+        members = [member for member in self._ledger.trials[trial.block] if member.key in keys]
         members.sort(key=lambda each: not self._is_baseline(each.arm))
         attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
         assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
-        for each in members:
-            self._out[each.key] = assignment
+        for member in members:
+            self._out[member.key] = assignment
         return assignment
 
     def _is_baseline(self, arm: Arm) -> bool:

@@ -59,9 +59,9 @@ class LaneQueue:
         """Take what is timed in turns with a trial that was picked: the rest of its round here."""
         if trial.arm.measure != "timing":
             return []
-        others = [each for each in self.waiting if self.is_beside(trial, each)]
-        for each in others:
-            self.waiting.remove(each)
+        others = [other for other in self.waiting if self.is_beside(trial, other)]
+        for other in others:
+            self.waiting.remove(other)
         return others
 
     def is_beside(self, trial: Trial, other: Trial) -> bool:

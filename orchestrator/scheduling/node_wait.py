@@ -121,7 +121,9 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
     name = entry.selector.lower()
     if name in ("cpu", "gpu"):
         return name == "gpu"
-    if devices := {each.device for each in hardware if each.matches(name)}:
+    if devices := {
+        hardware_class.device for hardware_class in hardware if hardware_class.matches(name)
+    }:
         return "gpu" in devices
     if any(word in name for word in _GPU_WORDS):
         return True
@@ -142,7 +144,7 @@ def arms_worth_waiting_for(
     starts did all of its trials on hardware that it could mean and that no node has now.
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
-    for trial in (each.trial for each in past if isinstance(each, FinishedTrial)):
+    for trial in (event.trial for event in past if isinstance(event, FinishedTrial)):
         if trial.arm not in plan.arms and plan.has_slot(trial):
             done.setdefault(trial.arm, set()).add((trial.block, trial.repeat))
     whole = [arm for arm, trials in done.items() if len(trials) == plan.blocks * plan.repeats]

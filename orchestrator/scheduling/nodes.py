@@ -48,8 +48,8 @@ class Fleet:
         """The lanes of the nodes that are in use now."""
         there = self._arms_on(node for node in self.nodes if node.id not in self._left_out)
         absent = {
-            each.arm: replace(each, hardware=replace(each.hardware, nodes=()))
-            for each in self.plan.possible
+            planned.arm: replace(planned, hardware=replace(planned.hardware, nodes=()))
+            for planned in self.plan.possible
         }
         arms = tuple(there.get(arm, absent[arm]) for arm in self.plan.arms)
         return make_lanes(replace(self.plan, possible=arms))
@@ -107,7 +107,7 @@ class Fleet:
 
     def _take_in(self, node: Node) -> None:
         """Use a node that has joined, unless an arm could then not go on where it runs now."""
-        used = [each for each in self.nodes if each.id not in self._left_out]
+        used = [node for node in self.nodes if node.id not in self._left_out]
         self.nodes = (*self.nodes, node)
         if self._arms_on(used).keys() - self._arms_on([*used, node]).keys():
             self._left_out.add(node.id)
@@ -117,13 +117,13 @@ class Fleet:
         self.warn(f"node {node.profile.hostname} has joined{why}")
 
     def _arms_on(self, nodes: Iterable[Node]) -> dict[Arm, PlannedArm]:
-        return {each.arm: each for each in make_plan(self.spec, classify(nodes)).possible}
+        return {planned.arm: planned for planned in make_plan(self.spec, classify(nodes)).possible}
 
     def _why_idle(self, node: Node) -> str:
         """Where nothing runs on a node that has joined."""
         if any(lane.node.id == node.id for group in self.lanes for lane in group.lanes):
             return ""
-        classes = ", ".join(each.name for each in classify([node]))
+        classes = ", ".join(hardware_class.name for hardware_class in classify([node]))
         return (
             f" and is not used: no arm of this start runs on {classes}; the same command, run"
             " again, lays its plan anew"

@@ -65,14 +65,14 @@ class Ledger:
     def begin(self, members: Sequence[Trial], node: str) -> tuple[int, int]:
         """Trials of a round are handed out to a node: which attempt this is, and which rerun."""
         rerun = self._rerun(members, node)
-        attempt = 1 + max(rerun, *(self._attempts.get(each.key, 0) for each in members))
-        self._attempts |= dict.fromkeys((each.key for each in members), attempt)
+        attempt = 1 + max(rerun, *(self._attempts.get(member.key, 0) for member in members))
+        self._attempts |= dict.fromkeys((member.key for member in members), attempt)
         return attempt, rerun
 
     def uncharge(self, assignment: Assignment) -> None:
         """An attempt never began."""
         self._attempts |= dict.fromkeys(
-            (each.key for each in assignment.trials), assignment.attempt - 1
+            (trial.key for trial in assignment.trials), assignment.attempt - 1
         )
 
     def settle(
@@ -89,7 +89,7 @@ class Ledger:
             FinishedTrial(trial, outcome)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
-        self._outcomes |= {each.trial.key: each.outcome for each in ended}
+        self._outcomes |= {finished.trial.key: finished.outcome for finished in ended}
         standing = self._reinstate(assignment)
         node = ended[0].outcome.node or assignment.lane.node.profile.hostname  # of a lost one: none
         again = self._trials_to_rerun(assignment.trial, node, to_come)
@@ -97,8 +97,8 @@ class Ledger:
         members = tuple(t for t in self.trials[assignment.trial.block] if t.key in again)
         for trial in members:
             self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
-        replaced = [each.trial for each in standing]
-        self._counted.difference_update(each.key for each in (*members, *replaced))
+        replaced = [finished.trial for finished in standing]
+        self._counted.difference_update(member.key for member in (*members, *replaced))
         self.count([*assignment.trials, *replaced])
         return FollowUp(members, standing)
 
@@ -111,12 +111,12 @@ class Ledger:
         """
         for trial in trials:
             bound = self._bound(trial)
-            if any(each.key not in self._outcomes for each in bound):
+            if any(member.key not in self._outcomes for member in bound):
                 continue
-            for each in bound:
-                if each.key not in self._counted:
-                    self._suggestions.hear(FinishedTrial(each, self._outcomes[each.key]))
-                self._counted.add(each.key)
+            for member in bound:
+                if member.key not in self._counted:
+                    self._suggestions.hear(FinishedTrial(member, self._outcomes[member.key]))
+                self._counted.add(member.key)
             if self._suggestions.is_untold(trial.block):
                 self._suggestions.tell(trial.block, self._counted_of(trial.block))
 
@@ -133,17 +133,18 @@ class Ledger:
         if self._limits.action != "rerun":
             return (trial,)
         beside = next(
-            (each for each in self.sharing if trial.arm.hardware in each), frozenset[HardwareUse]()
+            (names for names in self.sharing if trial.arm.hardware in names),
+            frozenset[HardwareUse](),
         )
         of_round = (t for t in self.trials.get(trial.block, ()) if t.repeat == trial.repeat)
-        return tuple(each for each in of_round if each.arm.hardware in beside)
+        return tuple(member for member in of_round if member.arm.hardware in beside)
 
     def _rerun(self, members: Sequence[Trial], node: str) -> int:
         """How often their round was done before: an arm that joins it is not behind the others."""
         of_round = self._round(members[0])
-        known = (self._outcomes.get(each.key) for each in of_round)
+        known = (self._outcomes.get(member.key) for member in of_round)
         there = (rerun_of(outcome) for outcome in known if outcome and outcome.node == node)
-        return max([*there, *(self._reruns.get(each.key, 0) for each in members)])
+        return max([*there, *(self._reruns.get(member.key, 0) for member in members)])
 
     def _trials_to_rerun(self, trial: Trial, node: str, to_come: Collection[str]) -> dict[str, int]:
         """The trials of a round that are due once more; none while some of it is to run.
@@ -151,17 +152,21 @@ class Ledger:
         The round is what the lane has of it, which is what ran on its node.
         """
         trials = self._round(trial)
-        if any(each.key in to_come for each in trials):
+        if any(trial.key in to_come for trial in trials):
             return {}
-        ended = [(each, self._outcomes.get(each.key)) for each in trials]
+        ended = [(trial, self._outcomes.get(trial.key)) for trial in trials]
         return trials_to_rerun(
-            (FinishedTrial(each, found) for each, found in ended if found and found.node == node),
+            (
+                FinishedTrial(finished, found)
+                for finished, found in ended
+                if found and found.node == node
+            ),
             self._limits,
         )
 
     def _round(self, trial: Trial) -> list[Trial]:
         """The trials of its block and repeat, that one too."""
-        return [each for each in self.trials[trial.block] if each.repeat == trial.repeat]
+        return [member for member in self.trials[trial.block] if member.repeat == trial.repeat]
 
     def _keep(self, finished: FinishedTrial) -> None:
         if finished.outcome.status == "complete":
@@ -169,19 +174,19 @@ class Ledger:
 
     def _reinstate(self, assignment: Assignment) -> tuple[FinishedTrial, ...]:
         """What stands of an issue's round from before it was done again, where that failed."""
-        held = [self._before[each.key] for each in assignment.trials if each.key in self._before]
+        held = [self._before[trial.key] for trial in assignment.trials if trial.key in self._before]
         nodes = {each.outcome.node for each in held}
         trial = assignment.trial
         before = [
-            each
-            for each in self._before.values()
-            if (each.trial.block, each.trial.repeat) == (trial.block, trial.repeat)
-            and each.outcome.node in nodes
+            finished
+            for finished in self._before.values()
+            if (finished.trial.block, finished.trial.repeat) == (trial.block, trial.repeat)
+            and finished.outcome.node in nodes
         ]
-        if not all(each.trial.key in self._outcomes for each in before):
+        if not all(finished.trial.key in self._outcomes for finished in before):
             return ()
-        for each in before:
-            del self._before[each.trial.key]
+        for finished in before:
+            del self._before[finished.trial.key]
         standing = reinstate(before, self._outcomes) if before else ()
-        self._outcomes |= {each.trial.key: each.outcome for each in standing}
+        self._outcomes |= {finished.trial.key: finished.outcome for finished in standing}
         return standing

@@ -33,7 +33,7 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         )
     if plan.awaited:
         return
-    reasons = "\n".join(f"  {each.arm}: {each.reason}" for each in plan.impossible)
+    reasons = "\n".join(f"  {arm.arm}: {arm.reason}" for arm in plan.impossible)
     if not plan.possible:
         raise NothingToRun(f"sweep {spec.name!r}: no arm can run here\n{reasons}")
     for metric, objective in spec.search.objectives.items():

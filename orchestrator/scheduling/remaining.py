@@ -90,7 +90,7 @@ def stopping_rule(spec: SweepSpec, plan: Plan) -> StoppingRule | None:
 
 def begun_index_count(past: Iterable[Block | FinishedTrial]) -> int:
     """One more than the index of the last block that was begun."""
-    return 1 + max((each.index for each in past if isinstance(each, Block)), default=-1)
+    return 1 + max((event.index for event in past if isinstance(event, Block)), default=-1)
 
 
 def make_opening(
@@ -126,9 +126,11 @@ def make_opening(
         identity=identity,
         spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
         plan=plan.as_json(),
-        objectives={name: each.direction for name, each in spec.search.objectives.items()},
+        objectives={
+            name: objective.direction for name, objective in spec.search.objectives.items()
+        },
         arms=arms,
-        impossible=tuple(each for each in plan.impossible if str(each.arm) not in texts),
+        impossible=tuple(arm for arm in plan.impossible if str(arm.arm) not in texts),
         blocks=blocks,
         repeats=repeats,
         owner=Owner.here(),
@@ -145,9 +147,9 @@ def _judged(
     held = stopping_rule(spec, plan)
     if held is None or plan.awaited:
         return None
-    for each in past:
-        if isinstance(each, FinishedTrial):
-            held.take(each)
+    for event in past:
+        if isinstance(event, FinishedTrial):
+            held.take(event)
     return held.stop_decision
 
 
@@ -166,7 +168,7 @@ def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecision | None
     if not is_of_these or state.spec.get("baseline") != spec.baseline or told.blocks < auto.least:
         return None
     if told.half_width is None:  # nothing to compare, or not to the end
-        bounds = [each.blocks for each in state.sessions if each.least is not None]
+        bounds = [session.blocks for session in state.sessions if session.least is not None]
         is_known = not plan.awaited and bool(bounds) and told.blocks < bounds[-1]
     else:
         is_known = told.half_width <= auto.interval

@@ -121,7 +121,7 @@ class Suggester:
         size = self._search.size()
         if size is None or size > _ENUMERABLE:
             return None
-        unseen = [each for each in self._search.grid() if canonical(each) not in self._seen]
+        unseen = [config for config in self._search.grid() if canonical(config) not in self._seen]
         if not unseen:
             return None
         config = random.Random(derive_seed(self._seed, "unseen", index)).choice(unseen)

@@ -157,7 +157,7 @@ class Session:
         usual_ms = self.canary_baseline.expected_ms(finished)
         told = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
         if trial.arm.measure == "timing":
-            began_s = min(each.started_s for each in together)
+            began_s = min(outcome.started_s for outcome in together)
             told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
         if any(told.values()):
             outcome = noted(outcome, {name: text for name, text in told.items() if text})

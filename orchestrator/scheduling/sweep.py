@@ -108,8 +108,8 @@ class _Resumed:
     @property
     def late(self) -> tuple[ImpossibleArm, ...]:
         """Return the awaited arms whose node did not come in time."""
-        awaited = {each.arm for each in self.awaited}
-        return tuple(each for each in self.work.plan.impossible if each.arm in awaited)
+        awaited = {arm.arm for arm in self.awaited}
+        return tuple(arm for arm in self.work.plan.impossible if arm.arm in awaited)
 
 
 def run_sweep(

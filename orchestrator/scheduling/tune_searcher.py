@@ -107,7 +107,7 @@ class BlockSearch(Searcher):
             elif error or result is None or "outcomes" not in result:
                 self.recovery.doubt(assignment)
             else:
-                outcomes = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
+                outcomes = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
                 self._session.finish(assignment, *outcomes)
                 self.recovery.ended(assignment, _best(outcomes))
 
@@ -163,7 +163,7 @@ def _past_tune() -> Iterator[None]:
 
 def _best(outcomes: Sequence[Outcome]) -> Outcome:
     """Of a round, what tells most of its node: an outcome that is no failure, if there is one."""
-    return next((each for each in outcomes if each.failure is None), outcomes[0])
+    return next((outcome for outcome in outcomes if outcome.failure is None), outcomes[0])
 
 
 def _running(assignments: Sequence[Assignment]) -> list[Assignment]:

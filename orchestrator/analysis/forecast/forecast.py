@@ -140,9 +140,9 @@ def _ahead(
 ) -> RemainingTrials:
     """The trials that are missing: of blocks that were suggested, and of those that were not."""
     done = Counter(
-        (each.trial.block, each.trial.arm)
-        for each in state.finished.values()
-        if plan.includes(each.trial) and each.trial.key not in again
+        (finished.trial.block, finished.trial.arm)
+        for finished in state.finished.values()
+        if plan.includes(finished.trial) and finished.trial.key not in again
     )
     suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
     known = [
@@ -233,5 +233,5 @@ def _spending(found: ForecastTotals) -> Iterator[str]:
 
 
 def _range(amount: Amount, per: float = 1.0) -> str:
-    value, low, high = (each / per for each in (amount.value, amount.low, amount.high))
+    value, low, high = (number / per for number in (amount.value, amount.low, amount.high))
     return f"{value:.2g} ({low:.2g} to {high:.2g})"

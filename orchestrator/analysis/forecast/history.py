@@ -26,7 +26,7 @@ def others(folder: SweepFolder, workload: str) -> Iterator[tuple[str, list[Obser
     A journal that cannot be read is passed over: nothing is at stake but a forecast.
     """
     home = folder.home / "sweeps"
-    found = [each for each in home.iterdir() if each.is_dir()] if home.is_dir() else []
+    found = [path for path in home.iterdir() if path.is_dir()] if home.is_dir() else []
     left = _MOST_SWEEPS
     for path in sorted(found, key=_changed, reverse=True):
         other = SweepFolder(folder.home, path.name)
@@ -45,4 +45,4 @@ def others(folder: SweepFolder, workload: str) -> Iterator[tuple[str, list[Obser
 
 
 def _changed(path: Path) -> float:
-    return max((each.stat().st_mtime for each in path.rglob("*.jsonl")), default=0.0)
+    return max((journal.stat().st_mtime for journal in path.rglob("*.jsonl")), default=0.0)

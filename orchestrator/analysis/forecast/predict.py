@@ -71,13 +71,13 @@ def predict_from(
     record: SweepRecord, config: Config, arm: str = "*", targets: Sequence[str] = TARGETS
 ) -> list[Expectation]:
     """As `predict`, of a sweep that was read already."""
-    if unknown := [each for each in targets if each not in TARGETS]:
+    if unknown := [target for target in targets if target not in TARGETS]:
         raise NotPredicted(f"targets: expected of {', '.join(TARGETS)}; received {unknown[0]!r}")
-    meant = [each for each in record.arms if names_arm(arm, each)]
+    meant = [candidate for candidate in record.arms if names_arm(arm, candidate)]
     if not meant:
         known = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({known}); got {arm!r}")
-    finished = [_finished(each) for each in record.trials]
+    finished = [_finished(trial) for trial in record.trials]
     models = Models(observe(finished, record.settings))
     return expect(models, [(config, each) for each in meant], record.settings, targets)
 

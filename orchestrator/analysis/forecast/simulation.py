@@ -51,7 +51,7 @@ class RemainingTrials:
 
     def trials(self, arm: Arm) -> int:
         """How many of the missing trials are the arm's."""
-        return self.unknown * self.arms[arm] + sum(each == arm for _, each in self.known)
+        return self.unknown * self.arms[arm] + sum(known == arm for _, known in self.known)
 
     def named(self) -> list[tuple[Config, Arm]]:
         """Every config to come that is known, on each arm on which it is missing, once."""
@@ -94,7 +94,7 @@ def simulate(
     unsure = float(np.std(errors)) / math.sqrt(model.held_out.configs)
     found = {}
     for arm in arms:
-        known = [config for config, each in ahead.known if each == arm]
+        known = [config for config, known_arm in ahead.known if known_arm == arm]
         logs, widths = _expected(model, ahead, known, arm)
         every, wide = np.tile(logs, (RUNS, 1)), np.tile(widths, (RUNS, 1))
         if draws.pool and ahead.unknown and ahead.arms[arm]:

@@ -80,7 +80,7 @@ def forecast_totals(
     draws, refused = make_draws(ahead), dict[str, str]()
     seconds = _totals(models, "trial_s", ahead, draws)
     energy = _energy(models, ahead, draws, refused)
-    if energy is None and any(each.usd_per_kwh is not None for each in prices):
+    if energy is None and any(price.usd_per_kwh is not None for price in prices):
         prices = ()  # energy has a price and was not measured
     clock = [makespan({arm: float(seconds[arm][run]) for arm in seconds}) for run in range(RUNS)]
     peaks = _peaks(models, ahead, draws, refused)
@@ -133,7 +133,7 @@ def _peaks(
         except NotPredicted as why:
             refused[target] = str(why)
         else:
-            largest = [each.max(axis=1) for each in costs.values()]
+            largest = [cost.max(axis=1) for cost in costs.values()]
             found[target] = _amount(np.max(largest, axis=0))
     return found
 
@@ -159,5 +159,5 @@ def _money(
 
 
 def _amount(values: Totals) -> Amount:
-    low, middle, high = (float(each) for each in np.quantile(values, (0.05, 0.5, 0.95)))
+    low, middle, high = (float(quantile) for quantile in np.quantile(values, (0.05, 0.5, 0.95)))
     return Amount(middle, low, high)

@@ -34,7 +34,7 @@ def test_each_arm_is_judged_by_its_own_trials() -> None:
 
 def test_nodes_share_the_work() -> None:
     done, ahead = finished(6, nodes=3)
-    work_s = 20 * 10.0 + 20 * 40.0 - sum(each.outcome.ended_s for each in done)
+    work_s = 20 * 10.0 + 20 * 40.0 - sum(event.outcome.ended_s for event in done)
     assert ahead.remaining_s == work_s / 3
 
 
@@ -53,14 +53,16 @@ def test_classes_that_share_a_node_share_its_time() -> None:
     laid = plan(hardware, implementations=1, blocks=10)
     trials = [issue.trial for issue in drain(blocks_of(laid))][:4]
     done = [FinishedTrial(trial, Outcome("complete", 0.0, 6.0)) for trial in trials]
-    assert {str(trial.arm.hardware) for trial in trials} == {each.name for each in hardware}
+    assert {str(trial.arm.hardware) for trial in trials} == {
+        hardware_class.name for hardware_class in hardware
+    }
     assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2
 
 
 def test_what_is_to_be_done_again_is_missing_and_tells_how_long_it_takes() -> None:
     done, _ = finished(40)
     laid = plan(classify([node("n0")]), blocks=10, repeats=2)
-    again = {each.trial.key for each in done if each.trial.block == 3}
+    again = {event.trial.key for event in done if event.trial.block == 3}
     assert forecast_from(laid, done, again) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
 
 

@@ -245,7 +245,7 @@ def test_each_listed_config_is_foretold_or_said_why_not(
     code, out, err = typed(capfd, "plan", str(spec), "--format", "json")
     assert (code, err) == (0, "")
     nothing = json.loads(out)
-    assert {each["value"] for each in nothing["expected"]} == {None}
+    assert {entry["value"] for entry in nothing["expected"]} == {None}
     assert "at least 5 configs to learn from, received 0" in nothing["expected"][0]["reason"]
     (planned,) = nothing["arms"]
     arm = Arm(planned["implementation"], HardwareUse(Node("", probe(), 1).cpu_class))
@@ -254,7 +254,7 @@ def test_each_listed_config_is_foretold_or_said_why_not(
     write(tmp_path / "home", [arm], name="before")
     _, out, _ = typed(capfd, "plan", str(spec), "--format", "json")
     plan_json = json.loads(out)
-    found = {(each["config"]["units"], each["target"]): each for each in plan_json["expected"]}
+    found = {(entry["config"]["units"], entry["target"]): entry for entry in plan_json["expected"]}
     assert len(found) == len(plan_json["expected"]) == 2 * 5
     assert plan_json["helped_by"] == ["before"]
     for target in ("trial_s", "step_ms", "peak_rss_mib"):
@@ -274,11 +274,13 @@ def test_each_listed_config_is_foretold_or_said_why_not(
 def test_what_is_done_is_not_foretold(tmp_path: Path) -> None:
     """Of ten listed configs eight have run: the two others are expected, on the one arm."""
     laid = plan(classify([node("n0")]), implementations=1, blocks=10)
-    ran = [each.params for each in measured(ALONE)]
+    ran = [outcome.params for outcome in measured(ALONE)]
     more: list[Config] = [{"units": 20}, {"units": 100}]
     spec = spec_of({"configs": [*ran, *more]})
     laid = dataclasses.replace(laid, listed=spec.search.listed)
     folder = write(tmp_path, laid.arms)
     ahead = forecast(laid, folder, spec, each_config=True)
-    assert [each.config for each in ahead.expected if each.target == "trial_s"] == more
+    assert [
+        expectation.config for expectation in ahead.expected if expectation.target == "trial_s"
+    ] == more
     assert forecast(laid, folder, spec).expected == ()

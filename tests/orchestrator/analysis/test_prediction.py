@@ -54,7 +54,10 @@ def test_the_documented_example_runs() -> None:
 
 
 def test_time_and_memory_are_told_of_each_arm() -> None:
-    found = {(each.arm, each.target): each for each in predict("quickstart", CONFIG)}
+    found = {
+        (expectation.arm, expectation.target): expectation
+        for expectation in predict("quickstart", CONFIG)
+    }
     assert len(found) == 2 * 5
     for arm, target, truth in (
         (PORTABLE, "trial_s", 25.0),

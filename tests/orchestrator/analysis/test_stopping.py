@@ -196,9 +196,9 @@ def test_whoever_goes_on_decides_alike() -> None:
     before = stopping_rule(auto)
     run(before, draws(7, 0.05))
     again = stopping_rule(auto)
-    for each in before._outcomes.values():
+    for outcome in before._outcomes.values():
         assert again.stop_decision is None
-        again.take(each)
+        again.take(outcome)
     assert again.stop_decision == before.stop_decision
 
 

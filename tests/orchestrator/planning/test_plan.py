@@ -51,7 +51,7 @@ def machine(gpus: int = 0, cpu: str = "CPU A") -> tuple[HardwareClass, ...]:
 
 
 def reasons(laid: object) -> dict[str, str]:
-    return {str(each.arm): each.reason for each in laid.impossible}  # type: ignore[attr-defined]
+    return {str(impossible.arm): impossible.reason for impossible in laid.impossible}  # type: ignore[attr-defined]
 
 
 def test_cudnn_needs_a_gpu_and_absent_hardware_is_said() -> None:
@@ -437,7 +437,11 @@ def test_a_gpu_has_its_share_of_the_cpus_or_what_is_asked_for(
 
 @pytest.mark.parametrize(("given", "share"), [(64, 2), (8, 2), (4, 1)])
 def test_no_more_cpus_are_shared_out_than_there_are(given: int, share: int) -> None:
-    (gpu,) = (each for each in cluster({"gpu": "NVIDIA T4", "gpus": 4}) if each.device == "gpu")
+    (gpu,) = (
+        hardware_class
+        for hardware_class in cluster({"gpu": "NVIDIA T4", "gpus": 4})
+        if hardware_class.device == "gpu"
+    )
     told = classify([replace(gpu.nodes[0], cpus=given)])
     wanted = spec(implementations="[tensorflow/portable]", hardware="[gpu]")
     laid = make_plan(wanted, told)

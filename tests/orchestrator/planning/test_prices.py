@@ -49,8 +49,10 @@ def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
     one = Outcome("complete", 1e9, 1e9 + 3600.0)
     other = Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0)
     hourly = [price(usd_per_hour=2.0)]
-    both = [priced(each, T4, hourly, (one, other)) for each in (one, other)]
-    assert [each.metrics["cost_usd"] for each in both] == [pytest.approx(2.0 * 3660 / 3600 / 2)] * 2
+    both = [priced(kind, T4, hourly, (one, other)) for kind in (one, other)]
+    assert [finished.metrics["cost_usd"] for finished in both] == [
+        pytest.approx(2.0 * 3660 / 3600 / 2)
+    ] * 2
     assert both[0].telemetry is not None
     assert both[0].telemetry.notes == {
         "cost_basis": "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
@@ -142,7 +144,7 @@ def _flow(entry: dict[str, str]) -> str:
 def test_the_table_that_we_give_is_one_with_its_sources(tmp_path: Path) -> None:
     spec = parse(f"{SPEC}prices: prices.yaml\n", source="s.yaml", folder=ROOT / "sweeps")
     assert len(spec.prices) >= 5
-    assert all("replace" in each.source or "EXAMPLE" in each.source for each in spec.prices)
+    assert all("replace" in price.source or "EXAMPLE" in price.source for price in spec.prices)
     found = price_of(T4.hardware, spec.prices)
     assert found is not None
     assert found.usd_per_hour == 0.526
@@ -193,7 +195,7 @@ def test_all_mistakes_of_a_prices_file_are_told_at_their_lines(tmp_path: Path) -
     with pytest.raises(SpecError) as refused:
         parse(f"{SPEC}prices: p.yaml\nrepeats: 0\n", source="s.yaml", folder=tmp_path)
     file = tmp_path / "p.yaml"
-    assert [(each.place, each.key) for each in refused.value.problems] == [
+    assert [(problem.place, problem.key) for problem in refused.value.problems] == [
         (f"{file}:2", "prices[0].hardware"),
         (f"{file}:2", "prices[0].usd_per_hour"),
         (f"{file}:3", "prices[1].date"),

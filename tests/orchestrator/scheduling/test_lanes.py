@@ -85,7 +85,7 @@ def test_a_fast_class_never_waits_for_a_slow_one() -> None:
 
 def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
     hardware = classify([node("both", cpus=8, gpus=1)])
-    assert [each.device for each in hardware] == ["cpu", "gpu"]
+    assert [hardware_class.device for hardware_class in hardware] == ["cpu", "gpu"]
     (group,) = make_lanes(plan(hardware))
     (lane,) = group.lanes
     assert lane.bundle("cpu") == lane.bundle("gpu") == {"CPU": 8, "GPU": 1}
@@ -96,7 +96,11 @@ def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> Non
 
 
 def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
-    hardware = [each for each in classify([node("g", cpus=9, gpus=4)]) if each.device == "gpu"]
+    hardware = [
+        hardware_class
+        for hardware_class in classify([node("g", cpus=9, gpus=4)])
+        if hardware_class.device == "gpu"
+    ]
     (group,) = make_lanes(plan(hardware))
     (lane,) = group.lanes
     assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
@@ -112,7 +116,7 @@ def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
             waiting.append(found[0])
         for assignment in list(waiting):
             beside = [each for each in at_work if each.lane.node == assignment.lane.node]
-            kinds = {each.device for each in beside}
+            kinds = {other.device for other in beside}
             free = len(beside) < assignment.lane.room(assignment.device)
             if free and kinds <= {assignment.device}:
                 waiting.remove(assignment)
@@ -180,16 +184,21 @@ def test_turns_survive_a_restart_and_few_open_blocks() -> None:
 
 def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:
     hardware = classify([node("plain"), node("gpu", gpus=1)])
-    cpu = next(each for each in hardware if each.device == "cpu")
-    assert [each.id for each in cpu.nodes] == ["plain"]
+    cpu = next(hardware_class for hardware_class in hardware if hardware_class.device == "cpu")
+    assert [node.id for node in cpu.nodes] == ["plain"]
 
 
 def test_lanes_that_share_a_class_share_its_work() -> None:
     hardware = classify([node("a", cpus=4, gpus=1), node("b", cpus=4, gpus=1)])
     second = Gpu(0, "NVIDIA L4", "GPU-b-0", 24_000)
-    a, b = (found for each in hardware if each.device == "cpu" for found in each.nodes)
+    a, b = (
+        found
+        for hardware_class in hardware
+        if hardware_class.device == "cpu"
+        for found in hardware_class.nodes
+    )
     hardware = classify([a, replace(b, profile=replace(b.profile, gpus=(second,)))])
-    assert [len(each.nodes) for each in hardware] == [2, 1, 1]
+    assert [len(hardware_class.nodes) for hardware_class in hardware] == [2, 1, 1]
     finished = drain(blocks_of(plan(hardware, implementations=2, blocks=6)))
     assert len(finished) == 6 * 6
     on_cpu: dict[int, set[str]] = defaultdict(set)
@@ -260,7 +269,7 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
             beside = [
                 each for _, each in at_work.values() if each.lane.node == assignment.lane.node
             ]
-            alike = {each.device for each in beside} <= {assignment.device}
+            alike = {other.device for other in beside} <= {assignment.device}
             takes_turns = assignment.lane.takes_turns
             room = assignment.lane.room(assignment.device) if takes_turns else assignment.lane.slots
             if len(beside) < room and (alike or not takes_turns):

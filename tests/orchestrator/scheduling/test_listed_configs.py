@@ -78,11 +78,13 @@ def work(
 
 def units(events: Sequence[Block | FinishedTrial]) -> list[tuple[int, int]]:
     """The index and units of each block that was suggested."""
-    return [(each.index, int(each.config["units"])) for each in events if isinstance(each, Block)]
+    return [
+        (event.index, int(event.config["units"])) for event in events if isinstance(event, Block)
+    ]
 
 
 def trials(events: Sequence[Block | FinishedTrial]) -> list[FinishedTrial]:
-    return [each for each in events if isinstance(each, FinishedTrial)]
+    return [event for event in events if isinstance(event, FinishedTrial)]
 
 
 def test_a_longer_list_runs_what_is_new_wherever_it_stands() -> None:
@@ -108,16 +110,19 @@ def test_a_removed_config_is_not_finished_and_a_new_one_gets_a_block_of_its_own(
     (index, removed) = units(first)[-1]
     listed = [number for number in (1, 2, 3, 4) if number != removed]
     rest = work(spec_of(listed), first)
-    assert index not in {each.trial.block for each in trials(rest)}
+    assert index not in {trial.trial.block for trial in trials(rest)}
     assert {number for _, number in units([*first, *rest])} == {1, 2, 3, 4}
     assert len({found for found, _ in units([*first, *rest])}) == 4
 
 
 def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
-    ran = [each for each in work(spec_of([5]), []) if isinstance(each, FinishedTrial)]
+    ran = [record for record in work(spec_of([5]), []) if isinstance(record, FinishedTrial)]
     twice: list[Block | FinishedTrial] = [
         Block(1, config(5)),
-        *(FinishedTrial(replace(each.trial, block=3), each.outcome) for each in ran),
+        *(
+            FinishedTrial(replace(assignment.trial, block=3), assignment.outcome)
+            for assignment in ran
+        ),
         Block(3, config(5)),
     ]
     laid = plan_of(spec_of([5, 6])).resumed_from(twice)
@@ -149,9 +154,9 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     new = work(last, past)
     assert len(trials(new)) == missing
     everything = [*past, *new]
-    keys = [each.trial.key for each in trials(everything)]
+    keys = [trial.trial.key for trial in trials(everything)]
     assert len(keys) == len(set(keys))
-    ran = {canonical(each.trial.config) for each in trials(everything)}
+    ran = {canonical(trial.trial.config) for trial in trials(everything)}
     assert ran >= {canonical(config(number)) for number in lists[-1]}
     blocks = units(everything)
     assert len({index for index, _ in blocks}) == len({number for _, number in blocks})
@@ -163,11 +168,11 @@ def test_the_journal_of_a_list_takes_another_list_and_no_sampler(tmp_path: Path)
     identity = resume.identify(before, 1)
     with Journal.open(tmp_path) as journal:
         records: list[Record] = resume.take_over(journal, None, identity, before)
-        for each in work(before, []):
-            if isinstance(each, FinishedTrial):
-                journal.append(TrialFinished(each))
+        for record in work(before, []):
+            if isinstance(record, FinishedTrial):
+                journal.append(TrialFinished(record))
             else:
-                journal.append(BlockSuggested(each.index, each.config, 1.0))
+                journal.append(BlockSuggested(record.index, record.config, 1.0))
     with Journal.open(tmp_path) as journal:
         longer = spec_of([2, 3])
         records = resume.take_over(journal, None, resume.identify(longer, 1), longer)

@@ -28,7 +28,11 @@ def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
     while (found := blocks.next()) is not None or blocks.out:
         if found is not None:
             out.append(found[0])
-        assignment = next(each for each in out if each not in on_a and each.trial.key not in ran)
+        assignment = next(
+            assignment
+            for assignment in out
+            if assignment not in on_a and assignment.trial.key not in ran
+        )
         assert assignment.lane.node.id == "b"
         ran[assignment.trial.key] = assignment
         blocks.finish(assignment, complete())
@@ -44,10 +48,10 @@ def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
     gone = replace(
         laid,
         possible=tuple(
-            replace(each, hardware=replace(each.hardware, nodes=each.hardware.nodes[:1]))
-            if each.hardware.name.startswith("CPU A")
-            else replace(each, hardware=replace(each.hardware, nodes=()))
-            for each in laid.possible
+            replace(planned, hardware=replace(planned.hardware, nodes=planned.hardware.nodes[:1]))
+            if planned.hardware.name.startswith("CPU A")
+            else replace(planned, hardware=replace(planned.hardware, nodes=()))
+            for planned in laid.possible
         ),
     )
     blocks.move(make_lanes(gone), None)
@@ -110,7 +114,9 @@ def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
 def test_a_sweep_without_any_node_has_stranded_trials_before_its_first_block() -> None:
     laid = plan(classify([node("a")]), implementations=2, blocks=3)
     blocks = blocks_of(laid)
-    nowhere = [replace(each, hardware=replace(each.hardware, nodes=())) for each in laid.possible]
+    nowhere = [
+        replace(planned, hardware=replace(planned.hardware, nodes=())) for planned in laid.possible
+    ]
     blocks.move(make_lanes(replace(laid, possible=tuple(nowhere))), None)
     assert blocks.next() is None
     assert blocks.stranded == {on_cpu("CPU A"): 6}

@@ -72,7 +72,7 @@ def waited(clock: Clock, hardware: str = T4) -> Plan:
 
 def test_a_plan_tells_what_it_will_wait_for() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
-    assert [each.arm for each in laid.awaited] == [RequestedArm("python/a", ON_T4)]
+    assert [awaited.arm for awaited in laid.awaited] == [RequestedArm("python/a", ON_T4)]
     assert laid.impossible == ()
     assert f"  waits  up to 60 s for {ON_T4}: 1 implementation, not" in describe_plan(laid, "w")
     assert laid.as_json()["awaited"][0]["wait_s"] == 60

@@ -137,8 +137,8 @@ def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held)
         held.session.finish(assignment, COMPLETE)
     assert set(held.run_all()) == {"b", "c"}
     assert held.session.blocks.done
-    assert [each.outcome.status for each in held.recorded] == ["complete"] * 12
-    assert len({each.trial.key for each in held.recorded}) == 12
+    assert [finished.outcome.status for finished in held.recorded] == ["complete"] * 12
+    assert len({finished.trial.key for finished in held.recorded}) == 12
     assert any("node a has left; its trials go to other nodes" in text for text in held.said)
 
 
@@ -174,7 +174,7 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
         fresh = node(f"a{number}")
         held.present.nodes = (fresh, OTHER)
         held.recovery.settle()
-        again = [each for each in held.assignments() if each.trial == trial]
+        again = [assignment for assignment in held.assignments() if assignment.trial == trial]
         if number < 2:
             (assignment,) = again
             assert assignment.attempt == number + 2, (

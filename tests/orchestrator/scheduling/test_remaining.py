@@ -72,7 +72,7 @@ def test_why_there_are_blocks_enough_is_told_by_each_session(
     stop_decision = held.blocks.stop_decision
     kill(held, before)
     again, left, added = start(tmp_path)
-    assert [each.record for each in added] == ["session_started", "blocks_enough"]
+    assert [record.record for record in added] == ["session_started", "blocks_enough"]
     assert (left.stop_decision, left.plan.auto) == (stop_decision, None)
     begun = len(again.state().blocks)
     assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(again.state().finished))
@@ -89,7 +89,7 @@ def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_p
     assert "stopped abruptly" in told(tmp_path)
     again, left, added = start(tmp_path)
     kinds = ["session_started", "blocks_enough", "session_ended"]
-    assert [each.record for each in added] == kinds
+    assert [record.record for record in added] == kinds
     assert left.missing == 0
     kill(again)
     assert f"{ran} of {ran} trials ended" in told(tmp_path)
@@ -100,7 +100,7 @@ def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_p
 
 def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
     held, left, added = start(tmp_path)
-    assert [each.record for each in added] == ["session_started"]
+    assert [record.record for record in added] == ["session_started"]
     assert (left.past, left.again, left.stop_decision) == ([], {}, None)
     assert left.missing == held.plan.trials == 40 * 3
 
@@ -118,8 +118,8 @@ def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
         for repeat in range(2)
         for arm in (laid.arms[0], other.arms[0])
     ]
-    for each in (laid, begun):
-        wanted = [(t.block, t.repeat, t.arm) for t in trials if each.includes(t)]
+    for opened in (laid, begun):
+        wanted = [(t.block, t.repeat, t.arm) for t in trials if opened.includes(t)]
         assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]
 
 

@@ -53,8 +53,11 @@ def timed(
 ) -> Plan:
     """Two arms on each class that are timed in slices, and some that are trained whole."""
     arms = [
-        PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(each.ref, usage)), each)
-        for each in hardware
+        PlannedArm(
+            Arm(f"tensorflow/kernel{number}", HardwareUse(hardware_class.ref, usage)),
+            hardware_class,
+        )
+        for hardware_class in hardware
         for usage, count in ((TIMED, 2), (Usage(), full))
         for number in range(count)
     ]
@@ -177,8 +180,10 @@ def ended(trial: Trial, race: str, status: str = "complete", rerun: int = 0) -> 
     return FinishedTrial(trial, replace(made, telemetry=told, environment=facts))
 
 
-def torn_of(*each: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
-    return trials_to_retime(ROUND, {one.trial.key: one for one in each}, retry_failed=retry_failed)
+def torn_of(*finished: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
+    return trials_to_retime(
+        ROUND, {one.trial.key: one for one in finished}, retry_failed=retry_failed
+    )
 
 
 def test_what_was_timed_without_the_rest_of_its_round_is_timed_again() -> None:
@@ -247,7 +252,7 @@ def test_a_timing_round_is_done_again_as_one() -> None:
     blocks = blocks_with(timed(classify([node("a")]), blocks=1), RERUN_POLICY, source)
     first = one(blocks)
     again = blocks.finish(first, on(first, disturbed=True), on(first)).again
-    assert sorted(each.key for each in again) == sorted(each.key for each in first.trials)
+    assert sorted(rerun.key for rerun in again) == sorted(trial.key for trial in first.trials)
     assert source.told == {}, "nobody is told of a round that is done again"
     second = one(blocks)
     assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
@@ -354,7 +359,7 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     journal: dict[str, FinishedTrial] = {}
     for cut in [*cuts, 10_000]:
         again = trials_to_rerun(journal.values(), AGAIN)
-        done = [each for each in journal.values() if each.trial.key not in again]
+        done = [finished for finished in journal.values() if finished.trial.key not in again]
         blocks = blocks_with(laid, RERUN_POLICY)
         blocks.restore([*blocks_seen.values(), *done], again)
         out: list[Assignment] = []
@@ -374,9 +379,9 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     assert len(journal) == laid.trials
     assert trials_to_rerun(journal.values(), AGAIN) == {}
     rounds: dict[object, set[int]] = defaultdict(set)
-    for each in journal.values():
-        place = (each.trial.block, each.trial.repeat, each.outcome.node)
-        rounds[place].add(rerun_of(each.outcome))
+    for finished in journal.values():
+        place = (finished.trial.block, finished.trial.repeat, finished.outcome.node)
+        rounds[place].add(rerun_of(finished.outcome))
     assert all(len(reruns) == 1 for reruns in rounds.values())
     assert max(max(reruns) for reruns in rounds.values()) <= AGAIN.reruns
 
@@ -456,10 +461,10 @@ def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: fl
         past.append(FinishedTrial(assignment.trial, outcome))
         past += blocks.finish(assignment, outcome).standing
     records = [
-        TrialFinished(each)
-        if isinstance(each, FinishedTrial)
-        else BlockSuggested(each.index, each.config, 0.0)
-        for each in past
+        TrialFinished(event)
+        if isinstance(event, FinishedTrial)
+        else BlockSuggested(event.index, event.config, 0.0)
+        for event in past
     ]
     state = replay([SweepOpened(identity(), {}), *records])
     assert state is not None
@@ -499,7 +504,7 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     again = resume.again(state, laid, AGAIN, retry_failed=False)
     past = list(resume.past(state, retry_failed=False, again=again))
     blocks_with(laid, PrecisionPolicy(later, AGAIN)).restore(past, again, resume.kept(state, again))
-    for each in past:
-        if isinstance(each, FinishedTrial):
-            left.take(each)
+    for event in past:
+        if isinstance(event, FinishedTrial):
+            left.take(event)
     assert later.stop_decision == left.stop_decision == held.stop_decision

@@ -135,7 +135,7 @@ def test_listed_configs_come_in_their_order() -> None:
 def test_listed_configs_come_once_whatever_was_done_already(
     listed: list[int], done: list[int], names: list[str]
 ) -> None:
-    configs = [dict.fromkeys(names, each + 1) for each in listed]
+    configs = [dict.fromkeys(names, listed + 1) for listed in listed]
     suggester = Suggester(Search.model_validate({"configs": configs}), seed=0)
     for index, each in enumerate(done):
         suggester.replay(index, {"layers": each + 1, "units": each + 1})

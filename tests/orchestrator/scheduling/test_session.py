@@ -56,7 +56,7 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     assignment = held.assign()
     assert assignment is not None
     held.finish(assignment, COMPLETE)
-    assert [each.trial for each in recorded] == [assignment.trial]
+    assert [finished.trial for finished in recorded] == [assignment.trial]
     with reopened(journal) as again:
         state = replay(again.records)
     assert state is not None
@@ -75,7 +75,7 @@ def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Jour
     assert state is not None
     outcome = state.finished[assignment.trial.key].outcome
     assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}
-    assert [each.outcome for each in recorded] == [outcome]
+    assert [finished.outcome for finished in recorded] == [outcome]
 
 
 def test_what_a_trainer_is_asked_for(journal: Journal) -> None:

@@ -119,8 +119,8 @@ def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
     return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
 
 
-def replace_race(each: FinishedTrial, race: str) -> FinishedTrial:
-    return replace(each, outcome=noted(each.outcome, {"round": race}))
+def replace_race(finished: FinishedTrial, race: str) -> FinishedTrial:
+    return replace(finished, outcome=noted(finished.outcome, {"round": race}))
 
 
 def busy(assignment: Assignment) -> Outcome:
@@ -141,8 +141,10 @@ def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     assert len(lines(held, "attempt_started")) == 3
     state = held.state()
     assert list(state.finished) == [trial.key for trial in assignment.trials]
-    assert [each.trial for each in held.recorded] == list(assignment.trials)
-    notes = [each.outcome.telemetry.notes for each in held.recorded if each.outcome.telemetry]
+    assert [finished.trial for finished in held.recorded] == list(assignment.trials)
+    notes = [
+        finished.outcome.telemetry.notes for finished in held.recorded if finished.outcome.telemetry
+    ]
     assert [each["round"] for each in notes] == ["10.000"] * 3
     assert all(each["neighbours"] == "none" for each in notes)
 
@@ -153,8 +155,8 @@ FOUR = TIMED.replace("python/c]", "python/c, python/d]")
 def races(held: Held) -> dict[int, set[str]]:
     """Of each block, the races that its arms' last outcomes come from."""
     found: dict[int, set[str]] = {}
-    for each in held.state().finished.values():
-        found.setdefault(each.trial.block, set()).add(race_of(each.outcome))
+    for finished in held.state().finished.values():
+        found.setdefault(finished.trial.block, set()).add(race_of(finished.outcome))
     return found
 
 
@@ -169,8 +171,8 @@ def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path:
     longer.session.finish(again, *(on(again, 100, step_ms=6.0) for _ in again.trials))
     state = longer.state()
     assert races(longer) == {0: {"110.000"}}
-    assert {each.outcome.metrics["step_ms"] for each in state.finished.values()} == {6.0}
-    assert len(longer.recorded) == len({each.trial.key for each in longer.recorded}) == 4
+    assert {finished.outcome.metrics["step_ms"] for finished in state.finished.values()} == {6.0}
+    assert len(longer.recorded) == len({finished.trial.key for finished in longer.recorded}) == 4
     assert longer.assign().trial.block == 1
     done = longer.killed(FOUR)
     assert done.assign().trial.block == 1, "what was timed together is not timed again"
@@ -230,7 +232,7 @@ def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED + priced)
     assignment = held.assign()
     held.session.finish(assignment, *(on(assignment, index) for index in range(3)))
-    costs = [each.outcome.metrics["cost_usd"] for each in held.recorded]
+    costs = [finished.outcome.metrics["cost_usd"] for finished in held.recorded]
     assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
 
@@ -238,7 +240,9 @@ def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path
     held = Held(tmp_path, TIMED)
     for _ in range(2):
         held.session.lose(held.assign())
-    reasons = [each.outcome.failure and each.outcome.failure.reason for each in held.recorded]
+    reasons = [
+        finished.outcome.failure and finished.outcome.failure.reason for finished in held.recorded
+    ]
     assert reasons == ["lost"] * 3
     assert len(lines(held, "round_finished")) == 1
 
@@ -266,13 +270,13 @@ def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> Non
     again = held.assign()
     assert (again.trials, again.rerun) == (first.trials, 1), "a rerun has attempts of its own"
     held.session.lose(again)
-    kept = [each.outcome for each in held.recorded[3:]]
-    assert [each.status for each in kept] == ["complete"] * 3
-    assert [bool(disturbance_of(each)) for each in kept] == [True, False, False]
-    assert all(stands(each) and rerun_of(each) == 0 for each in kept)
+    kept = [finished.outcome for finished in held.recorded[3:]]
+    assert [outcome.status for outcome in kept] == ["complete"] * 3
+    assert [bool(disturbance_of(outcome)) for outcome in kept] == [True, False, False]
+    assert all(stands(outcome) and rerun_of(outcome) == 0 for outcome in kept)
     assert held.assign().trial.block == 1, "it is not done once more"
     state = held.killed(TIMED + TWICE).state()
-    assert [each.outcome for each in state.finished.values()] == kept
+    assert [finished.outcome for finished in state.finished.values()] == kept
 
 
 def failing_rerun(held: Held, arm: str = "python/b") -> None:
@@ -293,9 +297,13 @@ def failing_rerun(held: Held, arm: str = "python/b") -> None:
 
 def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
     """Whether all of the first block is complete, and of one round."""
-    first = [each.outcome for each in finished.values() if each.trial.block == 0]
-    is_one = len({rerun_of(each) for each in first}) == 1
-    return len(first) == 3 and is_one and all(each.status == "complete" for each in first)
+    first = [
+        finished_trial.outcome
+        for finished_trial in finished.values()
+        if finished_trial.trial.block == 0
+    ]
+    is_one = len({rerun_of(request) for request in first}) == 1
+    return len(first) == 3 and is_one and all(request.status == "complete" for request in first)
 
 
 @pytest.mark.parametrize("arm", ["python/a", "python/b", "python/c"])
@@ -326,7 +334,7 @@ def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) ->
     told = held.recorded
     assert {each.outcome.status for each in told} == {"complete"}
     for cut in range(1, len(told) + 1):
-        stored = {each.trial.key: each for each in told[:cut]}
+        stored = {line.trial.key: line for line in told[:cut]}
         journal = Journal.open(tmp_path / str(cut))
         for record in rebuild(identity(), {}, list(stored.values())):
             journal.append(record)
@@ -334,7 +342,7 @@ def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) ->
         found = Held(tmp_path / str(cut), SPEC + TWICE)
         failing_rerun(found)
         finished = found.state().finished.values()
-        assert [each.outcome.status for each in finished] == ["complete"] * 6
+        assert [trial.outcome.status for trial in finished] == ["complete"] * 6
 
 
 def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
@@ -343,9 +351,11 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
     failing_rerun(held)
     state = held.state()
     rerun = [
-        FinishedTrial(each.trial, replace(each.outcome, ended_s=30.0, environment={"rerun": 1}))
-        for each in state.finished.values()
-        if each.trial.block == 0
+        FinishedTrial(
+            finished.trial, replace(finished.outcome, ended_s=30.0, environment={"rerun": 1})
+        )
+        for finished in state.finished.values()
+        if finished.trial.block == 0
     ]
     left = resume.unrecorded(state, [*held.recorded, *rerun])
     assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
@@ -368,13 +378,13 @@ def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
 
 def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC)
-    for each in range(5):
+    for index in range(5):
         assignment = held.assign()
-        held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * each))
+        held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
     again = held.killed(SPEC)
     assignment = again.assign()
     again.session.finish(assignment, on(assignment, canary_ms=30.0))
-    assert not any(disturbance_of(each.outcome) for each in held.recorded)
+    assert not any(disturbance_of(finished.outcome) for finished in held.recorded)
     assert "canary" in disturbance_of(again.recorded[0].outcome)
 
 
@@ -392,8 +402,8 @@ def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
     levels = {(e.trial.block, rerun_of(e.outcome)) for e in finished}
     assert levels == {(0, 1), (1, 0)}
     assert len(finished) == 6
-    assert not any(disturbance_of(each.outcome) for each in finished)
-    assert {each.outcome.attempt for each in finished if each.trial.block == 0} == {2}
+    assert not any(disturbance_of(trial.outcome) for trial in finished)
+    assert {trial.outcome.attempt for trial in finished if trial.trial.block == 0} == {2}
 
 
 def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> None:
@@ -405,7 +415,7 @@ def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> Non
     assignment = again.assign()
     assert (assignment.trials, assignment.rerun, assignment.attempt) == (first.trials, 1, 2)
     again.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
-    assert [rerun_of(each.outcome) for each in again.recorded] == [1, 1, 1]
+    assert [rerun_of(finished.outcome) for finished in again.recorded] == [1, 1, 1]
     assert again.assign().trial.block == 1
 
 
@@ -484,7 +494,7 @@ def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path,
     run_disturbed(whole, seed)
     assert whole.blocks.stop_decision is not None
     expected = whole.state().finished
-    assert {rerun_of(each.outcome) for each in expected.values()} > {0}
+    assert {rerun_of(value.outcome) for value in expected.values()} > {0}
     records = whole.journal.path.read_bytes().splitlines(keepends=True)
     for cut in random.Random(seed).sample(range(2, len(records)), 6):
         folder = tmp_path / str(cut)
@@ -525,16 +535,20 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert job.timing == Timing(0.02, slice_s=0.5)
     asked = [job.request, *(rival.request for rival in job.rivals)]
     assert asked[0].implementation == "python/b", "the baseline is the one to compare with"
-    assert {each.implementation for each in asked} == {"python/a", "python/b", "python/c"}
-    assert {(each.measure, each.slice_s) for each in asked} == {("timing", 0.5)}
-    assert len({json.dumps(dict(each.settings)) for each in asked}) == 1
+    assert {request.implementation for request in asked} == {"python/a", "python/b", "python/c"}
+    assert {(request.measure, request.slice_s) for request in asked} == {("timing", 0.5)}
+    assert len({json.dumps(dict(request.settings)) for request in asked}) == 1
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
     outcomes = [Outcome("complete", 1.0, 2.0), failed, Outcome("complete", 1.0, 2.0)]
-    told = [outcome_adapter.dump_json(each).decode() for each in outcomes]
+    told = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
     search.on_trial_complete("tune", {"outcomes": told, "done": True})
-    assert [each.outcome.status for each in held.recorded] == ["complete", "failed", "complete"]
-    assert [each.trial.arm.implementation for each in held.recorded] == [
-        each.implementation for each in asked
+    assert [finished.outcome.status for finished in held.recorded] == [
+        "complete",
+        "failed",
+        "complete",
+    ]
+    assert [finished.trial.arm.implementation for finished in held.recorded] == [
+        request.implementation for request in asked
     ]
 
 

@@ -192,8 +192,8 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     assert set(ours) < set(laid.arms)
     first, *others = store.openings
     assert (set(first.arms), set(first.running)) == (set(laid.arms), set(laid.arms))
-    assert [each.running for each in others] == ([] if declines else [ours])
-    assert all(set(each.arms) == set(laid.arms) for each in others)
+    assert [other.running for other in others] == ([] if declines else [ours])
+    assert all(set(other.arms) == set(laid.arms) for other in others)
 
 
 WAITS = SPEC.replace("baseline: BASELINE", "").replace(

@@ -99,10 +99,10 @@ def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None
         search.suggest("waiting")
         search.lose_all()
         search.recovery.settle()
-    assert [each.trial.block for each in recorded] == [0], "its two attempts are used up"
+    assert [finished.trial.block for finished in recorded] == [0], "its two attempts are used up"
     search.suggest("next")
     search.on_trial_complete("next", RESULT)
-    assert [each.trial.block for each in recorded] == [0, 1]
+    assert [finished.trial.block for finished in recorded] == [0, 1]
 
 
 def test_an_error_of_ours_is_not_tunes_to_handle(
