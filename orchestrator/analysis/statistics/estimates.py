@@ -1,6 +1,6 @@
-"""The mathematics of one comparison: quartiles, t intervals, geometric mean ratios.
+"""Statistics of one comparison: quartiles, t intervals, geometric mean ratios.
 
-Pure functions of numbers; blocks are the unit, whatever a block's number was made from.
+Pure functions of numbers; the unit is the block, whatever its number was computed from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
 MIN_BLOCKS = 6
-"""With fewer blocks the verdict is `inconclusive`, whatever the interval says."""
+"""With fewer blocks the verdict is `inconclusive`, whatever the interval is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Estimate:
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """Median and quartiles of the finite values; None where there are none.
+    """Return median and quartiles of the finite values; None if there are none.
 
     Quartiles interpolate linearly between order statistics (type 7 of Hyndman and Fan,
     "Sample quantiles in statistical packages", The American Statistician 50(4), 1996).
@@ -52,22 +52,22 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(len(finite), median, lower, upper)
 
 
-def scaled(found: Spread, per: float) -> Spread:
-    """The spread in a unit of which `per` of its own are one."""
-    low, high = found.lower_quartile, found.upper_quartile
+def scaled(values: Spread, per: float) -> Spread:
+    """Return the spread in another unit, which is `per` of its present units."""
+    low, high = values.lower_quartile, values.upper_quartile
     return Spread(
-        found.n,
-        found.median / per,
+        values.n,
+        values.median / per,
         None if low is None else low / per,
         None if high is None else high / per,
     )
 
 
 def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """The mean with its Student t interval: mean ± t(n-1) * s / sqrt(n).
+    """Return the mean with its Student t interval: mean ± t(n-1) * s / sqrt(n).
 
     Source: Student, "The probable error of a mean", Biometrika 6(1), 1908. None for fewer
-    than two values: no figure without its interval.
+    than two values.
     """
     n = len(values)
     if n < 2:
@@ -78,22 +78,22 @@ def t_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estim
 
 
 def standard_error(values: Sequence[float], mean: float) -> float:
-    """Of the mean of two values or more: s / sqrt(n). No square of theirs overflows."""
+    """Return the standard error of the mean of at least two values: s / sqrt(n), no overflow."""
     n = len(values)
     return math.hypot(*(value - mean for value in values)) / math.sqrt((n - 1) * n)
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The two-sided p-value of as many wins as losses, from the binomial itself; 1 without any.
+    """Return the two-sided p-value of equally many wins and losses (exact binomial); 1 for none.
 
     Source: Dixon and Mood, "The statistical sign test", Journal of the American Statistical
-    Association 41(236), 1946; ties are left out.
+    Association 41(236), 1946; ties are excluded.
     """
     return min(1.0, 2 * float(bdtr(min(wins, losses), wins + losses, 0.5)))
 
 
 def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> Estimate | None:
-    """The geometric mean of positive ratios with the t interval of their logarithms.
+    """Return the geometric mean of positive ratios with the t interval of their logarithms.
 
     The geometric mean is the one average of ratios that does not depend on which side is the
     baseline: Fleming and Wallace, "How not to lie with statistics: the correct way to summarize
@@ -104,12 +104,12 @@ def geometric_mean(ratios: Sequence[float], confidence: float = CONFIDENCE) -> E
 
 
 def exponential(logs: Estimate) -> Estimate:
-    """The estimate of a ratio from that of its logarithm."""
+    """Return the estimate of a ratio from that of its logarithm."""
     return Estimate(logs.n, *(_exp(log) for log in (logs.value, logs.low, logs.high)))
 
 
 def _exp(log: float) -> float:
-    """`exp`, where a bound beyond the largest float (two wild blocks) is infinite."""
+    """Return e ** log; infinite beyond the largest float (two wild blocks)."""
     try:
         return math.exp(log)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: no more digits than their spread bears out."""
+"""Numbers as text, with no more digits than their spread supports."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _LONE_FIGURES = 4  # significant figures of a number that has no spread
 _HOPELESS = 10_000  # between the ends of a ratio's interval: decimals would only look exact
 
 
-def quartiles(found: Spread | None) -> str:
-    """`70.6 (69.8–74.0)`: median and quartiles."""
-    if found is None:
+def quartiles(spread: Spread | None) -> str:
+    """Format median and quartiles: `70.6 (69.8–74.0)`."""
+    if spread is None:
         return ABSENT
-    low, high = found.lower_quartile, found.upper_quartile
+    low, high = spread.lower_quartile, spread.upper_quartile
     if low is None or high is None:
-        return number(found.median)
-    digits = _decimals(found.median, high - low)
+        return number(spread.median)
+    digits = _decimals(spread.median, high - low)
     if low > 0:
         digits = max(digits, _decimals(low, low))
-    return f"{_fixed(found.median, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
+    return f"{_fixed(spread.median, digits)} ({_fixed(low, digits)}–{_fixed(high, digits)})"
 
 
 def ratio(estimate: Estimate | None) -> str:
-    """`1.31 × (1.22–1.40)`, with digits enough to show that the interval excludes 1, if it does.
+    """Format `1.31 × (1.22–1.40)`, with enough digits to show whether the interval excludes 1.
 
-    An interval that is wide enough to say nothing has two figures: `0.2 × (2.6e-07–1.5e+05)`.
+    A hopelessly wide interval has two figures: `0.2 × (2.6e-07–1.5e+05)`.
     """
     if estimate is None:
         return ABSENT
@@ -37,12 +37,12 @@ def ratio(estimate: Estimate | None) -> str:
 
 
 def ratio_interval(estimate: Estimate | None) -> str:
-    """`1.22–1.40`: the ends of a ratio's interval, as `ratio` writes them."""
+    """Format the ends of a ratio's interval as `ratio` does: `1.22–1.40`."""
     return "–".join(_ratio_parts(estimate)[1:]) if estimate else ABSENT
 
 
 def difference(estimate: Estimate | None) -> str:
-    """`-0.0012 (-0.0061 to +0.0037)`: a mean difference and its interval, signs told."""
+    """Format a mean difference and its interval with signs: `-0.0012 (-0.0061 to +0.0037)`."""
     if estimate is None:
         return ABSENT
     digits = _decimals(estimate.value, estimate.high - estimate.low)
@@ -50,7 +50,7 @@ def difference(estimate: Estimate | None) -> str:
 
 
 def difference_interval(estimate: Estimate | None) -> str:
-    """`-0.0061 to +0.0037`: the ends of a difference's interval, as `difference` writes them."""
+    """Format the ends of a difference's interval as `difference` does: `-0.0061 to +0.0037`."""
     if estimate is None:
         return ABSENT
     digits = _decimals(estimate.value, estimate.high - estimate.low)
@@ -58,12 +58,12 @@ def difference_interval(estimate: Estimate | None) -> str:
 
 
 def share(value: float) -> str:
-    """`2 %` of 0.02."""
+    """Format a share as a percentage: `2 %` for 0.02."""
     return f"{100 * value:.3g} %"
 
 
 def number(value: float) -> str:
-    """One number without a spread: four significant figures, whole numbers whole."""
+    """Format one number without a spread: four significant figures, whole numbers whole."""
     if not math.isfinite(value):
         return str(value)
     if value == int(value) and abs(value) < 1e9:
@@ -72,12 +72,12 @@ def number(value: float) -> str:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
+    """Join parts: `a, b and c`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def count(n: int, noun: str) -> str:
-    """`1 block`, `2 blocks`."""
+    """Format a count: `1 block`, `2 blocks`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
@@ -92,8 +92,8 @@ def _ratio_parts(estimate: Estimate) -> tuple[str, str, str]:
 
 
 def _decimals(value: float, width: float) -> int:
-    """Decimals that show two significant figures of the width, at most seven of the value."""
-    if not math.isfinite(width) or width <= 1e-9 * abs(value):  # none but arithmetic's own
+    """Return the decimals that show two significant figures of the width, at most seven in all."""
+    if not math.isfinite(width) or width <= 1e-9 * abs(value):  # rounding error only
         return max(0, _LONE_FIGURES - 1 - _magnitude(value))
     return min(1 - _magnitude(width), max(0, 6 - _magnitude(value)))
 

@@ -1,7 +1,7 @@
-"""Whether blocks in which something else was at work may decide: by how many of them there are.
+"""The rule that decides from how many disturbed blocks on a verdict is withheld.
 
-A disturbance hits implementations unequally (one busy core: one framework takes 1.8 times as long,
-another no longer at all), so that a mean over many disturbed blocks is that of another machine.
+A disturbance affects implementations unequally (with one busy core, one framework takes 1.8 times
+as long, another is not slower at all). A mean over many disturbed blocks describes a busy machine.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 
 _ONE_IN = 3
-"""Of so many blocks one may be disturbed where all have to count."""
+"""One block in this many may be disturbed if all blocks have to count."""
 
 
-def doubt(used: int, quiet: int, disturbed: int, unit: str = "block") -> str:
-    """Why nothing can be told from blocks that all count, for want of quiet ones; else empty.
+def disturbance_reason(used: int, quiet: int, disturbed: int, unit: str = "block") -> str | None:
+    """Return why too many blocks are disturbed for a verdict; None if they are few enough.
 
     Args:
-        used: the blocks that are compared.
-        quiet: those with an undisturbed round.
-        disturbed: those with a disturbed one.
-        unit: what they are.
+        used: number of blocks that are compared.
+        quiet: number of those with an undisturbed round.
+        disturbed: number of those with a disturbed one.
+        unit: the noun for them.
     """
     if used < MIN_BLOCKS or quiet >= MIN_BLOCKS or _ONE_IN * disturbed <= used:
-        return ""
+        return None
     return (
-        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed where more than a "
+        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed when more than a "
         "third are disturbed: run with disturbed: rerun, or on a quieter node"
     )

@@ -1,7 +1,7 @@
-"""Straight lines through few points, and how sure they are: ordinary least squares.
+"""Ordinary least squares with intervals and p-values.
 
-NumPy and SciPy's quantiles do the mathematics: statsmodels would take longer to import than a
-whole report takes.
+This uses NumPy and SciPy's quantiles, because importing statsmodels takes longer than a whole
+report.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ class Fit:
     confidence: float = CONFIDENCE
 
     def at(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """The fitted values of these rows and the half-widths of their confidence intervals."""
+        """Return the fitted values of these rows and the half-widths of their confidence intervals.
+        """
         errors = np.sqrt(np.maximum(0, np.einsum("ij,jk,ik->i", rows, self.covariance, rows)))
         return rows @ self.coefficients, self._quantile * errors
 
     def coefficient(self, place: int) -> Estimate:
-        """One coefficient with its interval; `n` is the number of rows that were fitted."""
+        """Return one coefficient with its interval; `n` is the number of rows that were fitted."""
         value = float(self.coefficients[place])
         half = self._quantile * float(np.sqrt(self.covariance[place, place]))
         return Estimate(self.freedom + len(self.coefficients), value, value - half, value + half)
 
     def p_value(self, place: int) -> float:
-        """How likely a coefficient so far from 0 would be if it were 0 (two-sided t test)."""
+        """Return the two-sided p-value of a t test of one coefficient against 0."""
         error = float(np.sqrt(self.covariance[place, place]))
         if error == 0:
             return 0.0 if self.coefficients[place] else 1.0
@@ -53,9 +54,9 @@ class Fit:
 
 
 def fit(rows: Numbers, values: Numbers, confidence: float = CONFIDENCE) -> Fit | None:
-    """Least squares with the usual error of its coefficients: s² (X'X)⁻¹.
+    """Fit by least squares; the errors of the coefficients are s² (X'X)⁻¹.
 
-    None where the rows cannot tell the coefficients apart, or leave no residual to judge by.
+    Return None if the rows do not determine the coefficients, or leave no degree of freedom.
     Source: Draper and Smith, "Applied regression analysis", 3rd edition, 1998, chapter 5.
     """
     n, k = rows.shape
