@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import Matched, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
-from orchestrator.analysis.statistics.quiet_blocks import doubt
+from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.names import known_implementation, mathematics_of
 from orchestrator.core.trial import Arm
 
@@ -57,11 +57,11 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class _Expenses:
-    """What two arms pay, over what `trainers`; `doubt` is why too many blocks were disturbed."""
+    """What two arms pay, over what `trainers`; `disturbance_reason` is why too many blocks were disturbed."""
 
     blocks: tuple[BlockExpense, ...]
     trainers: Trainers
-    doubt: str
+    disturbance_reason: str | None
 
 
 def break_evens(
@@ -132,7 +132,7 @@ def _expenses(matched: Matched, arm: Arm, base: Arm, trainers: Trainers) -> _Exp
         BlockExpense(block, *(math.fsum(side) / len(side) for side in zip(*rounds, strict=True)))
         for block, rounds in blocks.items()
     )
-    return _Expenses(tuple(expenses), trainers, doubt(used, undisturbed, disturbed))
+    return _Expenses(tuple(expenses), trainers, disturbance_reason(used, undisturbed, disturbed))
 
 
 def _paid(matched: Matched, arm: Arm, trainers: Trainers) -> dict[Round, tuple[float, float]]:
@@ -159,8 +159,8 @@ def _break_even(arm: Arm, base: Arm, paid: _Expenses, confidence: float) -> Brea
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
         reason = f"{blocks} with {paid.trainers} trainers on both; at least {MIN_BLOCKS} are needed"
         return replace(told, reason=reason)
-    if paid.doubt:
-        return replace(told, reason=paid.doubt)
+    if paid.disturbance_reason:
+        return replace(told, reason=paid.disturbance_reason)
     if extra.low <= 0:
         return replace(told, reason="they compile equally long, as far as can be told")
     if saved.high <= 0:

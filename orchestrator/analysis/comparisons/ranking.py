@@ -26,7 +26,7 @@ from orchestrator.analysis.statistics.estimates import (
     exponential,
     geometric_mean,
 )
-from orchestrator.analysis.statistics.quiet_blocks import doubt
+from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
 from orchestrator.core.trial import Arm
@@ -137,7 +137,7 @@ def _shared(matched: Matched, arms: Sequence[Arm], logs: _Logs) -> _Shared | Non
     if len(quiet) >= MIN_BLOCKS:
         return _Shared(_means(rounds - noisy, arms, logs))
     few = f"at least {MIN_BLOCKS} are needed" if len(used) < MIN_BLOCKS else ""
-    reason = few or doubt(len(used), len(quiet), len(disturbed))
+    reason = few or disturbance_reason(len(used), len(quiet), len(disturbed)) or ""
     return _Shared(_means(rounds, arms, logs), len(disturbed), reason)
 
 

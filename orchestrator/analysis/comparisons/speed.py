@@ -169,7 +169,9 @@ def _compare(
         pairs=found.times,
         speedup=found.ratio(plain),
         verdict=_SPEED.get(speed.finding, "inconclusive"),
-        reason="" if told else found.doubt or _doubt(matched, sides, metric, found.times),
+        reason=""
+        if told
+        else found.disturbance_reason or _inconclusive_reason(matched, sides, metric, found.times),
         corrected=exponential(speed.corrected) if speed.corrected else None,
         confidence=speed.confidence,
         p_value=speed.p_value,
@@ -191,7 +193,7 @@ def _contrast(numbers: Measured, arm: Arm, base: Arm, confidence: float) -> Cont
     return Contrast(arm, base, differs, numbers.metric, found.times, ratio, found.difference)
 
 
-def _doubt(
+def _inconclusive_reason(
     matched: Matched, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
 ) -> str:
     """Why nothing can be told."""

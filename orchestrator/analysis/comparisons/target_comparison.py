@@ -38,7 +38,7 @@ from orchestrator.analysis.statistics.estimates import (
     sign_test,
 )
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
-from orchestrator.analysis.statistics.verdicts import Finding, Held, Judgement, holm, judge
+from orchestrator.analysis.statistics.verdicts import Finding, HolmStep, Judgement, holm, judge
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.trial import Arm
 
@@ -127,13 +127,13 @@ def _comparison(
     expense: Expense,
     reach: _Reach,
     found: Timed,
-    judged: tuple[Judgement, Held],
+    judged: tuple[Judgement, HolmStep],
     criteria: ReportCriteria,
 ) -> TargetComparison:
     (arm, base), (judgement, often) = sides, judged
     ratios = [pair.baseline / pair.arm for pair in found.pairs]
     verdict, reason = _verdict(judgement.finding, reach, ratios)
-    reason = found.doubt or reason
+    reason = found.disturbance_reason or reason
     return TargetComparison(
         arm,
         base,

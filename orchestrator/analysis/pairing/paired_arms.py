@@ -33,7 +33,7 @@ class Paired:
     `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
     side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`;
     `torn` in how many rounds two arms that should have taken turns did not: these are left out;
-    `doubt` why the times tell nothing although there are enough, and is empty as a rule.
+    `disturbance_reason` why the times tell nothing although there are enough, and is empty as a rule.
     """
 
     times: tuple[Pair, ...]
@@ -41,7 +41,7 @@ class Paired:
     disturbed: Mapping[int, str]
     quiet_only: bool
     torn: int = 0
-    doubt: str = ""
+    disturbance_reason: str | None = None
 
     @property
     def log_ratios(self) -> list[float]:
@@ -51,7 +51,7 @@ class Paired:
     @property
     def telling(self) -> list[float]:
         """The log-ratios that a verdict may be read from: none where there is doubt."""
-        return [] if self.doubt else self.log_ratios
+        return [] if self.disturbance_reason else self.log_ratios
 
     @property
     def differences(self) -> list[float]:
@@ -139,7 +139,12 @@ def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
     whole = alike and modes == {"full"}
     accuracies = pairs(found.accuracies, arm, base, arithmetic) if whole else ()
     return Paired(
-        timed.pairs, accuracies, timed.disturbed, timed.quiet_only, len(torn), timed.doubt
+        timed.pairs,
+        accuracies,
+        timed.disturbed,
+        timed.quiet_only,
+        len(torn),
+        timed.disturbance_reason,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from orchestrator.analysis.pairing.complete_rounds import Round
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
-from orchestrator.analysis.statistics.quiet_blocks import doubt
+from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.trial import Arm
 
 T = TypeVar("T")
@@ -53,19 +53,19 @@ class Timed:
     """Pairs of what a disturbance changes.
 
     `disturbed` says for each block in which a side's timing was disturbed by what; `quiet_only`
-    that such rounds are left out of `pairs`; `doubt` why the pairs tell nothing although there are
+    that such rounds are left out of `pairs`; `disturbance_reason` why the pairs tell nothing although there are
     enough of them, and is empty as a rule.
     """
 
     pairs: tuple[Pair, ...] = ()
     disturbed: Mapping[int, str] = field(default_factory=dict)
     quiet_only: bool = True
-    doubt: str = ""
+    disturbance_reason: str | None = None
 
     @property
     def telling(self) -> tuple[Pair, ...]:
         """The pairs that a verdict may be read from: none where there is doubt."""
-        return () if self.doubt else self.pairs
+        return () if self.disturbance_reason else self.pairs
 
 
 def timed_pairs(
@@ -86,8 +86,8 @@ def timed_pairs(
     quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or left_out(r))
     if len(quiet) >= MIN_BLOCKS:
         return Timed(quiet, disturbed)
-    why = doubt(len(every), len(quiet), len(disturbed))
-    return Timed(every, disturbed, quiet_only=False, doubt=why)
+    why = disturbance_reason(len(every), len(quiet), len(disturbed))
+    return Timed(every, disturbed, quiet_only=False, disturbance_reason=why)
 
 
 def pairs(

@@ -68,14 +68,14 @@ class ArmChange:
         return self.before.hardware != self.after.hardware
 
     @property
-    def doubt(self) -> str:
-        """Why it cannot be told whether the code made it slower or worse; empty where it can."""
+    def inconclusive_reason(self) -> str | None:
+        """Why a change of speed or accuracy is inconclusive; None if it is not."""
         if self.is_on_other_hardware:
             return f"before on {self.before.hardware}"
         if self.verdict == "inconclusive":
             return self.reason
         learned = self.accuracy  # of what is left where trainings diverged
-        return learned.reason if learned and learned.is_spoilt else ""
+        return learned.reason if learned and learned.is_spoilt else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Changes:
         One that only the later side has is none of them: it was no faster before.
         """
         return (
-            *((arm.after, arm.doubt) for arm in self.arms if arm.doubt),
+            *((arm.after, arm.inconclusive_reason) for arm in self.arms if arm.inconclusive_reason),
             *((arm, f"only {self.before.label} has it") for arm in self.only_before),
         )
 
@@ -222,8 +222,8 @@ def _verdict(
         number = count(configs, "config") if configs else "no config"
         few = f"{number} in common; at least {MIN_BLOCKS} are needed"
         return "inconclusive", seen.absent or few
-    if seen.doubt:
-        return "inconclusive", seen.doubt
+    if seen.disturbance_reason:
+        return "inconclusive", seen.disturbance_reason
     if judged.finding == "same":
         return "same", ""
     if judged.finding == "inconclusive":

@@ -13,7 +13,7 @@ from orchestrator.analysis.comparisons.divergence import diverged
 from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined
-from orchestrator.analysis.statistics.quiet_blocks import doubt
+from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.arms import Usage
 from orchestrator.core.records import TrialRecord
 from orchestrator.core.trial import Arm, Config, canonical
@@ -43,7 +43,7 @@ class Seen:
     """What was measured of an arm on both sides.
 
     `both` are the complete trials of the configs that both sides have, `usual` those of them that
-    `pairs` are made from: quiet ones alone where there are enough. `doubt` says why the pairs tell
+    `pairs` are made from: quiet ones alone where there are enough. `disturbance_reason` says why the pairs tell
     nothing for want of quiet ones, and is empty as a rule. `absent` says why a side has no
     complete trial, and is empty where both have one. `diverged` counts the configs at which the
     arm diverged after alone, and before alone; `lost` those at which it completed a trial before
@@ -56,7 +56,7 @@ class Seen:
     usual: OfSides
     pairs: tuple[ConfigPair, ...]
     quiet_only: bool
-    doubt: str
+    disturbance_reason: str | None
     accuracies: tuple[float, ...]
     diverged: tuple[int, int]
     absent: str
@@ -65,7 +65,7 @@ class Seen:
     @property
     def log_ratios(self) -> list[float]:
         """The logarithm of the time before over the time after, a config each; none in doubt."""
-        if self.doubt:
+        if self.disturbance_reason:
             return []
         return [math.log(pair.before / pair.after) for pair in self.pairs]
 
@@ -116,7 +116,9 @@ def see(
         quiet if quiet_only else both,
         pairs,
         quiet_only,
-        doubt(len(pairs), len(quiet_pairs), len(pairs) - len(_pairs(undisturbed)), "config"),
+        disturbance_reason(
+            len(pairs), len(quiet_pairs), len(pairs) - len(_pairs(undisturbed)), "config"
+        ),
         tuple(_differences(both, "val_accuracy")) if learned else (),
         (len(_diverged(other) & ran.keys()), len(_diverged(one) & ran_after.keys())),
         joined([why for side, arm in sides if (why := _why_absent(side, arm))]),

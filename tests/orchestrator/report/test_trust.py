@@ -175,7 +175,10 @@ def test_a_disturbed_round_that_one_side_lacks_is_no_reason_to_doubt() -> None:
     }
     reasons = {PORTABLE: {(0, 0): "a hog", (2, 1): "another"}, XLA: {(1, 0): "a hog"}}
     found = timed_pairs(values, reasons, XLA, PORTABLE)
-    assert (found.disturbed, found.doubt) == ({0: "a hog", 1: "a hog"}, "")
+    assert (found.disturbed, found.disturbance_reason) == (
+        {0: "a hog", 1: "a hog"},
+        None,
+    )
     assert len(found.telling) == 7
 
 
