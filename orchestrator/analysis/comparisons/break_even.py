@@ -57,7 +57,9 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class _Expenses:
-    """What two arms pay, over what `trainers`; `disturbance_reason` is why too many blocks were disturbed."""
+    """What two arms pay, over what `trainers`; `disturbance_reason` is why too many blocks were
+    disturbed.
+    """
 
     blocks: tuple[BlockExpense, ...]
     trainers: Trainers

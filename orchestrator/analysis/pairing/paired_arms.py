@@ -33,7 +33,8 @@ class Paired:
     `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
     side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`;
     `torn` in how many rounds two arms that should have taken turns did not: these are left out;
-    `disturbance_reason` why the times tell nothing although there are enough, and is empty as a rule.
+    `disturbance_reason` why the times tell nothing although there are enough, and is empty as a
+    rule.
     """
 
     times: tuple[Pair, ...]

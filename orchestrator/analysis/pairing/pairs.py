@@ -53,8 +53,8 @@ class Timed:
     """Pairs of what a disturbance changes.
 
     `disturbed` says for each block in which a side's timing was disturbed by what; `quiet_only`
-    that such rounds are left out of `pairs`; `disturbance_reason` why the pairs tell nothing although there are
-    enough of them, and is empty as a rule.
+    that such rounds are left out of `pairs`; `disturbance_reason` why the pairs tell nothing
+    although there are enough of them, and is empty as a rule.
     """
 
     pairs: tuple[Pair, ...] = ()

@@ -24,6 +24,6 @@ def disturbance_reason(used: int, quiet: int, disturbed: int, unit: str = "block
     if used < MIN_BLOCKS or quiet >= MIN_BLOCKS or _ONE_IN * disturbed <= used:
         return None
     return (
-        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed when more than a "
+        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed where more than a "
         "third are disturbed: run with disturbed: rerun, or on a quieter node"
     )

@@ -30,7 +30,8 @@ class Fit:
     confidence: float = CONFIDENCE
 
     def at(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the fitted values of these rows and the half-widths of their confidence intervals."""
+        """Return the fitted values of these rows and the half-widths of their confidence intervals.
+        """
         errors = np.sqrt(np.maximum(0, np.einsum("ij,jk,ik->i", rows, self.covariance, rows)))
         return rows @ self.coefficients, self._quantile * errors
 

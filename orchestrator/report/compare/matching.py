@@ -43,11 +43,11 @@ class Seen:
     """What was measured of an arm on both sides.
 
     `both` are the complete trials of the configs that both sides have, `usual` those of them that
-    `pairs` are made from: quiet ones alone where there are enough. `disturbance_reason` says why the pairs tell
-    nothing for want of quiet ones, and is empty as a rule. `absent` says why a side has no
-    complete trial, and is empty where both have one. `diverged` counts the configs at which the
-    arm diverged after alone, and before alone; `lost` those at which it completed a trial before
-    and tried in vain after.
+    `pairs` are made from: quiet ones alone where there are enough. `disturbance_reason` says why
+    the pairs tell nothing for want of quiet ones, and is empty as a rule. `absent` says why a side
+    has no complete trial, and is empty where both have one. `diverged` counts the configs at which
+    the arm diverged after alone, and before alone; `lost` those at which it completed a trial
+    before and tried in vain after.
     """
 
     before: Arm
