@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import fdtri, stdtr, stdtrit
 
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
 
@@ -30,10 +30,18 @@ class Fit:
     confidence: float = CONFIDENCE
 
     def at(self, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the fitted values of these rows and the half-widths of their confidence intervals.
-        """
+        """Return the fitted values of these rows and the half-widths of their intervals."""
         errors = np.sqrt(np.maximum(0, np.einsum("ij,jk,ik->i", rows, self.covariance, rows)))
         return rows @ self.coefficients, self._quantile * errors
+
+    def simultaneous_factor(self, terms: int) -> float:
+        """Return the factor that widens the half-widths of `at` to a band for all rows together.
+
+        Source: Scheffé, "A method for judging all contrasts in the analysis of variance",
+        Biometrika 40(1/2), 1953; `terms` is the number of coefficients that the rows vary.
+        """
+        band = np.sqrt(terms * fdtri(terms, self.freedom, self.confidence))
+        return float(band) / self._quantile
 
     def coefficient(self, place: int) -> Estimate:
         """Return one coefficient with its interval; `n` is the number of rows that were fitted."""

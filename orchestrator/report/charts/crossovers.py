@@ -12,7 +12,7 @@ from orchestrator.core.trial import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table
-from orchestrator.report.wording.crossovers import not_allowed_for, sides
+from orchestrator.report.wording.crossovers import not_adjusted_for, sides
 from orchestrator.report.wording.sentences import ArmNames
 
 
@@ -57,7 +57,7 @@ def _told(each: Crossover, name: ArmNames) -> str:
     told = (
         f"{pair}: from {' × to '.join(ends)} × between {number(each.low)} and {number(each.high)}"
     )
-    aside = f"; {missing}" if (missing := not_allowed_for(each)) else ""
+    aside = f"; {missing}" if (missing := not_adjusted_for(each)) else ""
     if each.crossing is None:
         reason = f" ({each.reason})" if each.reason else ""
         return f"{told}; {each.verdict}{reason}{aside}."

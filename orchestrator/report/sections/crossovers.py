@@ -1,4 +1,4 @@
-"""The section on what changes along a size, and on what compiling pays for."""
+"""The sections on crossovers along a size, and on when compiling pays off."""
 
 from __future__ import annotations
 
@@ -12,83 +12,97 @@ from orchestrator.report.wording.answers import break_even_sentence
 from orchestrator.report.wording.crossovers import (
     aside,
     crossover_sentence,
-    not_allowed_for,
+    not_adjusted_for,
     other_size,
     plural,
 )
 from orchestrator.report.wording.sentences import ArmNames
 
 _METHOD = (
-    "A regression of the log of the blocks' speed-ups on the log of the param, the other params "
-    "that varied beside it (but for those that a sentence names), with its 95 % band; a crossing's "
-    "interval are the values at which the band holds 1 (Fieller). Only between the sizes tried; "
-    "what holds at sizes in between is the curve's word, not a block's."
+    "A regression of the log of the blocks' speed-ups on the log of the param and of the other "
+    "params that varied (except those that a sentence names). Its band has 95 % for all curves "
+    "together (Bonferroni). A crossing's interval is the range in which the band includes 1 "
+    "(Fieller). Nothing is extrapolated; between measured sizes this is interpolation."
 )
 _SENTENCES = 24
-"""More are in the JSON format."""
+"""The JSON format has the rest."""
 
 
 def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """A sentence for each arm and param along which something changes; crossings first."""
+    """Make a sentence for each arm and param along which something changes; crossings first."""
     if not summary.crossovers:
         return None
-    found = summary.crossovers
-    told = [each for kind in ("crosses", "partly") for each in found if each.verdict == kind]
-    told += [each for each in found if _grows(each)]
-    bullets = tuple(("crosses", crossover_sentence(each, name)) for each in told[:_SENTENCES])
-    notes = [*_throughout(found, name), *_unmoved(found, name)]
+    all_found = summary.crossovers
+    changes = [
+        crossover
+        for kind in ("crosses", "partly")
+        for crossover in all_found
+        if crossover.verdict == kind
+    ]
+    changes += [crossover for crossover in all_found if _grows(crossover)]
+    bullets = tuple(
+        ("crosses", crossover_sentence(crossover, name)) for crossover in changes[:_SENTENCES]
+    )
+    notes = [*_throughout(all_found, name), *_unchanged(all_found, name)]
     if bullets or notes:
         notes.append(_METHOD)
-    if len(told) > _SENTENCES:
-        notes.append(f"{len(told) - _SENTENCES} more are in the JSON format.")
-    rest = [each for each in found if each.verdict == "inconclusive" and each.growth is None]
+    if len(changes) > _SENTENCES:
+        notes.append(f"{len(changes) - _SENTENCES} more are in the JSON format.")
+    rest = [
+        crossover
+        for crossover in all_found
+        if crossover.verdict == "inconclusive" and crossover.growth is None
+    ]
     if rest:
-        notes.append(f"Cannot tell: {_untold(rest, name)}.")
+        notes.append(f"Inconclusive: {_inconclusive(rest, name)}.")
     return Section("Along the sizes", bullets, paragraphs=tuple(notes))
 
 
 _ALL = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}
 
 
-def _throughout(found: Sequence[Crossover], name: ArmNames) -> list[str]:
-    """`Faster at all layers (1–3) tried: …`, for each verdict, param and what is left out."""
+def _throughout(crossovers: Sequence[Crossover], name: ArmNames) -> list[str]:
+    """Make `Faster than the baseline at all layers (1–3) tried: …`, a line for each verdict."""
     arms: dict[tuple[str, str, str], list[str]] = {}
-    for each in found:
-        which, _, rest = each.verdict.partition(" ")
+    for crossover in crossovers:
+        which, _, rest = crossover.verdict.partition(" ")
         if rest == "throughout":
-            tried = f"{plural(each.param)} ({number(each.low)}–{number(each.high)})"
-            but = f" ({told})" if (told := not_allowed_for(each)) else ""
-            arms.setdefault((which, tried, but), []).append(name(each.arm))
+            sizes = f"({number(crossover.low)}–{number(crossover.high)})"
+            missing = not_adjusted_for(crossover)
+            but = f" ({missing})" if missing else ""
+            key = (which, f"{plural(crossover.param)} {sizes}", but)
+            arms.setdefault(key, []).append(name(crossover.arm))
     return [
         f"{_ALL[which]} the baseline at all {tried} tried{but}: {', '.join(own)}."
         for (which, tried, but), own in arms.items()
     ]
 
 
-def _grows(found: Crossover) -> bool:
-    """Whether the speed-up is known to differ between the only two values."""
-    growth = found.growth
+def _grows(crossover: Crossover) -> bool:
+    """Check that the speed-up differs between the only two values."""
+    growth = crossover.growth
     return growth is not None and not growth.low <= 1 <= growth.high
 
 
-def _unmoved(found: Sequence[Crossover], name: ArmNames) -> list[str]:
-    """`With 2 layers instead of 1 the speed-up is not shown to change: A (0.97–1.05 ×), …`."""
+def _unchanged(crossovers: Sequence[Crossover], name: ArmNames) -> list[str]:
+    """Make `With 2 layers instead of 1, no change of the speed-up is shown: A (0.97–1.05 ×), …`."""
     arms: dict[str, list[str]] = {}
-    for each in found:
-        if each.growth is not None and not _grows(each):
-            told = f"{name(each.arm)} ({ratio_interval(each.growth)} ×)"
-            arms.setdefault(other_size(each) + aside(each), []).append(told)
+    for crossover in crossovers:
+        if crossover.growth is not None and not _grows(crossover):
+            text = f"{name(crossover.arm)} ({ratio_interval(crossover.growth)} ×)"
+            arms.setdefault(other_size(crossover) + aside(crossover), []).append(text)
     return [
-        f"With {which}, the speed-up is not shown to change: {', '.join(own)}."
+        f"With {which}, no change of the speed-up is shown: {', '.join(own)}."
         for which, own in arms.items()
     ]
 
 
-def _untold(crossovers: list[Crossover], name: ArmNames) -> str:
-    """`by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
+def _inconclusive(crossovers: list[Crossover], name: ArmNames) -> str:
+    """Make `by layers and units (only 5 blocks …): tensorflow/cudnn, …`, for each reason."""
     arms: dict[tuple[str, str], list[str]] = {}
-    for each in crossovers:
-        arms.setdefault((each.reason, each.param), []).append(name(each.arm))
+    for crossover in crossovers:
+        key = (crossover.reason or "", crossover.param)
+        arms.setdefault(key, []).append(name(crossover.arm))
     params: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (reason, param), own in arms.items():
         params.setdefault((reason, tuple(own)), []).append(param)
@@ -98,15 +112,17 @@ def _untold(crossovers: list[Crossover], name: ArmNames) -> str:
 
 
 def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """After how many steps a longer compilation has paid for itself."""
+    """Report after how many steps a longer compilation pays off."""
     if not summary.break_evens:
         return None
-    bullets = tuple((each.verdict, break_even_sentence(each, name)) for each in summary.break_evens)
+    bullets = tuple(
+        (point.verdict, break_even_sentence(point, name)) for point in summary.break_evens
+    )
     fresh = summary.break_evens[0].trainers == "fresh"
-    trainer = "fresh trainer, its start included" if fresh else "warm trainer"
+    trainer = "fresh trainer, including its start" if fresh else "warm trainer"
     notes = (
-        f"Seconds of compiling in a {trainer}, against milliseconds that a step is shorter: the "
+        f"Seconds of compiling in a {trainer}, against milliseconds saved per step: the "
         "ratio of their means over the matched blocks, with Fieller's 95 % interval"
         + (", all of them together (Bonferroni)." if len(bullets) > 1 else "."),
     )
-    return Section("Does compiling pay", bullets, paragraphs=notes)
+    return Section("Does compiling pay off", bullets, paragraphs=notes)

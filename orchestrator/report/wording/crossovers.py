@@ -1,4 +1,4 @@
-"""Where an arm overtakes another along a size, in words; and the names of sizes."""
+"""Sentences on crossovers along a size, and the names of sizes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from orchestrator.analysis.statistics.formatting import joined, number, ratio
 from orchestrator.report.wording.sentences import ArmNames
 
 _ROUNDING = 1e-9
-"""A share: a size this close to a whole one is that one."""
+"""Relative tolerance within which a size counts as whole."""
 
 
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
-    """`from 96 units on (70–130), A is faster than B`, or what else is known along the param."""
+    """Write `from 96 units on (70–130), A is faster than B`, or the other result along the param."""
     arm, base = name(crossover.arm), name(crossover.baseline)
     held = aside(crossover)
     tried = f"{plural(crossover.param)} tried ({number(crossover.low)}–{number(crossover.high)})"
@@ -29,16 +29,17 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     if crossover.verdict == "same throughout":
         return f"{arm} is as fast as {base} at all {tried}{held}"
     if crossover.verdict == "partly":
-        told = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
-        return f"{arm} beside {base}, by {crossover.param.replace('_', ' ')}: {told}{held}"
-    return f"cannot tell where {arm} overtakes {base} by {crossover.param}: {crossover.reason}"
+        ranges = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
+        param = crossover.param.replace("_", " ")
+        return f"{arm} compared with {base}, by {param}: {ranges}{held}"
+    return f"inconclusive: where {arm} overtakes {base} by {crossover.param} ({crossover.reason})"
 
 
 def _sizes(crossover: Crossover, crossing: Crossing) -> tuple[str, str, str]:
-    """The crossing and the ends of its interval, as sizes that there are.
+    """Format the crossing and the ends of its interval as possible sizes.
 
-    Where only whole sizes were tried it is the first (or last) of them at which the arm is faster,
-    and so are the ends: no layer is 1.41 layers.
+    If only whole sizes were tried, these are the first (or last) whole sizes at which the arm is
+    faster: there are no 1.41 layers.
     """
     ends = (crossing.value, crossing.low, crossing.high)
     if any(point.at != int(point.at) for point in crossover.points):
@@ -51,7 +52,7 @@ def _sizes(crossover: Crossover, crossing: Crossing) -> tuple[str, str, str]:
 
 
 def sides(crossover: Crossover, crossing: Crossing) -> tuple[str, str]:
-    """`from 96 units on (70–130)` and `below 70`: what lies within the interval is not known."""
+    """Write `from 96 units on (70–130)` and `below 70`; the interval itself is undecided."""
     value, low, high = _sizes(crossover, crossing)
     within = f" ({low}–{high})" if low != high else ""
     at = sized(crossover.param, value)
@@ -66,21 +67,21 @@ def _as_large(crossover: Crossover) -> str:
 
 
 def _region(region: Region, crossover: Crossover) -> str:
-    """What is known of a stretch, by the sizes in it that were tried; nothing where none was."""
+    """Write the verdict of a range with the sizes tried in it; empty if none was tried."""
     sizes = sorted({p.at for p in crossover.points if region.low <= p.at <= region.high})
     if not sizes:
         return ""
     ends = number(sizes[0]) if len(sizes) == 1 else f"{number(sizes[0])}–{number(sizes[-1])}"
-    return f"{'as fast' if region.told == 'same' else region.told} at {ends}"
+    return f"{'as fast' if region.verdict == 'same' else region.verdict} at {ends}"
 
 
 def _rough(value: float) -> str:
-    """A size as a reader says it: three figures, whole where it is large."""
+    """Format a size with three figures, or as a whole number if it is large."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def sized(param: str, size: str) -> str:
-    """`96 units`, `1 layer`, `batch size 64`: a param that is a count, or one that has a value."""
+    """Write a size: `96 units`, `1 layer`, `batch size 64`."""
     words = param.replace("_", " ")
     if not param.endswith("s"):
         return f"{words} {size}"
@@ -88,28 +89,28 @@ def sized(param: str, size: str) -> str:
 
 
 def plural(param: str) -> str:
-    """`units`, `batch sizes`."""
+    """Write the plural of a param: `units`, `batch sizes`."""
     return param.replace("_", " ") + ("" if param.endswith("s") else "s")
 
 
 def other_size(crossover: Crossover) -> str:
-    """`2 layers instead of 1`, of the only two."""
+    """Write the only two sizes: `2 layers instead of 1`."""
     return f"{sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
 
 
-def not_allowed_for(crossover: Crossover) -> str:
-    """`layers and batch_size not allowed for: too few blocks`; empty where there is none."""
+def not_adjusted_for(crossover: Crossover) -> str:
+    """Write `not adjusted for layers and batch_size: too few blocks`; empty if none is missing."""
     if not crossover.unadjusted:
         return ""
-    return f"{joined(crossover.unadjusted)} not allowed for: too few blocks"
+    return f"not adjusted for {joined(crossover.unadjusted)}: too few blocks"
 
 
 def aside(crossover: Crossover) -> str:
-    """` (at layers 2; batch_size not allowed for: too few blocks)`: what became of the others."""
+    """Write the other params: ` (at layers 2; not adjusted for batch_size: too few blocks)`."""
     held = [
         f"{name} {_rough(value) if isinstance(value, float) else value}"
         for name, value in crossover.held.items()
     ]
     at = f"at {', '.join(held)}" if held else ""
-    told = "; ".join(filter(None, (at, not_allowed_for(crossover))))
-    return f" ({told})" if told else ""
+    text = "; ".join(filter(None, (at, not_adjusted_for(crossover))))
+    return f" ({text})" if text else ""
