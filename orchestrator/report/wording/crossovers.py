@@ -13,7 +13,7 @@ _ROUNDING = 1e-9
 
 
 def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
-    """Write `from 96 units on (70–130), A is faster than B`, or the other result along the param."""
+    """Write `from 96 units on (70–130), A is faster than B`, or another result along the param."""
     arm, base = name(crossover.arm), name(crossover.baseline)
     held = aside(crossover)
     tried = f"{plural(crossover.param)} tried ({number(crossover.low)}–{number(crossover.high)})"

@@ -382,7 +382,7 @@ def test_all_curves_of_a_report_are_corrected_as_one_family() -> None:
 
 
 def test_equal_arms_have_a_wrong_region_in_at_most_one_sweep_of_twenty() -> None:
-    """Of 400 sweeps with three curves each, at most 5 % and three standard errors of the binomial."""
+    """Of 400 sweeps with three curves each, at most 5 % plus three standard errors."""
     configs = [
         {"units": size, "layers": 1 + i % 3, "batch_size": 16 * 2 ** (i % 4)}
         for i, size in enumerate(UNITS * 2)
