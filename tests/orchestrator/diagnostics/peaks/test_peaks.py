@@ -174,7 +174,7 @@ def test_a_node_that_fails_costs_its_class_only(
     reason = f"NVIDIA H200 (CPU A, 8 CPUs) is not measured: {why}"
     assert found.failures == (reason,)
     assert told[-1] == reason
-    assert {peak.hardware for peak in found.peaks} == {"CPU A, 8 CPUs"}
+    assert {peak.hardware for peak in found.peaks} == {"CPU A/8"}
     assert on_nodes.on_nodes(print, []) == []
 
 
@@ -207,14 +207,14 @@ def test_a_home_that_cannot_be_written_keeps_nothing(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"version": 2}', '{"version": 1}', '{"version": 1, "peaks": [{"node": 1}]}'],
+    ["", "{", "[]", '{"version": 3}', '{"version": 2}', '{"version": 2, "peaks": [{"node": 1}]}'],
 )
 def test_a_spoilt_file_is_made_anew(tmp_path: Path, text: str) -> None:
     classes = classify([node()])
     (tmp_path / FILE_NAME).write_text(text)
     assert peaks.kept(tmp_path, classes) == ()
     versions = {"method": "1", **PACKAGES}
-    one = Peak(classes[0].name, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
+    one = Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
     keep(tmp_path, [one])
     keep(tmp_path, [dataclasses.replace(one, node="b")])
     assert peaks.kept(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
@@ -225,5 +225,5 @@ def test_a_spoilt_file_is_made_anew(tmp_path: Path, text: str) -> None:
 def test_a_peak_of_another_method_is_no_longer_one(tmp_path: Path) -> None:
     classes = classify([node()])
     versions = {"method": "0", **PACKAGES}
-    keep(tmp_path, [Peak(classes[0].name, "torch", "bf16", RATE, None, versions, "a", "then")])
+    keep(tmp_path, [Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "then")])
     assert peaks.kept(tmp_path, classes) == ()
