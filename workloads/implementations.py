@@ -129,11 +129,11 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
     return Implementation(match["backend"], match["kernel"], options)
 
 
-def _expect_known(what: str, name: str, known: Mapping[str, str]) -> None:
-    if name in known:
+def _expect_known(what: str, name: str, known_names: Mapping[str, str]) -> None:
+    if name in known_names:
         return
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known_names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise ImplementationError(
-        f"expected a {what} among {', '.join(known)}; received {name!r}{hint}"
+        f"expected a {what} among {', '.join(known_names)}; received {name!r}{hint}"
     )

@@ -310,7 +310,7 @@ def _is_finite(value: float) -> bool:
 
 
 def _tagged(line: str, tag: str, kinds: Mapping[str, type]) -> Any:
-    """A line whose field `tag` says of which of these kinds it is."""
+    """Read a line of one of these kinds, by the value of its field `tag`."""
     body = _object(line)
     name = body.pop(tag, None)
     kind = kinds.get(name) if isinstance(name, str) else None

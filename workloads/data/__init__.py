@@ -1,1 +1,1 @@
-"""Data sets: where they come from, their digests, and their loading into arrays."""
+"""Data sets: their sources, their digests, and their loading into arrays."""

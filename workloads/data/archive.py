@@ -1,4 +1,4 @@
-"""Files of NumPy's `.npz` format that come from outside, and all that reading them may raise."""
+"""Reading of `.npz` files from outside, with all exceptions that it may raise."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from numpy.lib.npyio import NpzFile
 
 UNREADABLE = (
     OSError,
-    ValueError,  # pickles, too, and headers that are none
+    ValueError,  # also pickles, and invalid headers
     EOFError,
     TypeError,
-    RuntimeError,  # encrypted, or compressed in a way that is not known
+    RuntimeError,  # encrypted, or compressed by an unknown method
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What `open_archive`, and reading an array of what it returns, raise where a file is no such one,
-or a damaged one."""
+"""The exceptions of `open_archive`, and of reading an array of its result, for an invalid file."""
 
 
 def open_archive(path: str | Path) -> NpzFile[Any]:
-    """Open the file; nothing in it is ever unpickled.
+    """Open an `.npz` file; nothing in it is ever unpickled.
 
     Raises:
-        One of `UNREADABLE`: it is missing, or no such file.
+        One of `UNREADABLE`: the file is missing, or not an `.npz` file.
     """
     try:
-        found = np.load(path, allow_pickle=False)
+        archive = np.load(path, allow_pickle=False)
     except ValueError as error:
         if "pickled (object) data" not in str(error):
             raise
-        # NumPy takes any file that it does not know for a pickle, and says how to trust it.
+        # NumPy takes any unknown file for a pickle, and its message explains how to trust it.
         raise ValueError("received a file that begins like neither .npz nor .npy") from error
-    if not isinstance(found, NpzFile):
-        raise TypeError(f"received one array of shape {found.shape}, as in an .npy file")
-    return found
+    if not isinstance(archive, NpzFile):
+        raise TypeError(f"received one array of shape {archive.shape}, as in an .npy file")
+    return archive

@@ -1,6 +1,6 @@
-"""Files kept between trials: downloads, and arrays that take long to make.
+"""Files that are kept between trials: downloads, and arrays that take long to make.
 
-The cache is a convenience: where it cannot be written, trials go on without it, and it may be
+The cache is a convenience: if it cannot be written, trials continue without it, and it may be
 removed at any time.
 """
 
@@ -30,11 +30,11 @@ MAPPED_BYTES = 16 * 2**20
 
 
 def cache_folder() -> Path:
-    """`RNNSWEEP_CACHE`, else `rnnsweep` in `XDG_CACHE_HOME`, else in `~/.cache`; absolute."""
+    """Return the path: `RNNSWEEP_CACHE`, else `rnnsweep` in `XDG_CACHE_HOME` or in `~/.cache`."""
     if own := os.environ.get("RNNSWEEP_CACHE"):
         return Path(own).expanduser().resolve()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():  # as the XDG specification wants relative ones treated
+    if not base.is_absolute():  # the XDG specification ignores relative paths
         base = Path.home() / ".cache"
     return base / "rnnsweep"
 
@@ -45,20 +45,20 @@ def load_or_make(
     names: tuple[str, ...],
     make: Callable[[], Arrays],
 ) -> Arrays:
-    """The arrays of these names, from the cache or else made now and kept there.
+    """Load arrays from the cache, or make them and write them there.
 
-    Several trainers may make the same arrays at once: each file appears whole or not at all, and
-    those of one key are equal, whoever wrote them.
+    Several trainers may make the same arrays at once: every file is written atomically, and files
+    of one key are equal.
 
     Args:
-        kind: begins the folder's name, for people who look into the cache.
-        key: all that decides the arrays, the version of the code that makes them included.
-        names: of the arrays.
-        make: makes them where the cache lacks one, or holds one that cannot be read.
+        kind: prefix of the folder's name, for people who look into the cache.
+        key: everything that decides the arrays, including the version of the code that makes them.
+        names: names of the arrays.
+        make: makes the arrays if one is missing in the cache or unreadable.
     """
     folder = cache_folder() / f"{kind}-{_short_digest(key)}"
-    if (found := _opened(folder, names)) is not None:
-        return found
+    if (stored := _load(folder, names)) is not None:
+        return stored
     made = make()
     try:
         for name in names:
@@ -66,18 +66,18 @@ def load_or_make(
                 np.save(file, made[name], allow_pickle=False)
     except OSError:  # a full disk, or a home that is read-only
         return made
-    return _opened(folder, names) or made
+    return _load(folder, names) or made
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, which becomes `path` when the block ends, and vanishes if it raises.
+    """Open a file that becomes `path` at the end of the block, and vanishes on an error.
 
-    Others may read it as far as the umask lets them: users may share a cache.
+    Its permissions follow the umask, because users may share a cache.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with temporary.open("xb") as file:  # not mkstemp, whose files are for their owner only
+    with temporary.open("xb") as file:  # mkstemp's files are readable by their owner only
         try:
             yield file
             file.close()
@@ -87,16 +87,16 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def _opened(folder: Path, names: tuple[str, ...]) -> Arrays | None:
+def _load(folder: Path, names: tuple[str, ...]) -> Arrays | None:
     try:
-        return {name: _open(folder / f"{name}.npy") for name in names}
+        return {name: _load_array(folder / f"{name}.npy") for name in names}
     except (OSError, ValueError, EOFError):  # missing, or cut short
         return None
 
 
-def _open(path: Path) -> NDArray[Any]:
-    mapped = path.stat().st_size > MAPPED_BYTES
-    array: NDArray[Any] = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+def _load_array(path: Path) -> NDArray[Any]:
+    is_large = path.stat().st_size > MAPPED_BYTES
+    array: NDArray[Any] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
     return array
 
 
@@ -104,14 +104,20 @@ def _short_digest(key: Key) -> str:
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def fetch(url: str, kept: Path, *, sha256: str, timeout_s: float = 30.0) -> bytes:
-    """The bytes of `kept` where they have that digest, else of `url`, which are then kept there.
+def fetch(url: str, stored: Path, *, sha256: str, timeout_s: float = 30.0) -> bytes:
+    """Return the bytes of a file that is downloaded once.
+
+    Args:
+        url: address of the download.
+        stored: local copy, used if it has the digest, and written after a download.
+        sha256: digest of the file, hexadecimal.
+        timeout_s: timeout of the connection, in seconds.
 
     Raises:
         DataError: the download failed, or has another digest.
     """
     with contextlib.suppress(OSError):
-        if _digest(content := kept.read_bytes()) == sha256:
+        if _digest(content := stored.read_bytes()) == sha256:
             return content
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as answer:
@@ -119,15 +125,15 @@ def fetch(url: str, kept: Path, *, sha256: str, timeout_s: float = 30.0) -> byte
     except (OSError, HTTPException) as error:
         raise DataError(
             f"{url}: expected to download it; {error}: on a machine without network, set"
-            f" settings.data_path to a copy of it, or put one at {kept}"
+            f" settings.data_path to a copy of it, or put one at {stored}"
         ) from error
     if (received := _digest(content)) != sha256:
         raise DataError(
             f"{url}: expected SHA-256 {sha256}; received {len(content):,} bytes with {received}:"
-            " something on the way may have answered in its place; set settings.data_path to a"
-            " copy of the true file"
+            " a proxy may have answered instead; set settings.data_path to a copy of the original"
+            " file"
         )
-    with contextlib.suppress(OSError), atomic_write(kept) as file:
+    with contextlib.suppress(OSError), atomic_write(stored) as file:
         file.write(content)
     return content
 

@@ -1,4 +1,4 @@
-"""Corpora by name, as tokens and as the samples that are cut from them."""
+"""Corpora by name, as tokens and as samples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workloads.failures import DataError
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A corpus ready to be cut into samples; `digest` is that of its source."""
+    """A corpus as tokens, ready to be cut into samples; `digest` is the digest of its source."""
 
     name: CorpusName
     digest: str
@@ -34,14 +34,14 @@ def load_corpus(
     vocabulary: int,
     length: int,
 ) -> Corpus:
-    """The tokens of a corpus; those of a text are kept in the cache.
+    """Load the tokens of a corpus; the tokens of a text are kept in the cache.
 
     Args:
-        name: of the corpus.
+        name: name of the corpus.
         data_path: the file of `file`, or a copy of `shakespeare`.
-        kind: characters or words; `zipf` has words only, whatever is asked for.
-        vocabulary: most tokens to tell apart, the unknown one included.
-        length: tokens wanted of `zipf`, which has no end; a text is as long as it is.
+        kind: characters or words; `zipf` always has words.
+        vocabulary: maximum number of different tokens, including the unknown one.
+        length: number of tokens of `zipf`, which has no end; a text has its own length.
 
     Raises:
         DataError: as `load_text`; or the text changed while it was read.
@@ -60,22 +60,22 @@ def _encoded_text(
         text = load_text(name, data_path)
         if text.digest != digest:
             raise DataError(
-                f"{text.source}: expected the text with SHA-256 {digest}, as it was a moment ago;"
-                f" received {text.digest}: let nothing change it during a sweep"
+                f"{text.source}: expected the text with SHA-256 {digest}, as a moment ago;"
+                f" received {text.digest}: do not change the file during a sweep"
             )
         encoded = encode(text.text, kind, vocabulary)
-        written = json.dumps(encoded.vocabulary).encode()
-        return {"tokens": encoded.tokens, "vocabulary": np.frombuffer(written, np.uint8)}
+        vocabulary_json = json.dumps(encoded.vocabulary).encode()
+        return {"tokens": encoded.tokens, "vocabulary": np.frombuffer(vocabulary_json, np.uint8)}
 
     key = Key(text=digest, kind=kind, vocabulary=vocabulary, version=ENCODING_VERSION)
     arrays = load_or_make("tokens", key, ("tokens", "vocabulary"), make)
-    written = tuple(json.loads(arrays["vocabulary"].tobytes()))
-    return EncodedText(arrays["tokens"], written, kind)
+    texts = tuple(json.loads(arrays["vocabulary"].tobytes()))
+    return EncodedText(arrays["tokens"], texts, kind)
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageData:
-    """Samples of a corpus, and how its tokens are written."""
+    """Samples of a corpus, with its encoding."""
 
     name: str
     digest: str
@@ -86,10 +86,10 @@ class LanguageData:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens told apart: a text may have fewer than were asked for."""
+        """Number of different tokens; a text may have fewer than requested."""
         return len(self.encoded.vocabulary)
 
 
 def make_language_data(corpus: Corpus, parts: tuple[Samples, Samples]) -> LanguageData:
-    """The training and validation samples of a corpus."""
+    """Combine a corpus with the training and validation samples that were cut from it."""
     return LanguageData(corpus.name, corpus.digest, corpus.source, *parts, corpus.encoded)

@@ -1,4 +1,4 @@
-"""Labelled images as arrays, scaled and split the same way on every machine."""
+"""Labelled images as arrays, scaled and split identically on every machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MNIST_ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """A data set of images, ready to train on; `digest` is that of its source file."""
+    """A data set of images, ready to train on; `digest` is the digest of its source file."""
 
     name: ImageSet
     digest: str
@@ -44,8 +44,10 @@ def load_images(
 ) -> Images:
     """Load, scale and split a data set.
 
+    Inputs have the shape (samples, rows, columns), targets (samples,).
+
     Raises:
-        DataError: it is missing, cannot be downloaded, or does not hold the arrays expected.
+        DataError: the data is missing, cannot be downloaded, or lacks an expected array.
     """
     digest = image_digest(name, data_path)
     if name == "digits":
@@ -69,8 +71,14 @@ def scale_columns(images: NDArray[np.generic]) -> Pixels:
     """Min-max scale each column of each image over the rows of that image.
 
     For image n and column c: `(v[n, :, c] - min) / (max - min)`, with min and max over the rows
-    of that one column of that one image. A column without contrast becomes 0. Nothing is learnt
-    from other images, so that train and validation data cannot leak into each other.
+    of that column of that image. A column without contrast becomes 0. No image depends on another,
+    so training and validation data cannot leak into each other.
+
+    Args:
+        images: shape (samples, rows, columns).
+
+    Returns:
+        Values from 0 to 1, of the same shape.
     """
     values = images.astype(np.float32)
     low = values.min(axis=1, keepdims=True)
@@ -79,7 +87,10 @@ def scale_columns(images: NDArray[np.generic]) -> Pixels:
 
 
 def stratified_split(labels: Labels) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices of train and validation samples: a fifth of every class, always the same one."""
+    """Return the indices of training and validation samples, always the same.
+
+    A fifth of every class is for validation.
+    """
     draw = np.random.default_rng(_SPLIT_SEED)
     train, validation = [], []
     for label in np.unique(labels):
@@ -98,9 +109,9 @@ def _digits() -> tuple[Samples, Samples]:
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: expected scikit-learn's digits; {error}") from error
     labels = table[:, -1].astype(np.int32)
-    whole = Samples(scale_columns(table[:, :-1].reshape(-1, 8, 8)), labels)
+    samples = Samples(scale_columns(table[:, :-1].reshape(-1, 8, 8)), labels)
     train, validation = stratified_split(labels)
-    return whole.take(train), whole.take(validation)
+    return samples.take(train), samples.take(validation)
 
 
 def _mnist_file(path: Path) -> tuple[Samples, Samples]:

@@ -1,4 +1,4 @@
-"""Sequences of unequal length: end to end in one array, or padded to one length."""
+"""Sequences of unequal length: concatenated in one array, or padded to one length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Side: TypeAlias = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class RaggedSequences:
-    """Sequences of tokens from 1, end to end; `lengths` has one entry of at least 1 for each."""
+    """Concatenated sequences of tokens from 1; `lengths` has one entry from 1 per sequence."""
 
     tokens: Tokens
     lengths: NDArray[np.int64]
@@ -25,19 +25,22 @@ class RaggedSequences:
 
 
 def pad_sequences(sequences: RaggedSequences, length: int, side: Side) -> Tokens:
-    """The sequences as rows of one length, zeros on the `side` where they are shorter.
+    """Return the sequences as rows of one length, with zeros on the `side` of shorter ones.
 
-    Of a longer sequence its last `length` tokens are kept, as Keras' `pad_sequences` does.
+    Of a longer sequence the last `length` tokens remain, as with Keras' `pad_sequences`.
+
+    Returns:
+        Shape (sequences, length).
     """
     ends = np.repeat(np.cumsum(sequences.lengths), sequences.lengths)
-    kept = sequences.tokens[ends - np.arange(len(sequences.tokens)) <= length]
+    last_tokens = sequences.tokens[ends - np.arange(len(sequences.tokens)) <= length]
     lengths, columns = np.minimum(sequences.lengths, length)[:, None], np.arange(length)
     rows = np.zeros((len(sequences), length), np.int32)
-    rows[columns < lengths if side == "right" else columns >= length - lengths] = kept
+    rows[columns < lengths if side == "right" else columns >= length - lengths] = last_tokens
     return rows
 
 
 def strip_padding(rows: NDArray[np.integer]) -> RaggedSequences:
-    """The sequences of padded rows: what is not zero, wherever the padding stands."""
+    """Return the sequences of padded rows: all values except zeros, with padding on any side."""
     filled = rows != 0
     return RaggedSequences(rows[filled].astype(np.int32), filled.sum(axis=1))

@@ -1,4 +1,4 @@
-"""The prose of Python's own documentation that every Python carries: `pydoc_data.topics`."""
+"""The prose of Python's documentation in every Python installation: `pydoc_data.topics`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 def python_docs() -> dict[str, list[str]]:
-    """The paragraphs of each topic, topics in alphabetical order.
+    """Return the paragraphs by topic, topics in alphabetical order.
 
-    Many topics repeat others (`compound` holds all of `if`, `while` and `with`). A paragraph
-    stands where it stands first and nowhere else, so that text which is put aside for
-    validation has not been trained on.
+    Many topics repeat others (`compound` contains all of `if`, `while` and `with`). A paragraph
+    appears only where it occurs first, so that the validation text is never trained on.
 
     Raises:
         DataError: this Python was installed without its documentation's topics.
@@ -40,7 +39,7 @@ def python_docs() -> dict[str, list[str]]:
 
 
 def python_docs_text() -> str:
-    """All paragraphs as one text, with a blank line between any two."""
+    """Return all paragraphs as one text, separated by blank lines."""
     return "\n\n".join(
         paragraph for paragraphs in python_docs().values() for paragraph in paragraphs
     )

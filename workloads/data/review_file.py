@@ -1,14 +1,14 @@
 """Reviews in an .npz file of plain arrays.
 
-For each of the parts `train` and `test` it holds integer arrays, with tokens as
-`workloads.data.reviews` numbers them:
+For each of the parts `train` and `test` the file has integer arrays, with tokens numbered as in
+`workloads.data.reviews`:
 
-* `y_train`: one class from 0 for each review;
+* `y_train`: one class from 0 per review;
 * either `x_train`, of shape (reviews, steps), with zeros as padding on any side;
-* or `x_train_tokens`, all reviews end to end, and `x_train_lengths`, one length for each.
+* or `x_train_tokens`, all reviews concatenated, and `x_train_lengths`, one length per review.
 
-Pickled arrays are never read: the lists in Keras' own imdb.npz are such, and come in through
-Keras' loader only.
+Pickled arrays are never read. The lists in Keras' own imdb.npz are pickled: use Keras' loader for
+them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from workloads.failures import DataError
 
 @dataclass(frozen=True, slots=True)
 class LabelledReviews:
-    """Reviews and the class of each, counted from 0."""
+    """Reviews with their classes, counted from 0."""
 
     reviews: RaggedSequences
     labels: NDArray[np.int32]
 
 
 def read_reviews(path: str) -> tuple[LabelledReviews, LabelledReviews]:
-    """The train and the test part of such a file.
+    """Read the training and the test part of a file of reviews.
 
     Raises:
-        DataError: it is no such file; the message names the array that is not as expected.
+        DataError: not such a file; the message names the unexpected array.
     """
     arrays = _arrays(path)
     return _part(arrays, "train", path), _part(arrays, "test", path)
@@ -49,7 +49,7 @@ def _arrays(path: str) -> dict[str, NDArray[Any]]:
             return {name: file[name] for name in file}
     except UNREADABLE as error:
         hint = (
-            ": Keras' own imdb.npz belongs into ~/.keras/datasets, with settings.data_path left out"
+            ": put Keras' own imdb.npz into ~/.keras/datasets, and leave settings.data_path out"
             if "allow_pickle" in str(error)
             else ""
         )

@@ -1,7 +1,7 @@
 """Labelled texts, padded to one length: IMDb's reviews, or sentences of Python's documentation.
 
-Tokens are numbered as Keras numbers those of IMDb: 0 is padding, 1 begins a review, 2 stands for
-every word that the vocabulary has no room for, and words follow by frequency from 3.
+Tokens have Keras' numbers for IMDb: 0 is padding, 1 begins a review, 2 is every word outside the
+vocabulary, and words follow by frequency from 3.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _IMDB_ARRAYS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Reviews:
-    """A data set of labelled texts, ready to train on; `digest` is that of its source.
+    """A data set of labelled texts, ready to train on; `digest` is the digest of its source.
 
-    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length), and at
-    least one of a row is not padding.
+    Inputs are tokens below the vocabulary's size, of shape (reviews, sequence_length). At least one
+    token of a row is not padding.
     """
 
     name: ReviewSet
@@ -63,15 +63,15 @@ def load_reviews(
 
     Args:
         name: `imdb` from Keras' loader or a file; `python-docs` as in `workloads.data.sentences`.
-        data_path: a file of reviews, laid out as `workloads.data.review_file` says.
-        vocabulary: tokens to tell apart, at least 4; those from there on become the unknown one.
-        sequence_length: of every review; of longer ones the end is kept.
-        padding: where the zeros of a shorter one stand.
-        samples: train on the first so many only.
-        validation_samples: validate on the first so many only.
+        data_path: a file of reviews in the layout of `workloads.data.review_file`.
+        vocabulary: number of different tokens, at least 4; rarer words become the unknown token.
+        sequence_length: length of every review; of longer reviews the end remains.
+        padding: side of the zeros in shorter reviews.
+        samples: number of training reviews, the first ones; None for all.
+        validation_samples: number of validation reviews, the first ones; None for all.
 
     Raises:
-        DataError: it is missing, cannot be downloaded, or is not laid out as expected.
+        DataError: the data is missing, cannot be downloaded, or has an unexpected layout.
     """
     digest = review_digest(name, data_path)
     if name == "python-docs":
@@ -105,13 +105,13 @@ def _python_docs(vocabulary: int) -> tuple[LabelledReviews, LabelledReviews]:
         rows = (
             [START, *(numbers.get(word, UNKNOWN) for word in sentences[index])] for index in chosen
         )
-        return LabelledReviews(_end_to_end(rows), labels[chosen])
+        return LabelledReviews(_concatenate(rows), labels[chosen])
 
     return number(train), number(validation)
 
 
 def _imdb() -> tuple[LabelledReviews, LabelledReviews]:
-    """All words of all reviews; the vocabulary's limit comes later, so that one copy is kept."""
+    """Load all words of all reviews; the vocabulary's limit comes later: one copy serves all."""
     arrays = load_or_make("imdb", {"file": IMDB_SHA256, "version": 1}, _IMDB_ARRAYS, _imdb_arrays)
     return _labelled(arrays, "train"), _labelled(arrays, "test")
 
@@ -129,7 +129,7 @@ def _imdb_arrays() -> Arrays:
         ) from error
     arrays: dict[str, NDArray[Any]] = {}
     for part, (rows, labels) in (("train", train), ("test", test)):
-        reviews = _end_to_end(rows)
+        reviews = _concatenate(rows)
         arrays[f"{part}_tokens"], arrays[f"{part}_lengths"] = reviews.tokens, reviews.lengths
         arrays[f"{part}_labels"] = np.asarray(labels, np.int32)
     return arrays
@@ -140,7 +140,7 @@ def _labelled(arrays: Arrays, part: str) -> LabelledReviews:
     return LabelledReviews(reviews, arrays[f"{part}_labels"])
 
 
-def _end_to_end(rows: Iterable[Iterable[int]]) -> RaggedSequences:
-    whole = [list(row) for row in rows]
-    tokens = np.fromiter(itertools.chain.from_iterable(whole), np.int32)
-    return RaggedSequences(tokens, np.array([len(row) for row in whole], np.int64))
+def _concatenate(rows: Iterable[Iterable[int]]) -> RaggedSequences:
+    sequences = [list(row) for row in rows]
+    tokens = np.fromiter(itertools.chain.from_iterable(sequences), np.int32)
+    return RaggedSequences(tokens, np.array([len(row) for row in sequences], np.int64))

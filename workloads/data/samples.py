@@ -1,4 +1,4 @@
-"""Samples for supervised training: inputs beside their targets, in an order."""
+"""Samples for supervised training: inputs with their targets, in an order."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Order = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Arrays whose first axis counts samples; `targets` has one entry (or row) for each input.
+    """Arrays whose first axis counts samples; `targets` has one entry (or row) per input.
 
-    The arrays may be memory-mapped: nothing here copies more than it returns.
+    The arrays may be memory-mapped: no method copies more than it returns.
     """
 
     inputs: NDArray[Any]
@@ -25,14 +25,14 @@ class Samples:
         return len(self.targets)
 
     def take(self, order: Order) -> Samples:
-        """The samples at these indices, in this order."""
+        """Return the samples at these indices, in this order."""
         return Samples(self.inputs[order], self.targets[order])
 
     def first(self, count: int | None) -> Samples:
-        """The first `count` samples; all of them for None or when there are no more."""
+        """Return the first `count` samples; all for None, or if there are fewer."""
         return self if count is None else Samples(self.inputs[:count], self.targets[:count])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both arrays."""
+        """Size of both arrays in bytes."""
         return self.inputs.nbytes + self.targets.nbytes

@@ -1,8 +1,8 @@
-"""Sentences of Python's documentation in two classes: real text for every machine.
+"""Sentences of Python's documentation in two classes: real text on every machine.
 
-A sentence is to be told from its words: does it come from the first or from the second half of
-the topics, in alphabetical order? Topics have their own words, so this can be learnt: counting
-words tells four sentences in five (naive Bayes on sentences that it had not seen).
+The class of a sentence is the half of the topics, in alphabetical order, that it comes from. It
+can be learnt, since topics have words of their own: naive Bayes classifies four of five unseen
+sentences correctly.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from workloads.data.prose import python_docs
 from workloads.data.tokens import split_words
 
 _END = re.compile(r"(?<=[.:!?])\s+(?=[A-Z*\"(])")
-_SHORTEST = 6
-"""Words in a sentence: fewer are headings, or pieces of code."""
+_MIN_WORDS = 6
+"""Minimum number of words in a sentence: shorter ones are headings, or pieces of code."""
 
 
 def labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
-    """Different sentences as words, and for each 0 or 1, the half that its topic is in.
+    """Return different sentences as words, and their labels: 0 or 1, the half of their topic.
 
-    The halves have about as many sentences each.
+    Both halves have about the same number of sentences.
     """
     topics = _sentences()
     total = sum(map(len, topics))
@@ -36,7 +36,7 @@ def labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
 
 
 def _sentences() -> list[list[list[str]]]:
-    """The sentences of each topic, in alphabetical order, each where it stands first."""
+    """Return the sentences by topic in alphabetical order; a sentence appears only once."""
     seen: set[tuple[str, ...]] = set()
     topics = []
     for paragraphs in python_docs().values():
@@ -44,7 +44,7 @@ def _sentences() -> list[list[list[str]]]:
         for paragraph in paragraphs:
             for sentence in _END.split(" ".join(paragraph.split())):
                 words = tuple(split_words(sentence))
-                if len(words) >= _SHORTEST and words not in seen:
+                if len(words) >= _MIN_WORDS and words not in seen:
                     seen.add(words)
                     fresh.append(list(words))
         topics.append(fresh)

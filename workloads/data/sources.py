@@ -1,6 +1,6 @@
-"""Where each data set comes from, and the digest of that source, without loading it.
+"""Sources of the data sets, and the digests of the sources, without loading the data.
 
-Standard library only: the orchestrator asks for digests before any trial runs.
+Standard library only: the orchestrator reads digests before any trial runs.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ CorpusName: TypeAlias = TextSource | Literal["zipf"]
 ReviewSet: TypeAlias = Literal["imdb", "python-docs"]
 
 MNIST_SHA256 = "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"
-"""What `keras.datasets.mnist.load_data` itself checks its download against."""
+"""The digest that `keras.datasets.mnist.load_data` checks its download against."""
 
 IMDB_SHA256 = "69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f"
-"""What `keras.datasets.imdb.load_data` itself checks its download against."""
+"""The digest that `keras.datasets.imdb.load_data` checks its download against."""
 
 SHAKESPEARE_URL = (
     "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 )
-"""The public home of the corpus that char-rnn made a standard: 1,115,394 characters."""
+"""The public address of char-rnn's corpus, a common benchmark: 1,115,394 characters."""
 
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
 ZIPF: Mapping[str, float] = MappingProxyType(
     {"version": 1, "seed": 20_180_116, "exponent": 1.0, "restart": 0.25, "turn": 0.381966}
 )
-"""The law of the synthetic corpus, which `workloads.data.zipf` explains."""
+"""The parameters of the synthetic corpus; see `workloads.data.zipf`."""
 
 
 def image_digest(name: ImageSet, data_path: str | None = None) -> str:
-    """SHA-256 (hexadecimal) of the file that holds the images.
+    """Return the SHA-256 (hexadecimal) of the file of the images.
 
     For `mnist` without a path this is the digest of the file that Keras' loader accepts, so that
-    nothing needs to be downloaded to plan a sweep.
+    planning a sweep needs no download.
 
     Raises:
         DataError: the file is missing or unreadable.
@@ -55,13 +55,13 @@ def image_digest(name: ImageSet, data_path: str | None = None) -> str:
 
 
 def text_digest(name: CorpusName, data_path: str | None = None) -> str:
-    """SHA-256 (hexadecimal) of a corpus' text, or of the law of the synthetic one.
+    """Return the SHA-256 (hexadecimal) of a corpus' text, or of the synthetic one's parameters.
 
-    The digest of `python-docs` differs by version of Python. That of `shakespeare` is known
-    beforehand; a copy of it at `data_path` has to be that very file.
+    The digest of `python-docs` depends on the version of Python. That of `shakespeare` is a
+    constant; a copy of it at `data_path` must be the same file.
 
     Raises:
-        DataError: the text is missing, unreadable, or not the one of that name.
+        DataError: the text is missing, unreadable, or not the text of that name.
     """
     if name == "zipf":
         return _sha256(json.dumps(dict(ZIPF), sort_keys=True))
@@ -85,7 +85,7 @@ def text_digest(name: CorpusName, data_path: str | None = None) -> str:
 
 
 def review_digest(name: ReviewSet, data_path: str | None = None) -> str:
-    """SHA-256 (hexadecimal) of the file that holds the reviews, or of Python's documentation.
+    """Return the SHA-256 (hexadecimal) of the file of the reviews, or of Python's documentation.
 
     For `imdb` without a path this is the digest of the file that Keras' loader accepts.
 
@@ -98,7 +98,11 @@ def review_digest(name: ReviewSet, data_path: str | None = None) -> str:
 
 
 def digits_file() -> Path:
-    """The images that scikit-learn bundles, found without importing scikit-learn."""
+    """Return the path of the images that scikit-learn bundles, without importing scikit-learn.
+
+    Raises:
+        DataError: scikit-learn is not installed.
+    """
     spec = importlib.util.find_spec("sklearn")
     if spec is None or spec.origin is None:
         raise DataError(
@@ -109,7 +113,11 @@ def digits_file() -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, or `DataError` where it cannot be read."""
+    """Return the SHA-256 (hexadecimal) of a file.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

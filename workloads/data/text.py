@@ -20,7 +20,7 @@ from workloads.failures import DataError
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text and where it is from; `digest` is the SHA-256 of its UTF-8 bytes."""
+    """A text with its source; `digest` is the SHA-256 of its UTF-8 bytes."""
 
     name: TextSource
     digest: str
@@ -31,15 +31,15 @@ class Text:
 def load_text(
     name: TextSource, data_path: str | None = None, *, url: str = SHAKESPEARE_URL
 ) -> Text:
-    """Read a text; `shakespeare` without a path is downloaded from `url` once, and kept.
+    """Read a text; `shakespeare` without a path is downloaded from `url` once, and cached.
 
-    Line ends stay as they are in the file.
+    Line ends are those of the file.
 
     Raises:
-        DataError: it is missing, cannot be downloaded, is empty, is not UTF-8, or is not the
+        DataError: the text is missing, cannot be downloaded, is empty, is not UTF-8, or is not the
             text of that name.
     """
-    text_digest(name, data_path)  # refuses a file that cannot be read, or is not of that name
+    text_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name
     if data_path is not None:
         content = Path(data_path).read_bytes()
     elif name == "shakespeare":
@@ -47,11 +47,11 @@ def load_text(
     else:
         content = python_docs_text().encode()
     source = text_source(name, data_path)
-    return Text(name, hashlib.sha256(content).hexdigest(), source, _decoded(content, source))
+    return Text(name, hashlib.sha256(content).hexdigest(), source, _decode(content, source))
 
 
 def text_source(name: TextSource, data_path: str | None = None) -> str:
-    """Where a text comes from, for people to read."""
+    """Return the origin of a text, for people to read."""
     if data_path is not None:
         return data_path
     if name == "shakespeare":
@@ -59,7 +59,7 @@ def text_source(name: TextSource, data_path: str | None = None) -> str:
     return f"pydoc_data.topics of Python {platform.python_version()}"
 
 
-def _decoded(content: bytes, source: str) -> str:
+def _decode(content: bytes, source: str) -> str:
     if not content:
         raise DataError(f"data file {source!r}: expected a text; received an empty file")
     try:

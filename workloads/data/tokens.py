@@ -1,4 +1,4 @@
-"""Texts as numbers: characters or words, the most frequent of which have a number of their own."""
+"""Texts as numbers: the most frequent characters or words have a number of their own."""
 
 from __future__ import annotations
 
@@ -15,62 +15,68 @@ Tokens: TypeAlias = NDArray[np.int32]
 TokenKind: TypeAlias = Literal["character", "word"]
 
 UNKNOWN = "\ufffd"
-"""What token 0 is written as: all that the vocabulary has no room for."""
+"""The text of token 0, which replaces every token outside the vocabulary."""
 
 ENCODING_VERSION = 1
-"""Changes whenever the same text would get other tokens."""
+"""The version of the encoding; it changes whenever a text would get other tokens."""
 
 _WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedText:
-    """A text as tokens; token i is written `vocabulary[i]`, and token 0 is the unknown one."""
+    """A text as tokens; the text of token i is `vocabulary[i]`, and token 0 is the unknown one."""
 
     tokens: Tokens
     vocabulary: tuple[str, ...]
     kind: TokenKind
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The text of some tokens; words are parted by single spaces."""
-        between = "" if self.kind == "character" else " "
-        return between.join(self.vocabulary[token] for token in tokens)
+        """Return the text of tokens; words are separated by single spaces."""
+        separator = "" if self.kind == "character" else " "
+        return separator.join(self.vocabulary[token] for token in tokens)
 
 
 def encode(text: str, kind: TokenKind, vocabulary: int | None = None) -> EncodedText:
     """Number the tokens of a text.
 
-    Words are runs of letters, digits and underscores, inner apostrophes included, in lower case;
-    every other character that is not white space is a word of its own. White space is kept by
-    characters only.
+    Words are runs of letters, digits and underscores with inner apostrophes, in lower case. Every
+    other character except white space is a word of its own. White space is a token only with
+    characters.
 
     Args:
-        text: what to encode.
+        text: text to encode.
         kind: characters or words.
-        vocabulary: most tokens to tell apart, the unknown one included; None for all there are.
-            The more frequent one gets the lower number; of equals, the first in code point order.
+        vocabulary: maximum number of different tokens, including the unknown one; None for all.
+            A more frequent token has a lower number; ties are in code point order.
+
+    Returns:
+        Tokens of shape (tokens,).
+
+    Raises:
+        ValueError: a vocabulary of fewer than 2 tokens.
     """
     return _characters(text, vocabulary) if kind == "character" else _words(text, vocabulary)
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, as `encode` takes them."""
+    """Split a text into words, as `encode` does."""
     return _WORD.findall(text.lower())
 
 
-def rank_words(words: Iterable[str], most: int | None = None) -> list[str]:
-    """Different words, the most frequent first; of equals, the first in code point order."""
+def rank_words(words: Iterable[str], limit: int | None = None) -> list[str]:
+    """Return up to `limit` different words, the most frequent first; ties in code point order."""
     counts = Counter(words)
     counts.pop(UNKNOWN, None)
-    return sorted(counts, key=lambda word: (-counts[word], word))[:most]
+    return sorted(counts, key=lambda word: (-counts[word], word))[:limit]
 
 
 def _words(text: str, vocabulary: int | None) -> EncodedText:
     words = split_words(text)
-    written = (UNKNOWN, *rank_words(words, _known(vocabulary)))
-    numbers = {word: number for number, word in enumerate(written)}
+    texts = (UNKNOWN, *rank_words(words, _rank_limit(vocabulary)))
+    numbers = {word: number for number, word in enumerate(texts)}
     tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
-    return EncodedText(tokens, written, "word")
+    return EncodedText(tokens, texts, "word")
 
 
 def _characters(text: str, vocabulary: int | None) -> EncodedText:
@@ -78,13 +84,13 @@ def _characters(text: str, vocabulary: int | None) -> EncodedText:
     counts = np.bincount(codes, minlength=ord(UNKNOWN) + 1)
     counts[ord(UNKNOWN)] = 0
     present = np.flatnonzero(counts)
-    ranked = present[np.lexsort((present, -counts[present]))][: _known(vocabulary)]
+    ranked = present[np.lexsort((present, -counts[present]))][: _rank_limit(vocabulary)]
     numbers = np.zeros(len(counts), np.int32)
     numbers[ranked] = np.arange(1, len(ranked) + 1)
     return EncodedText(numbers[codes], (UNKNOWN, *map(chr, ranked)), "character")
 
 
-def _known(vocabulary: int | None) -> int | None:
+def _rank_limit(vocabulary: int | None) -> int | None:
     if vocabulary is not None and vocabulary < 2:
         raise ValueError(f"vocabulary: expected at least 2 tokens; received {vocabulary}")
     return None if vocabulary is None else vocabulary - 1

@@ -11,7 +11,7 @@ from workloads.settings.recurrent import RecurrentSettings
 
 
 class ImageRowsSettings(RecurrentSettings):
-    """An image's rows as a sequence, classified; the defaults are the published model.
+    """Classification of images whose rows are a sequence; the defaults are the published model.
 
     LSTM(128, sequences) → Dropout .2 → LSTM(128) → Dropout .1 → Dense(32, relu) → Dropout .2 →
     Dense(10, softmax), as in the mnist-CuDNNLSTM comparison, with tanh on both sides.
@@ -19,18 +19,18 @@ class ImageRowsSettings(RecurrentSettings):
 
     dataset: ImageSet = Field("digits", description="digits (8×8, bundled) or mnist (28×28)")
     data_path: str | None = Field(
-        None, description="an .npz with x_train, y_train, x_test, y_test, instead of the download"
+        None, description="an .npz with x_train, y_train, x_test, y_test instead of the download"
     )
-    samples: int | None = Field(None, ge=1, description="train on the first so many images only")
+    samples: int | None = Field(None, ge=1, description="number of training images, the first ones")
     validation_samples: int | None = Field(
-        None, ge=1, description="validate on the first so many images only"
+        None, ge=1, description="number of validation images, the first ones"
     )
     layers: int = Field(2, ge=1, le=32, description="number of recurrent layers")
     dropout: float = Field(
         0.2,
         ge=0,
         lt=1,
-        description="after every layer; half of it after the last recurrent one, as published",
+        description="dropout after every layer; half of it after the last recurrent one",
     )
     dense_units: int = Field(32, ge=1, le=16_384, description="width of the dense layer")
     learning_rate: float = Field(1e-3, gt=0, le=10, description="Adam's initial learning rate")

@@ -1,6 +1,4 @@
-"""What `orchestrator.diagnostics.parity` asks of `workloads.tasks.parity`, and what that
-answers.
-"""
+"""Requests of `orchestrator.diagnostics.parity` to `workloads.tasks.parity`, and the answers."""
 
 from __future__ import annotations
 
@@ -14,21 +12,21 @@ class _Message(BaseModel):
 
 
 class SavedFiles(_Message):
-    """Paths of what one implementation saved: a checkpoint, and its own outputs (`.npy`)."""
+    """Paths of the files that an implementation saved: a checkpoint, and its outputs (`.npy`)."""
 
     weights: str
     outputs: str
 
 
 class SaveRequest(_Message):
-    """Train, and save there."""
+    """A request to train, and to save into these files."""
 
     settings: ImageRowsSettings
     into: SavedFiles
 
 
 class LoadRequest(_Message):
-    """Load each of these, and compare. `digest` is that of the data which they are made from."""
+    """A request to load these files and compare outputs; `digest` is that of the training data."""
 
     settings: ImageRowsSettings
     digest: str
@@ -36,11 +34,11 @@ class LoadRequest(_Message):
 
 
 class OutputComparison(_Message):
-    """One checkpoint, as another implementation finds it.
+    """The comparison of a checkpoint that another implementation saved.
 
-    `difference` is the largest one between an output here and that of the saver, as a part of the
-    saver's largest output; None where an output is not finite. `exact` tells whether the weights,
-    once loaded, read back bit by bit as they were saved.
+    `difference` is the largest difference between an output and the saved one, divided by the
+    largest saved output; None if an output is not finite. `exact` is True if the loaded weights
+    read back bit by bit as they were saved.
     """
 
     difference: float | None

@@ -1,4 +1,4 @@
-"""What the workloads on text have in common."""
+"""Settings that the text workloads share."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ class TextSettings(RecurrentSettings):
     data_path: str | None = Field(
         None, description="a UTF-8 text for dataset file, or instead of the download of shakespeare"
     )
-    vocabulary: int = Field(128, ge=2, le=1_000_000, description="tokens known, one for unknown")
-    sequence_length: int = Field(64, ge=1, le=100_000, description="tokens of a sequence")
+    vocabulary: int = Field(
+        128, ge=2, le=1_000_000, description="number of different tokens, including the unknown one"
+    )
+    sequence_length: int = Field(64, ge=1, le=100_000, description="tokens per sequence")
     embedding_units: int = Field(64, ge=1, le=16_384, description="width of the embedding")
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""`char_rnn`: a character-level language model, which writes a text once it is trained."""
+"""`char_rnn`: a character-level language model, which writes a text after training."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SAMPLE_FILE = "sample.txt"
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial of `char_rnn`; the text that the model writes is the artifact `sample.txt`."""
-    settings, loaded = CharRnnSettings(**trial.settings), list[LanguageData]()
+    """Run a trial of `char_rnn`; the text that the model writes is the artifact `sample.txt`."""
+    settings, loaded_data = CharRnnSettings(**trial.settings), list[LanguageData]()
 
-    def keep(data: LanguageData) -> WitnessedModel:
-        loaded.append(data)
+    def build_and_keep_data(data: LanguageData) -> WitnessedModel:
+        loaded_data.append(data)
         return build(settings, trial, data.vocabulary)
 
     def flops(data: LanguageData) -> int:
@@ -32,15 +32,20 @@ def run(trial: Context) -> dict[str, float]:
 
         return text_flops(settings, vocabulary=data.vocabulary, each_step=True)
 
-    def write(model: WitnessedModel) -> dict[str, float]:
+    def write_sample(model: WitnessedModel) -> dict[str, float]:
         if settings.sample_characters:
             with trial.phase("sample"):
-                text = sample(settings, trial, model, loaded[0])
+                text = sample_text(settings, trial, model, loaded_data[0])
             trial.artifact(SAMPLE_FILE, text)
         return {}
 
     metrics = measure(
-        trial, settings, load=lambda: load(settings), build=keep, forward_flops=flops, after=write
+        trial,
+        settings,
+        load=lambda: load(settings),
+        build=build_and_keep_data,
+        forward_flops=flops,
+        after=write_sample,
     )
     if trial.measure == "timing":
         return metrics
@@ -52,40 +57,40 @@ def run(trial: Context) -> dict[str, float]:
 
 
 def load(settings: CharRnnSettings) -> LanguageData:
-    """Streams of text that go on from batch to batch, or windows of it.
+    """Load streams of text that continue from batch to batch, or windows of the text.
 
     Raises:
         DataError: the text is missing, or too short for a batch.
     """
-    length, wanted = settings.sequence_length, settings.samples or 1_000
-    needed = tokens_needed(wanted, length, settings.validation_samples or wanted // 9)
+    length, samples = settings.sequence_length, settings.samples or 1_000
+    min_tokens = tokens_needed(samples, length, settings.validation_samples or samples // 9)
     corpus = load_corpus(
         settings.dataset,
         settings.data_path,
         kind="character",
         vocabulary=settings.vocabulary,
-        length=length * max(needed, 10 * settings.batch_size + 10),
+        length=length * max(min_tokens, 10 * settings.batch_size + 10),
     )
     return make_language_data(corpus, _cut(settings, corpus.encoded.tokens))
 
 
 def build(
-    settings: CharRnnSettings, trial: Context, vocabulary: int, *, writes: bool = False
+    settings: CharRnnSettings, trial: Context, vocabulary: int, *, is_writer: bool = False
 ) -> WitnessedModel:
-    """Embedding → recurrent layers → logits at each step; SGD with momentum.
+    """Build embedding → recurrent layers → logits at every step; SGD with momentum.
 
     Args:
         settings: sizes and the recurrent layers.
-        trial: its implementation and its seed.
+        trial: gives the implementation and the seed.
         vocabulary: width of the logits.
-        writes: the model that writes text: stateful, of batch size 1 and one step.
+        is_writer: build the model that writes text: stateful, with batch size 1 and one step.
     """
     import keras  # noqa: PLC0415 - imports the framework
 
     from workloads.models.compile import compile_model  # noqa: PLC0415
     from workloads.models.text_model import cross_entropy, text_layers  # noqa: PLC0415
 
-    if writes:
+    if is_writer:
         settings = settings.model_copy(update={"batches": "stateful"})
     layers = text_layers(
         settings,
@@ -93,8 +98,8 @@ def build(
         vocabulary=vocabulary,
         each_step=True,
         last_dropout=settings.dropout if settings.dropout_after == "all" else 0.0,
-        batch_size=1 if writes else settings.batch_size if settings.stateful else None,
-        steps=1 if writes else None,
+        batch_size=1 if is_writer else settings.batch_size if settings.stateful else None,
+        steps=1 if is_writer else None,
     )
     return compile_model(
         layers,
@@ -105,16 +110,19 @@ def build(
     )
 
 
-def sample(
+def sample_text(
     settings: CharRnnSettings, trial: Context, model: WitnessedModel, data: LanguageData
 ) -> str:
-    """The beginning of the validation text, and what the model writes after it.
+    """Return the start of the validation text, and the text that the model writes after it.
 
-    The draws depend on the trial's seed alone: arms that learnt the same write the same.
+    The draws depend on the trial's seed only: arms with equal weights write equal texts.
     """
     from workloads.tasks.text_sampling import copy_weights, write_text  # noqa: PLC0415 - framework
 
-    writer, prime = build(settings, trial, data.vocabulary, writes=True), data.validation.inputs[0]
+    writer, prime = (
+        build(settings, trial, data.vocabulary, is_writer=True),
+        data.validation.inputs[0],
+    )
     copy_weights(model, writer)
     written = write_text(
         writer,

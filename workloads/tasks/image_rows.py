@@ -1,8 +1,8 @@
-"""`image_rows`: the rows of an image, read as a sequence by recurrent layers, tell its class.
+"""`image_rows`: recurrent layers read the rows of an image as a sequence, and predict its class.
 
 Every arm starts from the same weights and sees the same batches in the same order. Dropout masks
-come from the same seeds, yet no two backends, nor XLA and TensorFlow's own kernels, draw the same
-masks from a seed: with dropout, an arm's curve differs from the others' as another seed's would.
+come from the same seeds, but no two backends, nor XLA and TensorFlow's own kernels, draw the same
+masks from a seed. With dropout, the learning curves of arms differ as those of two seeds do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial of `image_rows`."""
+    """Run a trial of `image_rows`."""
     settings = ImageRowsSettings(**trial.settings)
     return measure(
         trial,
@@ -33,7 +33,7 @@ def run(trial: Context) -> dict[str, float]:
 
 
 def load(settings: ImageRowsSettings) -> Images:
-    """The images of these settings."""
+    """Load the images of these settings."""
     return load_images(
         settings.dataset,
         settings.data_path,
@@ -43,27 +43,27 @@ def load(settings: ImageRowsSettings) -> Images:
 
 
 def build(settings: ImageRowsSettings, trial: Context, data: Images) -> WitnessedModel:
-    """The compiled model of some images, with the initial weights of the trial's seed.
+    """Build the compiled model for images, with the initial weights of the trial's seed.
 
-    The last layer computes in float32 whatever the precision, as Keras' guide to mixed precision
-    has it.
+    The last layer computes in float32 at any precision, as Keras' guide to mixed precision
+    recommends.
     """
     import keras  # noqa: PLC0415 - imports the framework
 
     from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
     from workloads.models.layers import recurrent_stack  # noqa: PLC0415
 
-    used = 3 * settings.layers  # seeds of the recurrent layers
+    used_seeds = 3 * settings.layers  # those of the recurrent layers
     layers = [
         keras.Input(data.train.inputs.shape[1:]),
         *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
         keras.layers.Dropout(
             settings.dropout / 2 if settings.layers > 1 else settings.dropout,
-            seed=seed_of(trial, used),
+            seed=seed_of(trial, used_seeds),
             name="dropout_last",
         ),
         keras.layers.Dense(settings.dense_units, activation="relu", name="dense"),
-        keras.layers.Dropout(settings.dropout, seed=seed_of(trial, used + 1), name="dropout"),
+        keras.layers.Dropout(settings.dropout, seed=seed_of(trial, used_seeds + 1), name="dropout"),
         keras.layers.Dense(data.classes, activation="softmax", dtype="float32", name="classes"),
     ]
     optimizer = keras.optimizers.Adam(_learning_rate(settings))
@@ -71,7 +71,7 @@ def build(settings: ImageRowsSettings, trial: Context, data: Images) -> Witnesse
 
 
 def forward_flops(settings: ImageRowsSettings, data: Images) -> int:
-    """Of one image's way through the model."""
+    """Return the FLOPs of one image's forward pass."""
     rows, columns = data.train.inputs.shape[1:]
     width = settings.units * (2 if settings.bidirectional else 1)
     return (
@@ -82,7 +82,7 @@ def forward_flops(settings: ImageRowsSettings, data: Images) -> int:
 
 
 def _learning_rate(settings: ImageRowsSettings) -> Any:
-    """What Keras' former `Adam(decay=…)` did, which Keras 3 no longer has: lr / (1 + decay · i)."""
+    """Return lr / (1 + decay · i) as a schedule: Keras 3 no longer has `Adam(decay=…)`."""
     import keras  # noqa: PLC0415 - imports the framework
 
     if settings.decay == 0:

@@ -1,4 +1,4 @@
-"""`next_token`: tell the token that follows a window of text."""
+"""`next_token`: predict the token that follows a window of text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial of `next_token`."""
+    """Run a trial of `next_token`."""
     settings = NextTokenSettings(**trial.settings)
 
     def flops(data: LanguageData) -> int:
@@ -33,18 +33,18 @@ def run(trial: Context) -> dict[str, float]:
 
 
 def load(settings: NextTokenSettings) -> LanguageData:
-    """As many windows as the settings ask for, each with the token after it.
+    """Load the number of windows in the settings, with the token after each window as target.
 
     Raises:
-        DataError: the text is missing, or too short for so many.
+        DataError: the text is missing, or too short for that number.
     """
-    wanted = settings.samples, settings.sequence_length, settings.validation_samples
+    sizes = settings.samples, settings.sequence_length, settings.validation_samples
     corpus = load_corpus(
         settings.dataset,
         settings.data_path,
         kind=settings.tokens,
         vocabulary=settings.vocabulary,
-        length=tokens_needed(*wanted),
+        length=tokens_needed(*sizes),
     )
     parts = cut_windows(
         corpus.encoded.tokens,
@@ -56,7 +56,7 @@ def load(settings: NextTokenSettings) -> LanguageData:
 
 
 def build(settings: NextTokenSettings, trial: Context, vocabulary: int) -> WitnessedModel:
-    """Embedding → recurrent layers → Dropout → logits; Adam."""
+    """Build embedding → recurrent layers → Dropout → logits; Adam."""
     import keras  # noqa: PLC0415 - imports the framework
 
     from workloads.models.compile import compile_model  # noqa: PLC0415

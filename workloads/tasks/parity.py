@@ -1,6 +1,6 @@
-"""`rnnsweep parity`, as far as it happens inside trainer processes: save here, load there.
+"""The trainer side of `rnnsweep parity`: save weights with one implementation, load with another.
 
-Two workloads that `orchestrator.diagnostics.parity` asks for by name, on the model and data of
+`orchestrator.diagnostics.parity` runs these two workloads by name. They use the model and data of
 `image_rows`.
 """
 
@@ -39,52 +39,54 @@ Outputs = NDArray[Any]
 
 
 def save(trial: Context) -> dict[str, float]:
-    """Train for the settings' epochs, prove the kernel; save the weights, and the outputs."""
-    asked = SaveRequest.model_validate(trial.settings)
+    """Train for the settings' epochs, prove the kernel, and save weights and outputs."""
+    request = SaveRequest.model_validate(trial.settings)
     with prepare_framework(trial) as framework:
-        data = load(asked.settings)
+        data = load(request.settings)
         record_dataset(trial, data)
-        model = build(asked.settings, trial, data)
-        run = _run(trial, asked.settings, model, data)
+        model = build(request.settings, trial, data)
+        run = _training_run(trial, request.settings, model, data)
         model.fit(**run.feeds.train.with_targets(), epochs=run.epochs, shuffle=False, verbose=0)
-        _prove(trial, asked.settings, run)
+        _prove(trial, request.settings, run)
         checkpoint.save_checkpoint(
-            Path(asked.into.weights), checkpoint.read_checkpoint(model, asked.settings)
+            Path(request.into.weights), checkpoint.read_checkpoint(model, request.settings)
         )
-        outputs = _outputs(trial, asked.settings, framework, model, data.validation)
-        with atomic_write(Path(asked.into.outputs)) as file:
+        outputs = _outputs(trial, request.settings, framework, model, data.validation)
+        with atomic_write(Path(request.into.outputs)) as file:
             np.save(file, outputs, allow_pickle=False)
     return {}
 
 
 def compare(trial: Context) -> dict[str, float]:
-    """Prove the kernel; load what others saved into one model, in turn, and compare its outputs."""
-    asked = LoadRequest.model_validate(trial.settings)
+    """Prove the kernel; load every saved checkpoint into one model and compare the outputs."""
+    request = LoadRequest.model_validate(trial.settings)
     with prepare_framework(trial) as framework:
-        data = load(asked.settings)
+        data = load(request.settings)
         record_dataset(trial, data)
-        if data.digest != asked.digest:
+        if data.digest != request.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"
-                f" {asked.digest}; received {data.digest}: give both machines the same file"
+                f" {request.digest}; received {data.digest}: give both machines the same file"
             )
-        model = build(asked.settings, trial, data)
-        run = _run(trial, asked.settings, model, data)
-        run.train_one_step()  # the evidence is read from a step that has run
-        _prove(trial, asked.settings, run)
-        found = []
-        for files in asked.saved:
-            exact = _give(model, asked.settings, Path(files.weights))
-            outputs = _outputs(trial, asked.settings, framework, model, data.validation)
-            found.append(OutputComparison(difference=_difference(outputs, files), exact=exact))
-    trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(found)).decode())
+        model = build(request.settings, trial, data)
+        run = _training_run(trial, request.settings, model, data)
+        run.train_one_step()  # the evidence comes from a step that has run
+        _prove(trial, request.settings, run)
+        comparisons = []
+        for files in request.saved:
+            exact = _load_weights(model, request.settings, Path(files.weights))
+            outputs = _outputs(trial, request.settings, framework, model, data.validation)
+            comparisons.append(
+                OutputComparison(difference=_difference(outputs, files), exact=exact)
+            )
+    trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(comparisons)).decode())
     return {}
 
 
 def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
-    """max |outputs − expected| / max |expected|; None where any of them is not finite.
+    """Return max |outputs − expected| / max |expected|; None if any value is not finite.
 
-    It is relative to the largest output and not to each one's own, which may be anything near 0.
+    It is relative to the largest output and not to every single one, which may be close to 0.
     """
     ours, theirs = outputs.astype(np.float64), expected.astype(np.float64)
     if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
@@ -92,7 +94,7 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
-def _run(
+def _training_run(
     trial: Context, settings: ImageRowsSettings, model: WitnessedModel, data: Images
 ) -> TrainingRun:
     from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
@@ -103,7 +105,7 @@ def _run(
 
 
 def _prove(trial: Context, settings: ImageRowsSettings, run: TrainingRun) -> None:
-    """Tell which kernel the steps of a run used, some of which have run."""
+    """Report the kernel of a run's steps, some of which have run."""
     from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
 
     directions = 2 if settings.bidirectional else 1
@@ -122,27 +124,29 @@ def _outputs(
     return np.asarray(model.predict(**feed.without_targets(), verbose=0))
 
 
-def _give(model: WitnessedModel, settings: ImageRowsSettings, path: Path) -> bool:
-    """Give the model the weights of a file; whether they read back as they are there."""
+def _load_weights(model: WitnessedModel, settings: ImageRowsSettings, path: Path) -> bool:
+    """Load the weights of a file; return True if they read back bit by bit as in the file."""
     saved = checkpoint.load_checkpoint(path)
     if saved.cell != settings.cell:
         raise DataError(f"{path}: expected weights of {settings.cell}; received {saved.cell}")
     try:
         checkpoint.apply_checkpoint(model, saved)
     except ValueError as error:
-        raise DataError(f"{path}: {error}: load weights that these settings saved") from error
+        raise DataError(
+            f"{path}: {error}: load weights that were saved with these settings"
+        ) from error
     return checkpoint.read_checkpoint(model, settings).equals(saved)
 
 
 def _difference(outputs: Outputs, files: SavedFiles) -> float | None:
-    """That from the saver's outputs; where there are fewer here, from its first ones."""
+    """Return the largest difference from as many of the saved outputs as there are here."""
     try:
         expected: Outputs = np.load(files.outputs, allow_pickle=False)[: len(outputs)]
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{files.outputs}: expected outputs that were saved; {error}") from error
+        raise DataError(f"{files.outputs}: expected saved outputs; {error}") from error
     if expected.shape != outputs.shape:
         raise DataError(
-            f"{files.outputs}: expected outputs of shape {outputs.shape}, as they are here;"
+            f"{files.outputs}: expected outputs of shape {outputs.shape}, as on this machine;"
             f" received {expected.shape}"
         )
     return largest_difference(outputs, expected)

@@ -19,26 +19,27 @@ from workloads.measuring.roofline import (
 
 
 def measure(trial: Context) -> dict[str, float]:
-    """A workload: `product_flops_per_s` and `copy_bytes_per_s`, each with `_low` and `_high`.
+    """Measure `product_flops_per_s` and `copy_bytes_per_s`, both also with `_low` and `_high`.
 
-    The precision is that of the trial's implementation; TF32 is one of products, and its trial
-    has no copy.
+    The precision is that of the trial's implementation. TF32 is a precision of products, so its
+    trial has no copy.
     """
     with prepare_framework(trial) as framework:
         precision = trial.implementation.precision
-        found = measure_product_rate(precision, framework.synchronise).metrics(
-            "product_flops_per_s"
-        )
+        product_rate = measure_product_rate(precision, framework.synchronise)
+        metrics = product_rate.metrics("product_flops_per_s")
         if precision == "tf32":
-            return found
+            return metrics
         dtype = DTYPES[precision]
         if trial.device == "gpu":
-            copied = measure_copy_rate(device_copy(dtype, framework.synchronise))
+            copy_rate = measure_copy_rate(device_copy(dtype, framework.synchronise))
         else:
             count = usable_cpus()
             with ThreadPoolExecutor(count) as threads:
-                copied = measure_copy_rate(host_copy(dtype, threads, count), _sixteenth_of_memory())
-        return found | copied.metrics("copy_bytes_per_s")
+                copy_rate = measure_copy_rate(
+                    host_copy(dtype, threads, count), _sixteenth_of_memory()
+                )
+        return metrics | copy_rate.metrics("copy_bytes_per_s")
 
 
 def _sixteenth_of_memory() -> float:

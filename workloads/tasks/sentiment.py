@@ -1,4 +1,4 @@
-"""`sentiment`: tell a good review from a bad one; padded, masked, in both directions."""
+"""`sentiment`: classify a review as good or bad; padded, masked, in both directions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial of `sentiment`."""
+    """Run a trial of `sentiment`."""
     settings = SentimentSettings(**trial.settings)
     return measure(
         trial,
@@ -28,10 +28,10 @@ def run(trial: Context) -> dict[str, float]:
 
 
 def load(settings: SentimentSettings) -> Reviews:
-    """Reviews of one length, short ones filled up.
+    """Load reviews, padded to one length.
 
     Raises:
-        DataError: they are missing, or of other classes than bad (0) and good (1).
+        DataError: the data is missing, or has other classes than bad (0) and good (1).
     """
     reviews = load_reviews(
         settings.dataset,
@@ -51,7 +51,7 @@ def load(settings: SentimentSettings) -> Reviews:
 
 
 def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
-    """Embedding (it masks the padding) → recurrent layers → Dropout → Dense(1, sigmoid); Adam."""
+    """Build masked embedding → recurrent layers → Dropout → Dense(1, sigmoid); Adam."""
     import keras  # noqa: PLC0415 - imports the framework
 
     from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
@@ -83,7 +83,7 @@ def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
 
 
 def _flops(settings: SentimentSettings) -> int:
-    """Of one review; padding counts, as it is computed by every kernel that is not told of it."""
+    """Return the FLOPs of one review; padding counts, since kernels without a mask compute it."""
     outputs = (2 if settings.bidirectional else 1) * settings.units
     return recurrent_flops(
         settings, inputs=settings.embedding_units, steps=settings.sequence_length

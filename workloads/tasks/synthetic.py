@@ -1,7 +1,7 @@
-"""`synthetic`: the recurrent layers alone, forward and both ways, on random input.
+"""`synthetic`: the recurrent layers alone, forward and backward, on random input.
 
-What Braun 2018 and DeepBench report: no data, no head, no optimizer. `step_ms` is a forward and
-backward pass, `forward_ms` a forward pass in inference mode.
+Braun 2018 and DeepBench report the same measurement: no data, no head, no optimizer. `step_ms` is
+a forward and backward pass, `forward_ms` a forward pass in inference mode.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from workloads.models.passes import Passes
 
 _SINGLE_STEPS = 100
-"""At most so many passes are timed one by one, for the median and the 95th percentile."""
+"""Maximum number of passes that are timed one by one, for the median and the 95th percentile."""
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial of `synthetic`."""
+    """Run a trial of `synthetic`."""
     settings = SyntheticSettings(**trial.settings)
     with prepare_framework(trial) as framework:
-        return _measured(trial, settings, framework)
+        return _run_trial(trial, settings, framework)
 
 
 def random_inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """A batch of shape (batch_size, sequence_length, features), uniform in [-1, 1]."""
+    """Draw a batch of shape (batch_size, sequence_length, features), uniform in [-1, 1]."""
     shape = settings.batch_size, settings.sequence_length, settings.features
     return np.random.default_rng([seed, 2]).uniform(-1, 1, shape).astype(np.float32)
 
 
 def build(settings: SyntheticSettings, trial: Context) -> Any:
-    """The recurrent layers and nothing else; each step has an output."""
+    """Build the recurrent layers alone; every step has an output."""
     import keras  # noqa: PLC0415 - imports the framework
 
     from workloads.models.compile import seed_of  # noqa: PLC0415
@@ -57,58 +57,60 @@ def build(settings: SyntheticSettings, trial: Context) -> Any:
     return model
 
 
-def _measured(
+def _run_trial(
     trial: Context, settings: SyntheticSettings, framework: Framework
 ) -> dict[str, float]:
     from workloads.evidence import Stack, prove_passes  # noqa: PLC0415
     from workloads.models import passes  # noqa: PLC0415 - imports the framework
 
     with trial.phase("load"):
-        both = passes.make_passes(build(settings, trial), trial.implementation)
-        batch = both.place(random_inputs(settings, trial.seed))
+        model_passes = passes.make_passes(build(settings, trial), trial.implementation)
+        batch = model_passes.place(random_inputs(settings, trial.seed))
         framework.synchronise()
-    compile_s = _warm_up(trial, framework, both, batch)
+    compile_s = _warm_up(trial, framework, model_passes, batch)
     before_ms = run_canary(trial.device, framework.synchronise)
     framework.reset_peak_memory()
-    timed = _timed if trial.measure == "full" else _in_slices
-    metrics = timed(trial, framework, settings, both, batch)
+    time_passes = _time_full if trial.measure == "full" else _time_slices
+    metrics = time_passes(trial, framework, settings, model_passes, batch)
     metrics["canary_ms"] = max(before_ms, run_canary(trial.device, framework.synchronise))
     peaks = {"peak_gpu_mib": framework.peak_gpu_mib(), "peak_rss_mib": peak_rss_mib()}
     metrics |= {name: mib for name, mib in peaks.items() if mib is not None}
     directions = 2 if settings.bidirectional else 1
     stack = Stack(settings.layers, directions, settings.sequence_length)
-    proof = prove_passes(both, batch, stack, trial.implementation)
+    proof = prove_passes(model_passes, batch, stack, trial.implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     if trial.measure == "full":
         metrics |= measure_utilization(trial, framework, metrics)
     return {**metrics, "compile_s": compile_s}
 
 
-def _warm_up(trial: Context, framework: Framework, both: Passes, batch: Any) -> float:
-    """Compile; returns what that cost, in s."""
+def _warm_up(trial: Context, framework: Framework, passes: Passes, batch: Any) -> float:
+    """Compile; return the compile time in seconds."""
     seconds = []
     with trial.phase("compile"):
         for _ in range(3):
             began_s = time.monotonic()
-            framework.synchronise([both.forward(batch), both.forward_backward(batch)])
+            framework.synchronise([passes.forward(batch), passes.forward_backward(batch)])
             seconds.append(time.monotonic() - began_s)
     return max(0.0, seconds[0] - seconds[-1])
 
 
-def _timed(
-    trial: Context, framework: Framework, settings: SyntheticSettings, both: Passes, batch: Any
+def _time_full(
+    trial: Context, framework: Framework, settings: SyntheticSettings, passes: Passes, batch: Any
 ) -> dict[str, float]:
     from workloads.measuring.keras_clocks import step_metrics  # noqa: PLC0415 - imports the framework
 
     steps = settings.timed_steps
     with trial.phase("forward") as forward:
-        _in_a_row(framework, both.forward, batch, steps)
+        _run_steps(framework, passes.forward, batch, steps)
     cpu_began_s = time.process_time()
     with trial.phase("train") as train:
-        _in_a_row(framework, both.forward_backward, batch, steps)
+        _run_steps(framework, passes.forward_backward, batch, steps)
     cpu_s = time.process_time() - cpu_began_s
     with trial.phase("steps"):
-        single = _one_by_one(framework, both.forward_backward, batch, min(steps, _SINGLE_STEPS))
+        single = _time_single_steps(
+            framework, passes.forward_backward, batch, min(steps, _SINGLE_STEPS)
+        )
     return {
         "forward_ms": 1_000 * forward.seconds / steps,
         "step_ms": 1_000 * train.seconds / steps,
@@ -118,32 +120,32 @@ def _timed(
     }
 
 
-def _in_slices(
-    trial: Context, framework: Framework, settings: SyntheticSettings, both: Passes, batch: Any
+def _time_slices(
+    trial: Context, framework: Framework, settings: SyntheticSettings, passes: Passes, batch: Any
 ) -> dict[str, float]:
-    """Slices of both passes, as they are asked for."""
+    """Run slices of forward and backward passes as they are requested."""
     steps, probe_s = 1, 0.0
     while probe_s < trial.slice_s / 4:
         began_s = time.monotonic()
-        _in_a_row(framework, both.forward_backward, batch, steps)
+        _run_steps(framework, passes.forward_backward, batch, steps)
         probe_s = time.monotonic() - began_s
         steps *= 2
-    wanted = max(1, round(trial.slice_s * (steps // 2) / probe_s))
+    suggested_steps = max(1, round(trial.slice_s * (steps // 2) / probe_s))
     cpu_s, seconds = 0.0, 0.0
-    for asked in trial.slices(wanted):
+    for slice_steps in trial.slices(suggested_steps):
         cpu_began_s = time.process_time()
         with trial.phase("train") as window:
-            _in_a_row(framework, both.forward_backward, batch, asked)
+            _run_steps(framework, passes.forward_backward, batch, slice_steps)
         cpu_s += time.process_time() - cpu_began_s
         seconds += window.seconds
-        trial.slice(asked, window.seconds)
+        trial.slice(slice_steps, window.seconds)
     if trial.slicing is None or not trial.slicing.done_slices:
         return {}
     return {**_rates(settings, trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
 
 
 def _rates(settings: SyntheticSettings, step_s: float) -> dict[str, float]:
-    """Of both passes, by what they take."""
+    """Return the rates of a forward and backward pass from its seconds."""
     flops = settings.batch_size * training_flops(
         recurrent_flops(settings, inputs=settings.features, steps=settings.sequence_length)
     )
@@ -155,14 +157,14 @@ def _rates(settings: SyntheticSettings, step_s: float) -> dict[str, float]:
     }
 
 
-def _in_a_row(framework: Framework, step: Callable[[Any], Any], batch: Any, steps: int) -> None:
+def _run_steps(framework: Framework, step: Callable[[Any], Any], batch: Any, steps: int) -> None:
     outputs = None
     for _ in range(steps):
         outputs = step(batch)
     framework.synchronise(outputs)
 
 
-def _one_by_one(
+def _time_single_steps(
     framework: Framework, step: Callable[[Any], Any], batch: Any, steps: int
 ) -> list[float]:
     seconds = []

@@ -1,6 +1,6 @@
 """Text that a trained character model writes, one character after the other.
 
-Run inside a trainer process: imports Keras.
+Runs inside a trainer process: imports Keras.
 """
 
 from __future__ import annotations
@@ -22,35 +22,36 @@ def write_text(
     temperature: float,
     seed: int,
 ) -> str:
-    """The text that follows `prime`.
+    """Write a text that continues `prime`.
 
     Args:
-        model: stateful, of batch size 1 and one step, from a token id to logits.
-        encoded: tells how tokens are written.
+        model: stateful, with batch size 1 and one step, from a token id to logits.
+        encoded: the encoding of the tokens.
         prime: tokens to read first.
-        characters: tokens to write.
-        temperature: divides the logits; 1 is what the model has learnt, less is more careful.
-        seed: of the draws.
+        characters: number of tokens to write.
+        temperature: divides the logits; 1 draws from the model's distribution, less is more
+            conservative.
+        seed: seed of the draws.
     """
-    next_logits, draw = _reader(model), np.random.default_rng(seed)
+    next_logits, draw = _logits_function(model), np.random.default_rng(seed)
     logits = np.zeros(len(encoded.vocabulary))
     for token in prime:
         logits = next_logits(int(token))
-    written = []
+    tokens = []
     for _ in range(characters):
-        token = _drawn(logits / temperature, draw)
-        written.append(token)
+        token = _draw_token(logits / temperature, draw)
+        tokens.append(token)
         logits = next_logits(token)
-    return encoded.decode(written)
+    return encoded.decode(tokens)
 
 
 def copy_weights(source: Any, target: Any) -> None:
-    """Give one model the trainable weights of another with the same layers; states stay apart."""
-    for ours, theirs in zip(target.trainable_variables, source.trainable_variables, strict=True):
-        ours.assign(np.array(theirs))  # a copy: JAX would share its buffers, and then donate them
+    """Copy the trainable weights of a model to another with the same layers, without states."""
+    for copy, original in zip(target.trainable_variables, source.trainable_variables, strict=True):
+        copy.assign(np.array(original))  # a copy: JAX would share the buffer, and then donate it
 
 
-def _reader(model: Any) -> Callable[[int], Any]:
+def _logits_function(model: Any) -> Callable[[int], Any]:
     for layer in model.layers:
         if hasattr(layer, "reset_state"):
             layer.reset_state()
@@ -62,6 +63,6 @@ def _reader(model: Any) -> Callable[[int], Any]:
     return read
 
 
-def _drawn(logits: Any, draw: np.random.Generator) -> int:
-    """A token with the probabilities of these logits (the Gumbel-max trick)."""
+def _draw_token(logits: Any, draw: np.random.Generator) -> int:
+    """Draw a token with the probabilities of these logits (the Gumbel-max trick)."""
     return int(np.argmax(logits + draw.gumbel(size=len(logits))))

@@ -104,8 +104,8 @@ CASES = [
     Case("data", {4: "", 3: "settings: {}", 7: "    - {dataset: digits}", 8: "    - {dataset: mnist}", 9: ""}, 7, "search.configs[0].dataset", "a fixed setting", "'dataset'", "move dataset to settings"),
     Case("value not allowed", {8: "    - {units: 0, layers: 2, use_bias: true}"}, 8, "search.configs[1].units", "at least 1", "0"),
     Case("value's type", {8: "    - units: 16\n      layers: '2'\n      use_bias: true"}, 9, "search.configs[1].layers", "a whole number", "'2'", "write 2"),
-    Case("values that do not fit", {7: "    - {cell: lstm, activation: relu}", 8: "    - {cell: rnn_tanh, activation: relu}", 9: ""}, 8, "search.configs[1]", "fit together", "has its activation by name"),
-    Case("a value and a setting that do not fit", {4: "  activation: relu", 7: "    - {cell: lstm}", 8: "    - {cell: rnn_tanh}", 9: ""}, 8, "search.configs[1]", "fit together", "has its activation by name"),
+    Case("values that do not fit", {7: "    - {cell: lstm, activation: relu}", 8: "    - {cell: rnn_tanh, activation: relu}", 9: ""}, 8, "search.configs[1]", "fit together", "has a fixed activation"),
+    Case("a value and a setting that do not fit", {4: "  activation: relu", 7: "    - {cell: lstm}", 8: "    - {cell: rnn_tanh}", 9: ""}, 8, "search.configs[1]", "fit together", "has a fixed activation"),
     Case("settings that do not fit", {4: "  data_path: x.npz"}, 3, "settings", "fit together", "data_path is read for dataset mnist"),
     Case("a wrong setting", {4: "  epochs: 0"}, 4, "settings.epochs", "at least 1", "0"),
 ]  # fmt: skip

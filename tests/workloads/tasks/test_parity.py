@@ -212,7 +212,7 @@ def test_outputs_that_are_not_there_are_refused(room: Room) -> None:
     outputs = Path(room.files("small")["outputs"])
     outputs.write_text("no array")
     assert (
-        "expected outputs that were saved" in failure(room.load("small", by="torch/fused")).message
+        "expected saved outputs" in failure(room.load("small", by="torch/fused")).message
     )
     outputs.unlink()
     assert str(outputs) in failure(room.load("small", by="torch/fused")).message

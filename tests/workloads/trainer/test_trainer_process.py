@@ -90,7 +90,7 @@ def test_a_process_has_one_backend_and_device(light: Trainer) -> None:
     light.ask(f"{HOSTILE}:noop")
     failed = failure(light.ask(f"{HOSTILE}:noop", device="gpu"))
     assert failed.kind == "bad_request"
-    assert "runs none on cpu, fixed when it was imported; received none on gpu" in failed.message
+    assert "runs none on cpu, fixed by its first trial; received none on gpu" in failed.message
 
 
 def test_nothing_but_events_reaches_standard_output() -> None:
