@@ -211,9 +211,7 @@ def test_outputs_that_are_not_there_are_refused(room: Room) -> None:
     room.save("small", "torch/fused")
     outputs = Path(room.files("small")["outputs"])
     outputs.write_text("no array")
-    assert (
-        "expected saved outputs" in failure(room.load("small", by="torch/fused")).message
-    )
+    assert "expected saved outputs" in failure(room.load("small", by="torch/fused")).message
     outputs.unlink()
     assert str(outputs) in failure(room.load("small", by="torch/fused")).message
 
