@@ -3,7 +3,7 @@
     python -m tests.benchmarks.telemetry_cost [--seconds 30] [--output FOLDER]
 
 A process that sleeps is watched as a CPU's trial, and as a GPU's trial: beside this machine's own
-GPUs where it has any, else beside pretended ones. Those answer at once, as a real driver does not:
+GPUs where it has any, else beside simulated ones. Those answer at once, as a real driver does not:
 they show what the sampling itself takes, and nothing of NVML's part. The CPU time is that of this
 whole process, which does nothing else. To reach: under 1 % of a core; ends with 1 where it is
 missed.
@@ -26,7 +26,7 @@ import pytest
 from orchestrator.execution.telemetry import Instruments, Sampler
 from orchestrator.hardware import probe
 from tests.benchmarks import rig
-from tests.nvml.pretended import Pretended, PretendedGpu
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 from workloads.protocol import Device
 
 _LIMIT = 0.01
@@ -93,16 +93,16 @@ def _watched(pid: int, seconds: float) -> Iterator[Watched]:
     for count in (1, 8):
         for counter in (True, False):
             how = "counter" if counter else "power"
-            with _pretended(count, counter=counter):
-                what = f"a GPU's trial: {count} pretended, energy by {how}"
+            with _simulated(count, counter=counter):
+                what = f"a GPU's trial: {count} simulated, energy by {how}"
                 yield _watch(what, "gpu", pid, seconds)
 
 
 @contextmanager
-def _pretended(count: int, *, counter: bool) -> Iterator[None]:
-    gpu = PretendedGpu() if counter else PretendedGpu(energy_j=None)
+def _simulated(count: int, *, counter: bool) -> Iterator[None]:
+    gpu = SimulatedGpu() if counter else SimulatedGpu(energy_j=None)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        Pretended([gpu] * count).in_this_process(patch, Path(folder))
+        SimulatedNvml([gpu] * count).in_this_process(patch, Path(folder))
         yield
 
 

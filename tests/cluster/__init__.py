@@ -1,1 +1,1 @@
-"""Sweeps on a real cluster, whose hosts are namespaces of this machine: needs root."""
+"""Sweeps on a real cluster whose hosts are namespaces of this machine. Needs root."""

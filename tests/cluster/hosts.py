@@ -1,9 +1,9 @@
-"""Hosts on one machine: each has its own network, processes, name, home and temporary folders.
+"""Simulated hosts on one machine, each with its own network, processes, name, home and /tmp.
 
-A host is a tree of processes in namespaces of its own, tied to a switch (a bridge in a network
-namespace, which nothing else is connected to). Nothing of it has a name outside, so that nothing
-can be left behind: when the test's process ends, however it ends, the kernel ends every host, and
-with the last process go the networks and the folders.
+A host is a tree of processes in namespaces of its own, connected to a switch (a bridge in a
+separate network namespace). No part of it has a name outside, so that nothing
+can remain: when the test's process ends, for whatever cause, the kernel ends every host.
+Networks and folders vanish with the last process.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _CODE = ("orchestrator", "workloads", "tests")
 _CABLES = itertools.count()
 _START_S = 20.0
 
-# The folders that a host has for itself. What Python needs and lies below one of them (as in
-# /root/.pyenv, or a checkout in /tmp) is put back into it.
+# Folders that each host has for itself. Paths below them that Python needs (such as
+# /root/.pyenv, or a checkout in /tmp) are mounted into them again.
 _OWN = ("/tmp", "/root", "/dev/shm")
 _INIT = """
 set -e
 hostname {name}
 mount -t tmpfs none /mnt
 i=0
-for each in {needed}; do
-    i=$((i + 1)); mkdir /mnt/$i; mount --rbind "$each" /mnt/$i
+for folder in {needed}; do
+    i=$((i + 1)); mkdir /mnt/$i; mount --rbind "$folder" /mnt/$i
 done
-for each in {own}; do mount -t tmpfs none "$each"; done
+for folder in {own}; do mount -t tmpfs none "$folder"; done
 i=0
-for each in {needed}; do
-    i=$((i + 1)); mkdir -p "$each"; mount --rbind /mnt/$i "$each"
+for folder in {needed}; do
+    i=$((i + 1)); mkdir -p "$folder"; mount --rbind /mnt/$i "$folder"
 done
 umount -R -l /mnt
-for each in {hidden}; do mount -t tmpfs none "$each"; done
+for folder in {hidden}; do mount -t tmpfs none "$folder"; done
 printf '%b' {hosts} > /root/hosts
 mount --bind /root/hosts /etc/hosts
 ip link set lo up
@@ -55,43 +55,43 @@ while :; do sleep 3600 & wait $!; done
 """
 
 
-def why_not() -> str | None:
-    """Why there can be no hosts here; None where there can."""
+def obstacle() -> str | None:
+    """Return the reason why this machine can run no hosts, or None."""
     if sys.platform != "linux":
         return "hosts are made of Linux namespaces"
     if os.geteuid() != 0:
         return "namespaces need root"
-    lacking = [tool for tool in (*_TOOLS, "bash") if shutil.which(tool) is None]
-    if lacking:
-        return f"{', '.join(lacking)} not installed (Debian: iproute2, util-linux)"
-    tried = subprocess.run(
+    missing = [tool for tool in (*_TOOLS, "bash") if shutil.which(tool) is None]
+    if missing:
+        return f"{', '.join(missing)} not installed (Debian: iproute2, util-linux)"
+    trial = subprocess.run(
         ["unshare", "--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "true"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else None
+    return f"no namespaces here: {trial.stderr.strip()}" if trial.returncode else None
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command that has ended; `out` holds what it wrote, `err` what it said."""
+    """An ended command with its exit code, stdout and stderr."""
 
     code: int
     out: str
     err: str
 
     def expect(self, code: int = 0) -> Done:
-        """Itself, if it ended with this exit code."""
+        """Check the exit code and return self."""
         assert self.code == code, f"exit code {self.code}\n{self.out[-4000:]}\n{self.err[-4000:]}"
         return self
 
 
 class Running:
-    """A command that runs beside the test, with its output in a file."""
+    """A command that runs in the background, with its output in a file."""
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
-        self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (as long as this)
+        self._output = tempfile.TemporaryFile("w+b")  # noqa: SIM115  (lives as long as this object)
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -103,17 +103,17 @@ class Running:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """The exit code, or None while the command runs."""
         return self.process.poll()
 
     @property
     def output(self) -> str:
-        """All that it has written so far."""
+        """The command's output so far."""
         size = os.fstat(self._output.fileno()).st_size
         return os.pread(self._output.fileno(), size, 0).decode(errors="replace")
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit code, when it ends."""
+        """Wait for the end of the command and return its exit code."""
         try:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -121,7 +121,7 @@ class Running:
             raise AssertionError(f"still running after {timeout_s} s:\n{text}") from None
 
     def until(self, words: str, timeout_s: float) -> str:
-        """Its output, as soon as it holds these words."""
+        """Wait until the output contains these words, and return it."""
         deadline_s = time.monotonic() + timeout_s
         while words not in (text := self.output):
             assert self.code is None, f"ended with {self.code}, without {words!r}:\n{text[-6000:]}"
@@ -131,7 +131,7 @@ class Running:
 
 
 class Switch:
-    """What hosts are plugged into."""
+    """The network switch to which hosts are connected."""
 
     def __init__(self) -> None:
         self._holder = _held(["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"])
@@ -145,12 +145,12 @@ class Switch:
         _run(["nsenter", "--target", str(self.pid), "--net", "ip", *arguments])
 
     def plug(self, name: str, *, with_code: bool = False, cpus: Iterable[int] = ()) -> Host:
-        """A new host. Without the code, it has what Python packages there are, and not ours."""
+        """Return a new host. Without code, it has the installed packages only."""
         self.hosts[name] = Host(self, name, with_code=with_code, cpus=tuple(cpus))
         return self.hosts[name]
 
     def close(self) -> None:
-        """End everything."""
+        """End all hosts and the switch."""
         for host in list(self.hosts.values()):
             host.remove()
         self._holder.kill()
@@ -158,7 +158,7 @@ class Switch:
 
 
 class Host:
-    """One host. Its name and address are known to all hosts that are named before they start."""
+    """One host. Every host can resolve the names of `NAMES`."""
 
     NAMES = ("head", "steady", "gpu", "mlflow", "laptop", "late")
 
@@ -171,16 +171,16 @@ class Host:
             name=name,
             needed=" ".join(map(shlex.quote, _needed())),
             own=" ".join(_OWN),
-            hidden="" if with_code else " ".join(shlex.quote(str(ROOT / each)) for each in _CODE),
+            hidden="" if with_code else " ".join(shlex.quote(str(ROOT / name)) for name in _CODE),
             hosts=shlex.quote(_hosts_file()),
         )
         spaces = ("--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--mount-proc")
         self._holder = _held(["unshare", *spaces, "--kill-child", "bash", "-c", script])
         assert self._holder.stdout is not None
-        said = self._holder.stdout.readline()
-        assert said == b"ready\n", f"host {name} could not be made: {said!r}"
+        first_line = self._holder.stdout.readline()
+        assert first_line == b"ready\n", f"host {name} could not be made: {first_line!r}"
         self.pid = _child(self._holder.pid)
-        self._cable = f"cable{next(_CABLES)}"  # a removed host's stays for a moment
+        self._cable = f"cable{next(_CABLES)}"  # unique, as a removed host's cable disappears late
         switch.ip(
             *("link", "add", self._cable, "type", "veth"),
             *("peer", "name", "eth0", "netns", str(self.pid)),
@@ -189,13 +189,13 @@ class Host:
         for words in (
             f"addr add {self.address}/24 dev eth0",
             "link set eth0 up",
-            f"route add default via {_NETWORK}.254",  # nobody: but Ray asks for the way out
+            f"route add default via {_NETWORK}.254",  # no host, but Ray needs a default route
         ):
             _run(["nsenter", "--target", str(self.pid), "--net", "ip", *words.split()])
 
     @classmethod
     def address_of(cls, name: str) -> str:
-        """The address that a host of this name has, or will have."""
+        """Return the address of a host of this name."""
         return f"{_NETWORK}.{cls.NAMES.index(name) + 1}"
 
     def run(
@@ -205,7 +205,7 @@ class Host:
         cwd: object = ROOT,
         environ: Mapping[str, str] = MappingProxyType({}),
     ) -> Done:
-        """Run a command on the host to its end."""
+        """Run a command on the host and wait for its end."""
         done = subprocess.run(
             self._command(arguments, cwd),
             env=self._environ(environ),
@@ -235,19 +235,19 @@ class Host:
         subprocess.run(command, env=self._environ({}), input=data, check=True)
 
     def pull_the_cable(self) -> None:
-        """Cut the host from the network: nothing that is on its way arrives."""
+        """Disconnect the host from the network; packets in flight are lost."""
         self._switch.ip("link", "set", self._cable, "down")
 
     def plug_the_cable(self) -> None:
-        """Undo that."""
+        """Connect the host to the network again."""
         self._switch.ip("link", "set", self._cable, "up")
 
     def interrupt(self, words: str) -> None:
-        """Ctrl-C for the command on the host that holds these words."""
+        """Send SIGINT to the command on the host that contains these words."""
         self.run("pkill", "-INT", "-f", words).expect()
 
     def remove(self) -> None:
-        """End the host at once, with everything that runs on it."""
+        """Kill the host with all of its processes."""
         self._holder.kill()
         self._holder.wait()
         with suppress(KeyError):
@@ -255,34 +255,32 @@ class Host:
 
     def _command(self, arguments: Iterable[object], cwd: object = ROOT) -> list[str]:
         enter = ["nsenter", "--target", str(self.pid), "--all"]
-        enter += ["env", f"--chdir={cwd}", "--default-signal=INT"]  # ours may be ignored
+        enter += ["env", f"--chdir={cwd}", "--default-signal=INT"]  # the test's own may be ignored
         cpus = ["taskset", "--cpu-list", ",".join(map(str, self._cpus))] if self._cpus else []
         return [*enter, *cpus, *map(str, arguments)]
 
     def _environ(self, changes: Mapping[str, str]) -> dict[str, str]:
         tools = f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"
-        kept = {key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ}
+        locale = {key: os.environ[key] for key in ("LANG", "LC_ALL") if key in os.environ}
         own = {"PATH": f"{tools}:/sbin:/bin", "HOME": "/root", "COLUMNS": "120"}
         own |= {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
-        own["RAY_worker_niceness"] = (
-            "0"  # by default workers give way to all others of this machine
-        )
-        own["OMP_WAIT_POLICY"] = "PASSIVE"  # as in all tests: hosts share this machine's CPUs
-        return {**kept, **own, **changes}
+        own["RAY_worker_niceness"] = "0"  # by default Ray lowers the priority of workers
+        own["OMP_WAIT_POLICY"] = "PASSIVE"  # as in all tests, since hosts share this machine's CPUs
+        return {**locale, **own, **changes}
 
 
 def _held(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A process that the kernel ends with this one; with it goes its namespace."""
+    """Start a process that the kernel kills when this process ends."""
     return subprocess.Popen(
         ["setpriv", "--pdeathsig", "KILL", *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is the test's: it has something to say before they end
+        start_new_session=True,  # Ctrl-C is for the test, which prints output before the end
     )
 
 
 def _child(pid: int) -> int:
-    """The only child of a process, once it is there."""
+    """Wait for the only child of a process and return its id."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     deadline_s = time.monotonic() + _START_S
     while not (children := path.read_text().split()):
@@ -292,14 +290,14 @@ def _child(pid: int) -> int:
 
 
 def _needed() -> list[str]:
-    """What Python needs that lies in a folder which a host has for itself."""
+    """Return the paths that Python needs below folders that each host has for itself."""
     paths = {str(ROOT), sys.prefix, str(Path(sys.base_prefix).resolve())}
-    return sorted(path for path in paths if path.startswith(tuple(f"{each}/" for each in _OWN)))
+    return sorted(path for path in paths if path.startswith(tuple(f"{folder}/" for folder in _OWN)))
 
 
 def _hosts_file() -> str:
-    named = [f"{Host.address_of(name)} {name}" for name in Host.NAMES]
-    return "\\n".join(["127.0.0.1 localhost", *named, ""])
+    lines = [f"{Host.address_of(name)} {name}" for name in Host.NAMES]
+    return "\\n".join(["127.0.0.1 localhost", *lines, ""])
 
 
 def _run(command: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""A real cluster on one machine: a Ray head, workers of unlike hardware, MLflow on PostgreSQL.
+"""A real cluster on one machine: a Ray head, workers of different hardware, MLflow on PostgreSQL.
 
-Three classes of hardware: a host with one CPU, a host with two CPUs, and the GPU that the latter
-pretends to have (a stand-in for NVML): placement is tested on it, and nothing is measured.
+There are three hardware classes: a host with one CPU, a host with two CPUs, and the simulated GPU
+of the latter. The GPU serves tests of placement only, never measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import yaml
 
 from orchestrator.cluster import code_bundle
 from tests.cluster.hosts import ROOT, Done, Host, Running, Switch
-from tests.nvml.pretended import Pretended, PretendedGpu, library
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, library
 
 PARENT = "mlflow.parentRunId"
 HOME = "/root/rnnsweep-data"
@@ -35,14 +35,14 @@ Value = TypeVar("Value")
 
 
 def postgresql() -> Path | None:
-    """The folder of PostgreSQL's programs; Debian keeps them off the path."""
-    if found := shutil.which("initdb"):
-        return Path(found).resolve().parent
-    return next((each.parent for each in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
+    """Return the folder of PostgreSQL's programs, which Debian keeps off the path."""
+    if initdb := shutil.which("initdb"):
+        return Path(initdb).resolve().parent
+    return next((path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
 
 
 class Lab:
-    """Hosts, and what runs on them; everything ends with `close`, or with this process."""
+    """The hosts and their services; all of them end with `close` or with this process."""
 
     def __init__(self) -> None:
         self.switch = Switch()
@@ -51,7 +51,7 @@ class Lab:
         self.dashboard = f"http://{Host.address_of('head')}:8265"
 
     def open(self) -> Lab:
-        """Start the hosts and, on them, the cluster and the store."""
+        """Start the hosts, the cluster and the MLflow server."""
         self.mlflow = self.switch.plug("mlflow", with_code=True)
         self.mlflow.write("/root/.ray/auth_token", self._token)
         self.head = self._ray_host("head")
@@ -67,11 +67,11 @@ class Lab:
         return self
 
     def close(self) -> None:
-        """End everything."""
+        """End all hosts."""
         self.switch.close()
 
     def worker(self, name: str, cpus: list[int]) -> Host:
-        """A new host, as a worker of the cluster."""
+        """Start a new host as a worker of the cluster."""
         host = self._ray_host(name, cpus=cpus)
         self.join(host)
         return host
@@ -84,11 +84,11 @@ class Lab:
             f"--address={Host.address_of('head')}:6379",
             f"--num-cpus={cpus}",
             f"--num-gpus={gpus}",
-            environ=self._pretended_gpu(host) if gpus else {},
+            environ=self._simulated_gpu(host) if gpus else {},
         )
 
     def nodes(self) -> dict[str, bool]:
-        """The hosts that the cluster knows, and whether it believes that they live."""
+        """Return the cluster's hosts, and whether the cluster considers them alive."""
         script = (
             "import json, ray; ray.init('auto', log_to_driver=False, logging_level='error');"
             "print(json.dumps({n['NodeManagerHostname']: n['Alive'] for n in ray.nodes()}))"
@@ -97,7 +97,7 @@ class Lab:
         return dict(json.loads(out.splitlines()[-1]))
 
     def spec(self, name: str, **changes: Any) -> str:
-        """Write a spec file into the project on the laptop; its name."""
+        """Write a spec file into the project on the laptop and return its name."""
         body = {
             "name": name,
             "workload": "steady:train",
@@ -115,20 +115,20 @@ class Lab:
         return f"{name}.yaml"
 
     def submit(self, spec: str, *options: str) -> Running:
-        """`rnnsweep submit` on the laptop, in the project's folder."""
+        """Run `rnnsweep submit` on the laptop, in the project's folder."""
         arguments = ["rnnsweep", "submit", spec, "--address", self.dashboard, *options]
         return self.laptop.start(*arguments, cwd=PROJECT, environ=self._store_named())
 
     def rnnsweep(self, *arguments: str) -> Done:
-        """A command on a host that is neither in the cluster nor the one that submits."""
+        """Run a command on a host that neither belongs to the cluster nor submits."""
         return self.mlflow.run("rnnsweep", *arguments, cwd="/root", environ=self._store_named())
 
     def at_a_distance(self, *arguments: str) -> Done:
-        """The same, with the address of the cluster."""
+        """Run a command there with the address of the cluster."""
         return self.rnnsweep(*arguments, "--address", self.dashboard)
 
     def on_the_head(self, *arguments: str, timeout_s: float = 60) -> Done:
-        """A command on the head, with the code put there by hand."""
+        """Copy the code to the head and run a command there."""
         with tempfile.TemporaryDirectory() as folder:
             code_bundle.pack(Path(folder))
             packed = subprocess.run(["tar", "-cC", folder, "."], capture_output=True, check=True)
@@ -140,49 +140,49 @@ class Lab:
         return self.head.run(*command, cwd="/root/code", timeout_s=timeout_s).expect()
 
     def finished(self, sweep: str) -> list[dict[str, Any]]:
-        """The trials that have ended, from the journal on the head."""
+        """Return the finished trials, from the journal on the head."""
         journal = f"{HOME}/sweeps/{sweep}/1/journal.jsonl"
         lines = self.head.run("cat", journal).out.split("\n")[:-1]
         records = [json.loads(line) for line in lines]
-        found: list[dict[str, Any]] = []
-        for each in records:
-            if each["record"] == "trial_finished":
-                found.append(each["finished"])
-            elif each["record"] == "round_finished":
-                found += each["finished"]
-        return found
+        finished: list[dict[str, Any]] = []
+        for record in records:
+            if record["record"] == "trial_finished":
+                finished.append(record["finished"])
+            elif record["record"] == "round_finished":
+                finished += record["finished"]
+        return finished
 
     def children(self, sweep: str) -> list[dict[str, Any]]:
-        """The sweep's child runs in MLflow."""
+        """Return the sweep's child runs in MLflow."""
         done = self.mlflow.run("python", "-m", "tests.cluster.runs", self.store, sweep).expect()
-        found: list[dict[str, Any]] = json.loads(done.out)
-        parents = [run for run in found if PARENT not in run["tags"]]
+        runs: list[dict[str, Any]] = json.loads(done.out)
+        parents = [run for run in runs if PARENT not in run["tags"]]
         assert [run["status"] for run in parents] == ["FINISHED"], parents
-        return [run for run in found if PARENT in run["tags"]]
+        return [run for run in runs if PARENT in run["tags"]]
 
     def expect_exactly_once(self, sweep: str, trials: int) -> list[dict[str, Any]]:
-        """Every trial is in MLflow once, complete; and in the journal, the same ones."""
+        """Check that all trials are complete, each once in MLflow and once in the journal."""
         children = self.children(sweep)
         keys = [run["tags"]["trial_key"] for run in children]
         assert len(keys) == len(set(keys)) == trials
         assert {run["status"] for run in children} == {"FINISHED"}
         assert {run["tags"]["outcome"] for run in children} == {"complete"}
-        finished = [each["trial"]["key"] for each in self.finished(sweep)]
+        finished = [record["trial"]["key"] for record in self.finished(sweep)]
         assert sorted(finished) == sorted(keys)
         return children
 
     def expect_end(self, sweep: str, timeout_s: float = 200) -> str:
-        """Follow a sweep, that others submitted, to a good end; what its last start wrote."""
+        """Follow a submitted sweep to a successful end and return the log of its last start."""
         command = ["rnnsweep", "logs", sweep, "--follow", "--address", self.dashboard]
         running = self.mlflow.start(*command)
         assert running.wait(timeout_s) == 0, running.output
         return running.output
 
     def wait_for_a_trial(self, sweep: str, node: str) -> None:
-        """Wait until a node has ended a trial, and so works on another one."""
+        """Wait until a node has finished a trial, and so works on another one."""
 
         def ended() -> bool:
-            return any(each["outcome"]["node"] == node for each in self.finished(sweep))
+            return any(record["outcome"]["node"] == node for record in self.finished(sweep))
 
         try:
             wait_for(ended, 120, f"trial of {sweep} on {node}")
@@ -217,20 +217,20 @@ class Lab:
             environ=environ,
         ).expect()
 
-    def _pretended_gpu(self, host: Host) -> dict[str, str]:
-        """Put the stand-in for NVML on a host; the variables that show its GPU."""
+    def _simulated_gpu(self, host: Host) -> dict[str, str]:
+        """Install the simulated NVML on a host and return the variables that show its GPU."""
         host.write(f"{_NVML}/{library().name}", library().read_bytes())
         environ = {"LD_LIBRARY_PATH": _NVML}
         with tempfile.TemporaryDirectory() as folder:
-            shown = Pretended([PretendedGpu()]).environment(Path(folder), {})
-            for name, path in shown.items():
+            variables = SimulatedNvml([SimulatedGpu()]).environment(Path(folder), {})
+            for name, path in variables.items():
                 if Path(path).is_file():
                     environ[name] = f"{_NVML}/{Path(path).name}"
                     host.write(environ[name], Path(path).read_bytes())
         return environ
 
     def _serve_runs(self) -> None:
-        """MLflow on PostgreSQL, each as its own process; both keep what they have in /tmp."""
+        """Start PostgreSQL and MLflow, which both keep their data in /tmp."""
         programs, host = postgresql(), self.mlflow
         user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
         initdb = f"{programs}/initdb"
@@ -250,10 +250,10 @@ class Lab:
         self._server.until("startup complete", 90)
 
 
-def wait_for(look: Callable[[], Value], timeout_s: float, what: str) -> Value:
-    """Look again and again until there is something to see; that."""
+def wait_for(condition: Callable[[], Value], timeout_s: float, name: str) -> Value:
+    """Evaluate a condition repeatedly until its value is true, and return that value."""
     deadline_s = time.monotonic() + timeout_s
-    while not (seen := look()):
-        assert time.monotonic() < deadline_s, f"no {what} after {timeout_s} s"
+    while not (value := condition()):
+        assert time.monotonic() < deadline_s, f"no {name} after {timeout_s} s"
         time.sleep(0.3)
-    return seen
+    return value

@@ -1,6 +1,6 @@
-"""`python -m tests.cluster.runs URI SWEEP`: what a tracking server has of a sweep, as JSON.
+"""Print a sweep's runs on a tracking server as JSON: `python -m tests.cluster.runs URI SWEEP`.
 
-Asked over MLflow's REST interface alone, with nothing of ours, and without MLflow's own client,
+It uses MLflow's REST interface only, independently of the product's code and of MLflow's client,
 whose import takes seconds.
 """
 
@@ -14,15 +14,15 @@ from typing import Any
 
 
 def runs(uri: str, sweep: str) -> list[dict[str, Any]]:
-    """All runs of a sweep's experiment: id, status and tags."""
+    """Return all runs of a sweep's experiment: id, status and tags."""
     query = urllib.parse.urlencode({"experiment_name": sweep})
-    found = _ask(f"{uri}/api/2.0/mlflow/experiments/get-by-name?{query}")
-    ids = [found["experiment"]["experiment_id"]]
-    token, every = "", []
+    answer = _ask(f"{uri}/api/2.0/mlflow/experiments/get-by-name?{query}")
+    ids = [answer["experiment"]["experiment_id"]]
+    token, all_runs = "", []
     while True:
         body = {"experiment_ids": ids, "max_results": 1000, "page_token": token}
         page = _ask(f"{uri}/api/2.0/mlflow/runs/search", body)
-        every += page.get("runs", [])
+        all_runs += page.get("runs", [])
         if not (token := page.get("next_page_token", "")):
             break
     return [
@@ -31,7 +31,7 @@ def runs(uri: str, sweep: str) -> list[dict[str, Any]]:
             "status": run["info"]["status"],
             "tags": {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])},
         }
-        for run in every
+        for run in all_runs
     ]
 
 

@@ -1,7 +1,7 @@
-"""A user's own workload: a power iteration, for as long as it is told, on whatever device it has.
+"""A custom workload: a power iteration of configurable duration, on any device.
 
-Nothing here is a framework, so that a cluster of pretended GPUs can run it: what it shows is where
-trials run and that none is lost, and never how fast a GPU is.
+It uses no framework, so that simulated GPUs can run it. It shows where trials run and that none is
+lost, never how fast a GPU is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workloads.context import Context
 
 
 def train(trial: Context) -> dict[str, float]:
-    """`settings: {epochs: 4, rest_s: 0.1}`; `units` is the size of the matrix."""
+    """Train with `settings: {epochs: 4, rest_s: 0.1}`; `units` is the size of the matrix."""
     _expect_device(trial)
     units, epochs = int(trial.settings["units"]), int(trial.settings.get("epochs", 4))
     draw = np.random.default_rng(trial.seed)
@@ -38,8 +38,8 @@ def train(trial: Context) -> dict[str, float]:
 
 
 def _expect_device(trial: Context) -> None:
-    """A GPU trial has been given exactly one GPU; a CPU trial sees none."""
+    """Check that a GPU trial sees a GPU and a CPU trial sees none."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    given = visible not in (None, "", "-1")
-    if given != (trial.device == "gpu"):
+    has_gpu = visible not in (None, "", "-1")
+    if has_gpu != (trial.device == "gpu"):
         raise RuntimeError(f"a {trial.device} trial with CUDA_VISIBLE_DEVICES={visible!r}")

@@ -1,7 +1,7 @@
-"""What a cluster does to a sweep: nodes unlike one another, lost, cut off, late; a laptop gone.
+"""Sweeps on a cluster: different nodes, lost, disconnected and late nodes, a lost laptop.
 
-Each sweep is submitted from a host that is no part of the cluster, in a folder with the user's own
-workload; no host of the cluster has any of our code. After each, every trial is in MLflow exactly
+Each sweep is submitted from a host outside the cluster, in a folder with a custom workload. No host
+of the cluster has the product's code. After each sweep, every trial is in MLflow exactly
 once.
 """
 
@@ -21,8 +21,8 @@ CPU_AND_GPU = {"implementations": ["numpy/loop"], "hardware": ["cpu", "gpu"]}
 SLOW = {"epochs": 20, "rest_s": 0.1}
 
 
-def test_a_sweep_is_left_stopped_and_submitted_again(lab: Lab) -> None:
-    """Over all classes of hardware, the pretended GPU among them: this is about placement."""
+def test_a_sweep_is_detached_stopped_and_submitted_again(lab: Lab) -> None:
+    """A sweep over all hardware classes, including the simulated GPU, tests placement."""
     spec = lab.spec("classes", settings=SLOW, arms=CPU_AND_GPU)
     followed = lab.submit(spec)
     lab.wait_for_a_trial("classes", "gpu")
@@ -45,7 +45,7 @@ def test_a_sweep_is_left_stopped_and_submitted_again(lab: Lab) -> None:
 
 
 def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
-    """A real network on each: what the classes differ in is what the hosts may use."""
+    """Train a real network on two classes that differ in the CPUs that the hosts may use."""
     backend = "torch" if importlib.util.find_spec("torch") else "tensorflow"
     spec = lab.spec(
         "compared",
@@ -62,13 +62,17 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
     (comparison,) = report["comparisons"]
     assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 6
     classes = [comparison[side]["hardware"] for side in ("baseline", "arm")]
-    assert [each.rpartition(", ")[2] for each in classes] == ["1 CPU", "2 CPUs"]
+    assert [name.rpartition(", ")[2] for name in classes] == ["1 CPU", "2 CPUs"]
 
 
-def test_a_node_without_our_code_is_probed_from_another(lab: Lab) -> None:
-    """`--address` from a node: the code that is there goes to the others."""
+def test_a_node_without_the_code_is_probed_from_another(lab: Lab) -> None:
+    """With `--address` on a node, the code of that node is sent to the others."""
     done = lab.on_the_head("hardware", "--address", "head:6379", "--format", "json")
-    hosts = {node["hostname"] for each in json.loads(done.out)["classes"] for node in each["nodes"]}
+    hosts = {
+        node["hostname"]
+        for hardware_class in json.loads(done.out)["classes"]
+        for node in hardware_class["nodes"]
+    }
     assert hosts == {"steady", "gpu"}
 
 
@@ -83,7 +87,7 @@ def test_a_worker_is_killed_and_another_joins_late(lab: Lab) -> None:
     assert {run["tags"]["node"] for run in runs} == {"steady", "late", "gpu"}
 
 
-def test_a_worker_is_cut_off_for_20_s_and_the_laptop_is_gone(lab: Lab) -> None:
+def test_a_worker_is_disconnected_for_20_s_and_the_laptop_is_lost(lab: Lab) -> None:
     lab.submit(lab.spec("cut", settings=SLOW), "--detach").wait(60)
     lab.wait_for_a_trial("cut", "late")
     lab.laptop.remove()

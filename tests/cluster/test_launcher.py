@@ -1,7 +1,7 @@
-"""`ray up` with the launcher file for one's own machines, over ssh, onto hosts of namespaces.
+"""`ray up` with the launcher file of `infra/machines`, over ssh, onto simulated hosts.
 
-Only what is to be chosen in the file is changed, and how packages get there: no host can reach a
-registry, so the environment is a link to this one.
+The test changes only the lines marked "choose", and the installation of packages: no host can reach
+a registry, so the environment is a link to the present one.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ print(json.dumps({
 """
 
 
-def why_not() -> str | None:
-    """Why it cannot be tried here; None where it can."""
-    if (reason := hosts.why_not()) is not None:
+def obstacle() -> str | None:
+    """Return the reason why this machine cannot run the test, or None."""
+    if (reason := hosts.obstacle()) is not None:
         return reason
     path = f"{os.environ['PATH']}:/usr/sbin"
-    lacking = [each for each in ("sshd", "rsync") if shutil.which(each, path=path) is None]
+    missing = [program for program in ("sshd", "rsync") if shutil.which(program, path=path) is None]
     return (
-        f"{', '.join(lacking)} not installed (Debian: openssh-server, rsync)" if lacking else None
+        f"{', '.join(missing)} not installed (Debian: openssh-server, rsync)" if missing else None
     )
 
 
 @pytest.fixture
 def switch() -> Iterator[Switch]:
-    if (reason := why_not()) is not None:
+    if (reason := obstacle()) is not None:
         skip_here(reason)
     switch = Switch()
     try:
@@ -65,15 +65,15 @@ def switch() -> Iterator[Switch]:
 
 
 def launcher_file() -> dict[str, Any]:
-    """The file, with what its user chooses."""
+    """Return the file with the choices that a user makes."""
     config: dict[str, Any] = yaml.safe_load(FILE.read_text())
     config["provider"]["head_ip"] = Host.address_of("head")
     config["provider"]["worker_ips"] = [Host.address_of("steady")]
     config["auth"] = {"ssh_user": "root", "ssh_private_key": KEY}
-    install = [each for each in config["setup_commands"] if "venv" in each]
-    assert len(install) == 2, "it is made, and filled"
+    install = [command for command in config["setup_commands"] if "venv" in command]
+    assert len(install) == 2, "one command creates the environment, one installs the packages"
     config["setup_commands"] = [
-        *(each for each in config["setup_commands"] if each not in install),
+        *(command for command in config["setup_commands"] if command not in install),
         f"ln -sfn {sys.prefix} {VENV}",
     ]
     return config
@@ -94,9 +94,9 @@ def test_machines_become_a_cluster(switch: Switch) -> None:
     assert up.wait(240) == 0, up.output
 
     def nodes() -> dict[str, float]:
-        shown = head.run("python", "-c", NODES)
-        found: dict[str, float] = yaml.safe_load(shown.out.strip().splitlines()[-1] or "{}")
-        return found
+        done = head.run("python", "-c", NODES)
+        cpus_by_host: dict[str, float] = yaml.safe_load(done.out.strip().splitlines()[-1] or "{}")
+        return cpus_by_host
 
     cpus = float(worker.run("nproc").expect().out)
     wait_for(lambda: "steady" in nodes(), 240, "worker")

@@ -1,7 +1,7 @@
-"""The MLflow server as `infra/` starts it, on a real PostgreSQL: who may ask, under which name.
+"""The MLflow server of `infra/` on a real PostgreSQL: authentication and host names.
 
-The command is the image's, the settings are those of the compose file, and the databases are made
-by its own script; only ports and folders are others. It needs no namespaces.
+The command is that of the image, the settings are those of the compose file, and its script creates
+the databases. Only ports and folders differ. The tests need no namespaces.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Server:
     database: Mapping[str, str]
 
     def status(self, path: str, user: str | None = None, host: str | None = None) -> int:
-        """The status of an answer to `user:password`, asked for under a host's name."""
+        """Return the status of a request with `user:password` and a Host header."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}")
         if user is not None:
             token = base64.b64encode(user.encode()).decode()
@@ -80,7 +80,7 @@ class Server:
             return error.code
 
     def query(self, database: str, sql: str) -> str:
-        """What PostgreSQL answers."""
+        """Return PostgreSQL's answer."""
         return _psql(self.database, database, "-c", sql).strip()
 
 
@@ -116,7 +116,7 @@ def _process(log: Path, *command: str | Path, **environ: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _database(folder: Path) -> Iterator[dict[str, str]]:
-    """PostgreSQL with a password; the variables that lead to it."""
+    """Start PostgreSQL with a password; yield the variables that connect to it."""
     programs = postgresql()
     assert programs is not None
     user = (
@@ -145,13 +145,13 @@ def _database(folder: Path) -> Iterator[dict[str, str]]:
 def server() -> Iterator[Server]:
     if postgresql() is None:
         skip_here("PostgreSQL is not installed (Debian: postgresql)")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = int(taken.getsockname()[1])
-    (shown,) = re.findall(r"^CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
-    command = [each.replace("5000", str(port)) for each in json.loads(shown)]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
+    (words,) = re.findall(r"^CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE)
+    command = [word.replace("5000", str(port)) for word in json.loads(words)]
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlflow-")))
-        folder.chmod(0o777)  # PostgreSQL's own user writes there, too
+        folder.chmod(0o777)  # PostgreSQL's own user writes there as well
         database = stack.enter_context(_database(folder))
         environ = {
             **database,
@@ -169,16 +169,18 @@ def server() -> Iterator[Server]:
         yield Server(port, folder, database)
 
 
-def test_who_is_unknown_gets_nothing_but_the_health_check(server: Server) -> None:
+def test_an_unknown_user_may_only_request_the_health_check(server: Server) -> None:
     search = "/api/2.0/mlflow/experiments/get-by-name?experiment_name=Default"
     assert server.status("/health") == 200
     assert server.status(search) == 401
     assert server.status(search, user="ada:wrong") == 401
-    known = f"ada:{SECRET['MLFLOW_AUTH_ADMIN_PASSWORD']}"
-    assert server.status(search, user=known) == 200
-    assert server.status(search, user=known, host="mlflow:5000") == 200
-    assert server.status(search, user=known, host="evil.example.org") == 403
-    assert server.status("/health", host="10.1.2.3:5000") == 200, "as Kubernetes asks"
+    user = f"ada:{SECRET['MLFLOW_AUTH_ADMIN_PASSWORD']}"
+    assert server.status(search, user=user) == 200
+    assert server.status(search, user=user, host="mlflow:5000") == 200
+    assert server.status(search, user=user, host="evil.example.org") == 403
+    assert server.status("/health", host="10.1.2.3:5000") == 200, (
+        "Kubernetes' probes use such a name"
+    )
 
 
 def test_a_run_and_its_files_are_kept_for_a_user_of_the_credentials_file(server: Server) -> None:
@@ -206,13 +208,13 @@ def test_a_run_and_its_files_are_kept_for_a_user_of_the_credentials_file(server:
     assert server.query("mlflow", "SELECT value FROM metrics") == "2.5"
 
 
-def test_users_stand_in_a_database_of_their_own(server: Server) -> None:
+def test_users_have_a_database_of_their_own(server: Server) -> None:
     assert server.query("mlflow_auth", "SELECT username, is_admin FROM users") == "ada|t"
     tables = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'users'"
     assert server.query("mlflow", tables) == "0"
 
 
-def test_a_sweep_is_recorded_there_by_who_has_the_password(server: Server, tmp_path: Path) -> None:
+def test_a_sweep_needs_the_password_to_be_recorded(server: Server, tmp_path: Path) -> None:
     spec = tmp_path / "sweep.yaml"
     spec.write_text(SWEEP)
     environ = {
@@ -224,19 +226,19 @@ def test_a_sweep_is_recorded_there_by_who_has_the_password(server: Server, tmp_p
 
     def rnnsweep(*command: str, password: str) -> subprocess.CompletedProcess[str]:
         call = [sys.executable, "-c", "from orchestrator.cli.main import main; main()", *command]
-        with_it = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
+        variables = {**environ, "MLFLOW_TRACKING_PASSWORD": password}
         return subprocess.run(
-            call, env=with_it, cwd=INFRA.parent, capture_output=True, text=True, check=False
+            call, env=variables, cwd=INFRA.parent, capture_output=True, text=True, check=False
         )
 
     refused = rnnsweep("run", str(spec), password="wrong")
     assert refused.returncode == 2, refused.stderr
     assert "Traceback" not in refused.stderr
     assert re.search("(?i)401|password|unauthor|authenti", refused.stderr), refused.stderr
-    known = SECRET["MLFLOW_AUTH_ADMIN_PASSWORD"]
-    done = rnnsweep("run", str(spec), password=known)
+    password = SECRET["MLFLOW_AUTH_ADMIN_PASSWORD"]
+    done = rnnsweep("run", str(spec), password=password)
     assert done.returncode == 0, done.stderr
-    report = rnnsweep("report", "guarded", "--format", "json", password=known)
+    report = rnnsweep("report", "guarded", "--format", "json", password=password)
     assert json.loads(report.stdout)["sweep"]["state"] == "complete"
     outcomes = "SELECT value FROM tags WHERE key = 'outcome'"
     assert server.query("mlflow", outcomes).split() == ["complete", "complete"]

@@ -11,7 +11,7 @@ from orchestrator.hardware import probe
 from tests.gpu import times
 from tests.gpu.power import Meter, NoMeter
 from tests.gpu.scripted import lab_of
-from tests.nvml.pretended import Course, Pretended, PretendedGpu
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +19,10 @@ def every_gpu_is_visible(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def at_work(watts: float = 300.0, *, has_energy: bool = True) -> Pretended:
-    energy = Course(5e4, per_s=watts) if has_energy else None
-    gpu = PretendedGpu(power_w=watts, energy_j=energy, memory_used_mib=1024.0)
-    return Pretended([gpu])
+def at_work(watts: float = 300.0, *, has_energy: bool = True) -> SimulatedNvml:
+    energy = Trend(5e4, per_s=watts) if has_energy else None
+    gpu = SimulatedGpu(power_w=watts, energy_j=energy, memory_used_mib=1024.0)
+    return SimulatedNvml([gpu])
 
 
 def read_twice() -> Meter:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.sweeping import Home
-from tests.nvml.pretended import Pretended, PretendedGpu
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 
 NAME = "gpus"
 SPACE = {"units": {"low": 1, "high": 1000}}
@@ -35,7 +35,7 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
         search={"sampler": "random", "configs": 4, "space": SPACE},
         arms={"implementations": ["python/one"], "hardware": ["cpu", "gpu"]},
     )
-    gpus = Pretended([PretendedGpu(), PretendedGpu()])
+    gpus = SimulatedNvml([SimulatedGpu(), SimulatedGpu()])
     for name, value in gpus.environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     before = os.sched_getaffinity(0)

@@ -1,1 +1,1 @@
-"""A stand-in for NVML at its C boundary, for machines without a GPU."""
+"""A simulated NVML at its C boundary, for machines without a GPU."""

@@ -15,7 +15,7 @@ from orchestrator.cluster import connection
 from orchestrator.diagnostics.peaks.cache import keep, versions
 from orchestrator.hardware import classify
 from orchestrator.hardware.peak import Peak, Rate
-from tests.nvml.pretended import GPU_IS_LOST, Pretended, PretendedGpu
+from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml
 from tests.orchestrator.hardware.test_formats import SCHEMA
 
 
@@ -53,8 +53,8 @@ def test_peaks_that_are_kept_are_shown(home: Path) -> None:
 def test_a_lost_gpu_is_told_of_and_ends_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost = PretendedGpu(errors={"*": GPU_IS_LOST})
-    Pretended([lost, PretendedGpu()]).in_this_process(monkeypatch, home)
+    lost = SimulatedGpu(errors={"*": GPU_IS_LOST})
+    SimulatedNvml([lost, SimulatedGpu()]).in_this_process(monkeypatch, home)
     done = typed()
     assert done.exit_code == 0
     assert "! GPU        GPU 0 does not answer: GPU is lost" in done.stdout

@@ -16,7 +16,7 @@ from orchestrator import hardware
 from orchestrator.hardware import Node, classify, describe_hardware, hardware_json
 from orchestrator.hardware.peak import Peak, Rate
 from orchestrator.hardware.profile import NodeProfile
-from tests.nvml.pretended import GPU_IS_LOST, NOT_SUPPORTED, Pretended, PretendedGpu
+from tests.nvml.simulated import GPU_IS_LOST, NOT_SUPPORTED, SimulatedGpu, SimulatedNvml
 from tests.orchestrator.hardware import proc_trees
 
 SCHEMA = json.loads(Path(hardware.__file__).with_name("schema.json").read_text(encoding="utf-8"))
@@ -33,14 +33,14 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
         "nvmlDeviceGetEccMode": NOT_SUPPORTED,
     }
     gpus = [
-        PretendedGpu(name=NAME, uuid="GPU-aaaa"),
-        PretendedGpu(name=NAME, uuid="GPU-bbbb", errors=silent, pcie_lanes=None),
-        PretendedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
+        SimulatedGpu(name=NAME, uuid="GPU-aaaa"),
+        SimulatedGpu(name=NAME, uuid="GPU-bbbb", errors=silent, pcie_lanes=None),
+        SimulatedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
     ]
     found = []
     for name, tree in proc_trees.TREES.items():
         (tmp_path / name).mkdir()
-        Pretended(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
+        SimulatedNvml(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
         profile = hardware.probe(root=tree(tmp_path / name))
         profile = dataclasses.replace(profile, hostname=f"host-{name}")
         labels = {"ray.io/node-id": name * 8, "ray.io/accelerator-type": "H200"}

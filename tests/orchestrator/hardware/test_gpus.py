@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator import hardware
 from orchestrator.hardware import Gpu, Node, NodeProfile, classify, describe_hardware
-from tests.nvml.pretended import (
+from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
     GPU_CALLS,
     GPU_IS_LOST,
@@ -20,13 +20,13 @@ from tests.nvml.pretended import (
     NODE_CALLS,
     NOT_SUPPORTED,
     UNKNOWN,
-    Pretended,
-    PretendedGpu,
+    SimulatedGpu,
+    SimulatedNvml,
 )
 
-Probe: TypeAlias = Callable[[Pretended], NodeProfile]
+Probe: TypeAlias = Callable[[SimulatedNvml], NodeProfile]
 
-H200 = PretendedGpu(
+H200 = SimulatedGpu(
     name="NVIDIA H200",
     uuid="GPU-aaaa",
     memory_mib=143_771,
@@ -54,19 +54,19 @@ ASKED = (  # what a probe asks of a GPU, and the field that has it
 def probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Probe:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def of(pretended: Pretended) -> NodeProfile:
-        pretended.in_this_process(monkeypatch, tmp_path)
+    def of(simulated: SimulatedNvml) -> NodeProfile:
+        simulated.in_this_process(monkeypatch, tmp_path)
         return hardware.probe()
 
     return of
 
 
-def failing(gpu: PretendedGpu, errors: Mapping[str, int]) -> PretendedGpu:
+def failing(gpu: SimulatedGpu, errors: Mapping[str, int]) -> SimulatedGpu:
     return dataclasses.replace(gpu, errors=errors)
 
 
 def test_a_gpu_tells_what_it_is(probe: Probe) -> None:
-    found = probe(Pretended([H200], driver="580.95.05", cuda=13_000))
+    found = probe(SimulatedNvml([H200], driver="580.95.05", cuda=13_000))
     assert found.gpus == (
         Gpu(
             index=0,
@@ -91,17 +91,17 @@ def test_a_gpu_tells_what_it_is(probe: Probe) -> None:
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, UNKNOWN])
 @pytest.mark.parametrize(("call", "field"), ASKED)
 def test_what_a_gpu_does_not_tell_is_none(probe: Probe, call: str, field: str, code: int) -> None:
-    (gpu,) = probe(Pretended([failing(H200, {call: code})])).gpus
+    (gpu,) = probe(SimulatedNvml([failing(H200, {call: code})])).gpus
     assert getattr(gpu, field) is None
     untold = {name for asked, name in ASKED if asked == call}
-    whole = dataclasses.asdict(probe(Pretended([H200])).gpus[0])
+    whole = dataclasses.asdict(probe(SimulatedNvml([H200])).gpus[0])
     left = {name: value for name, value in dataclasses.asdict(gpu).items() if name not in untold}
     assert left.items() <= whole.items()  # and the rest is told all the same
 
 
 def test_memory_that_is_not_told_is_none(probe: Probe) -> None:
     errors = {"nvmlDeviceGetMemoryInfo": NOT_SUPPORTED, "nvmlDeviceGetMemoryInfo_v2": NOT_SUPPORTED}
-    found = probe(Pretended([failing(H200, errors)]))
+    found = probe(SimulatedNvml([failing(H200, errors)]))
     assert found.gpus[0].memory_mib is None
     text = describe_hardware(classify([Node("", found, 2)]))
     assert "NVIDIA H200, compute capability 9.0" in text
@@ -113,8 +113,8 @@ def test_memory_that_is_not_told_is_none(probe: Probe) -> None:
     "call", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"]
 )
 def test_a_gpu_that_does_not_say_what_it_is_is_a_fault(probe: Probe, call: str, code: int) -> None:
-    t4 = PretendedGpu(uuid="GPU-bbbb")
-    found = probe(Pretended([failing(H200, {call: code}), t4]))
+    t4 = SimulatedGpu(uuid="GPU-bbbb")
+    found = probe(SimulatedNvml([failing(H200, {call: code}), t4]))
     assert [(gpu.index, gpu.name) for gpu in found.gpus] == [(1, "NVIDIA T4")]
     (fault,) = found.gpu_faults
     assert fault.startswith("GPU 0 does not answer: ")
@@ -123,21 +123,21 @@ def test_a_gpu_that_does_not_say_what_it_is_is_a_fault(probe: Probe, call: str, 
 @pytest.mark.parametrize("call", [each for each in GPU_CALLS if "ByUUID" not in each])
 @pytest.mark.parametrize("code", [GPU_IS_LOST, NO_PERMISSION, UNKNOWN])
 def test_no_call_of_a_gpu_ends_a_probe(probe: Probe, call: str, code: int) -> None:
-    found = probe(Pretended([failing(H200, {call: code}), PretendedGpu(uuid="GPU-bbbb")]))
+    found = probe(SimulatedNvml([failing(H200, {call: code}), SimulatedGpu(uuid="GPU-bbbb")]))
     assert found.gpus[-1].name == "NVIDIA T4"
 
 
 @pytest.mark.parametrize("call", ["*", *NODE_CALLS])
 @pytest.mark.parametrize("code", [DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, UNKNOWN])
 def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> None:
-    found = probe(Pretended([H200], errors={call: code}))
+    found = probe(SimulatedNvml([H200], errors={call: code}))
     assert bool(found.gpus) != bool(found.gpu_faults)
     assert "! GPU" in describe_hardware(classify([Node("", found, 2)])) or found.gpus
 
 
 def test_a_lost_gpu_is_told_with_the_reason(probe: Probe) -> None:
     lost = failing(H200, {"nvmlDeviceGetEnforcedPowerLimit": GPU_IS_LOST})
-    found = probe(Pretended([PretendedGpu(uuid="GPU-bbbb"), lost]))
+    found = probe(SimulatedNvml([SimulatedGpu(uuid="GPU-bbbb"), lost]))
     assert found.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
     (cpu, gpu) = classify([Node("", found, 2)])
     assert gpu.name.startswith("NVIDIA T4 (")
@@ -145,7 +145,7 @@ def test_a_lost_gpu_is_told_with_the_reason(probe: Probe) -> None:
 
 
 def test_a_driver_of_another_version_is_told(probe: Probe) -> None:
-    found = probe(Pretended([H200], errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH}))
+    found = probe(SimulatedNvml([H200], errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH}))
     assert found.gpu_faults == (
         "NVML does not answer: RM has detected an NVML/RM version mismatch.",
     )
@@ -155,13 +155,13 @@ def test_a_driver_of_another_version_is_told(probe: Probe) -> None:
 
 
 def test_a_driver_without_gpus(probe: Probe) -> None:
-    text = describe_hardware(classify([Node("", probe(Pretended()), 2)]))
+    text = describe_hardware(classify([Node("", probe(SimulatedNvml()), 2)]))
     assert "no GPU: NVML answers, and has none for this process" in text
 
 
 def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
     cut = dataclasses.replace(H200, mig=True)
-    (cpu,) = classify([Node("", probe(Pretended([cut])), 2)])
+    (cpu,) = classify([Node("", probe(SimulatedNvml([cut])), 2)])
     assert cpu.device == "cpu"
     text = " ".join(describe_hardware([cpu]).split())
     assert "is in MIG mode, and a trial could be given a part of it" in text
@@ -171,7 +171,7 @@ def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
 
 def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     lost = failing(H200, {"*": GPU_IS_LOST})
-    found = probe(Pretended([H200, lost, dataclasses.replace(H200, uuid="GPU-cccc")]))
+    found = probe(SimulatedNvml([H200, lost, dataclasses.replace(H200, uuid="GPU-cccc")]))
     (cpu,) = classify([Node("a", found, 2, gpu_limit=3)])
     text = " ".join(describe_hardware([cpu]).split())
     assert "start its Ray node again with CUDA_VISIBLE_DEVICES=0,2" in text

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.hardware.nvml import THROTTLING, Memory, Nvml, NvmlDevice, NvmlError, PcieLink
-from tests.nvml.pretended import (
+from tests.nvml.simulated import (
     FUNCTION_NOT_FOUND,
     GPU_CALLS,
     GPU_IS_LOST,
@@ -19,10 +19,10 @@ from tests.nvml.pretended import (
     NO_PERMISSION,
     NOT_SUPPORTED,
     UNKNOWN,
-    Course,
-    Pretended,
-    PretendedGpu,
     Refusal,
+    SimulatedGpu,
+    SimulatedNvml,
+    Trend,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,7 +55,7 @@ def told(device: NvmlDevice) -> dict[str, object]:
 def test_everything_that_a_gpu_tells_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    gpu = PretendedGpu(
+    gpu = SimulatedGpu(
         "NVIDIA H200",
         uuid="GPU-a",
         memory_mib=1000.0,
@@ -67,7 +67,7 @@ def test_everything_that_a_gpu_tells_is_read(
         mig=False,
         processes={11: 5.0, 12: 6.0},
     )
-    Pretended([gpu, PretendedGpu()]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([gpu, SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
     with Nvml() as nvml:
         assert (nvml.count(), nvml.driver(), nvml.cuda()) == (2, "580.95.05", "13.0")
         device = nvml.device_of("GPU-a")
@@ -102,7 +102,7 @@ def test_a_child_process_sees_them_too_and_in_time(tmp_path: Path) -> None:
         "import json; from orchestrator.hardware.nvml import Nvml\n"
         "with Nvml() as nvml: print(json.dumps([nvml.count(), nvml.device(0).name()]))"
     )
-    environment = Pretended([PretendedGpu("NVIDIA L4")]).environment(tmp_path)
+    environment = SimulatedNvml([SimulatedGpu("NVIDIA L4")]).environment(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", program],
         env=environment,
@@ -116,8 +116,8 @@ def test_a_child_process_sees_them_too_and_in_time(tmp_path: Path) -> None:
 
 def test_values_change_with_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     began_s = time.monotonic()
-    energy = [Course(100.0, per_s=1000.0), Course(0.0, from_s=0.2)]
-    Pretended([PretendedGpu(energy_j=energy)]).in_this_process(monkeypatch, tmp_path)
+    energy = [Trend(100.0, per_s=1000.0), Trend(0.0, from_s=0.2)]
+    SimulatedNvml([SimulatedGpu(energy_j=energy)]).in_this_process(monkeypatch, tmp_path)
     with Nvml() as nvml:
         device = nvml.device(0)
         first = device.energy_j()
@@ -125,7 +125,7 @@ def test_values_change_with_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert 100.0 <= first <= 100.0 + 1000.0 * (time.monotonic() - began_s)
         time.sleep(0.25)
         assert device.energy_j() == 0.0  # the counter was reset
-        Pretended([PretendedGpu(energy_j=7.0)]).write(tmp_path)
+        SimulatedNvml([SimulatedGpu(energy_j=7.0)]).write(tmp_path)
         assert device.energy_j() == 7.0
 
 
@@ -151,7 +151,7 @@ def test_a_call_that_is_refused_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: int
 ) -> None:
     for call in GPU_CALLS[2:]:
-        Pretended([PretendedGpu(errors={call: code})]).in_this_process(monkeypatch, tmp_path)
+        SimulatedNvml([SimulatedGpu(errors={call: code})]).in_this_process(monkeypatch, tmp_path)
         with Nvml() as nvml:
             device = nvml.device(0)
             silent = {name for name, value in told(device).items() if value is None}
@@ -169,20 +169,20 @@ def test_a_call_that_is_refused_leaves_the_others(
 def test_what_is_told_again_is_no_longer_untold(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    refused = PretendedGpu(errors={"nvmlDeviceGetPowerUsage": UNKNOWN})
-    Pretended([refused]).in_this_process(monkeypatch, tmp_path)
+    refused = SimulatedGpu(errors={"nvmlDeviceGetPowerUsage": UNKNOWN})
+    SimulatedNvml([refused]).in_this_process(monkeypatch, tmp_path)
     with Nvml() as nvml:
         device = nvml.device(0)
         assert (device.power_w(), len(device.untold)) == (None, 1)
-        Pretended([PretendedGpu()]).write(tmp_path)
+        SimulatedNvml([SimulatedGpu()]).write(tmp_path)
         assert (device.power_w(), device.untold) == (70.0, {})
 
 
 def test_a_gpu_that_falls_off_the_bus_tells_nothing_more(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    lost = PretendedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=3)})
-    Pretended([lost, PretendedGpu()]).in_this_process(monkeypatch, tmp_path)
+    lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=3)})
+    SimulatedNvml([lost, SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
     with Nvml() as nvml:
         device = nvml.device(0)
         assert (device.name(), device.lost) == ("NVIDIA T4", False)
@@ -195,13 +195,13 @@ def test_a_gpu_that_falls_off_the_bus_tells_nothing_more(
 
 
 def test_a_node_whose_nvml_refuses_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pretended = Pretended(errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH})
-    pretended.in_this_process(monkeypatch, tmp_path)
+    simulated = SimulatedNvml(errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH})
+    simulated.in_this_process(monkeypatch, tmp_path)
     with pytest.raises(NvmlError, match=r"^nvmlInit: .*version") as refused, Nvml():
         pass
     assert not refused.value.no_library
     silent = {"nvmlSystemGetDriverVersion": UNKNOWN, "nvmlSystemGetCudaDriverVersion_v2": UNKNOWN}
-    Pretended(errors=silent).write(tmp_path)
+    SimulatedNvml(errors=silent).write(tmp_path)
     with Nvml() as nvml:
         assert (nvml.driver(), nvml.cuda(), nvml.count()) == (None, None, 0)
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from orchestrator.execution.telemetry import Recording, Sample, Sampler, TimeWindow
 from orchestrator.hardware import probe
-from tests.nvml.pretended import Course, Pretended, PretendedGpu
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from workloads.protocol import PhaseBegan, PhaseEnded
 
 _head: TypeAdapter[Recording] = TypeAdapter(Recording)
@@ -60,7 +60,7 @@ def main() -> None:
     """Record."""
     gpus = probe().gpus
     with (
-        _pretended() if not gpus else _nothing(),
+        _simulated() if not gpus else _nothing(),
         subprocess.Popen(
             [sys.executable, "-c", _WORK], stdin=subprocess.PIPE, text=True
         ) as process,
@@ -83,17 +83,17 @@ def main() -> None:
 
 
 @contextmanager
-def _pretended() -> Iterator[None]:
-    power, energy, total = [Course(60.0)], [Course(5e4, per_s=60.0, every_s=0.1)], 5e4
+def _simulated() -> Iterator[None]:
+    power, energy, total = [Trend(60.0)], [Trend(5e4, per_s=60.0, every_s=0.1)], 5e4
     before_s, watts = 0.0, 60.0
     for at_s, following in zip(_EDGES_S, itertools.cycle((250.0, 60.0)), strict=False):
         total += watts * (at_s - before_s)
         before_s, watts = at_s, following
-        power.append(Course(watts, from_s=at_s))
-        energy.append(Course(total, per_s=watts, from_s=at_s, every_s=0.1))
-    gpu = PretendedGpu(power_w=power, energy_j=energy)
+        power.append(Trend(watts, from_s=at_s))
+        energy.append(Trend(total, per_s=watts, from_s=at_s, every_s=0.1))
+    gpu = SimulatedGpu(power_w=power, energy_j=energy)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        Pretended([gpu]).in_this_process(patch, Path(folder))
+        SimulatedNvml([gpu]).in_this_process(patch, Path(folder))
         yield
 
 

@@ -13,17 +13,17 @@ import psutil
 import pytest
 
 from orchestrator.execution.telemetry import Instruments, Recording, Sampler, curves, summarise
-from tests.nvml.pretended import (
+from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
     GPU_CALLS,
     GPU_IS_LOST,
     NODE_CALLS,
     NOT_SUPPORTED,
     UNKNOWN,
-    Course,
-    Pretended,
-    PretendedGpu,
     Refusal,
+    SimulatedGpu,
+    SimulatedNvml,
+    Trend,
     Value,
 )
 from workloads.protocol import Device, Epoch, PhaseBegan, PhaseEnded
@@ -87,9 +87,9 @@ def _await_samples(sampler: Sampler, count: int) -> None:
 def test_energy_is_measured_by_the_counter_or_by_power(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, counter: bool, method: str
 ) -> None:
-    energy: Value = Course(100.0, per_s=200.0) if counter else None
-    gpu = PretendedGpu(power_w=200.0, energy_j=energy, processes={pid: 900.0, 999_999: 1.0})
-    Pretended([gpu]).in_this_process(monkeypatch, tmp_path)
+    energy: Value = Trend(100.0, per_s=200.0) if counter else None
+    gpu = SimulatedGpu(power_w=200.0, energy_j=energy, processes={pid: 900.0, 999_999: 1.0})
+    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
     recording = sample(pid)
     assert recording.gpu_problems == (
         () if counter else ("GPU 0: nvmlDeviceGetTotalEnergyConsumption: Not Supported",)
@@ -106,7 +106,7 @@ def test_energy_is_measured_by_the_counter_or_by_power(
 def test_a_gpu_s_highest_clock_is_kept_between_trials(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    Pretended([PretendedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([SimulatedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
     instruments.nvml.highest_mhz["GPU-00000000-0000-0000-0000-000000000000"] = 1_500.0
     summary = summarise(sample(pid, instruments=instruments))
@@ -117,8 +117,8 @@ def test_a_gpu_s_highest_clock_is_kept_between_trials(
 def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, rivals: tuple[int, ...]
 ) -> None:
-    gpu = PretendedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
-    Pretended([gpu]).in_this_process(monkeypatch, tmp_path)
+    gpu = SimulatedGpu(processes={7: 900.0, 8: 900.0, 9: 1.0})  # numbers of another namespace
+    SimulatedNvml([gpu]).in_this_process(monkeypatch, tmp_path)
     sampler = Sampler("gpu", pid, None, rivals=rivals)
     sampler.start()
     _await_samples(sampler, 1)
@@ -129,8 +129,8 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
 def test_only_the_gpus_that_the_trainer_sees_are_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    gpus = [PretendedGpu(uuid=f"GPU-{index}", temperature_c=50.0 + index) for index in range(4)]
-    Pretended(gpus).in_this_process(monkeypatch, tmp_path)
+    gpus = [SimulatedGpu(uuid=f"GPU-{index}", temperature_c=50.0 + index) for index in range(4)]
+    SimulatedNvml(gpus).in_this_process(monkeypatch, tmp_path)
     expected = {"2": [52.0], "GPU-3,1": [53.0, 51.0], "": [], None: [50.0, 51.0, 52.0, 53.0]}
     for visible, temperatures in expected.items():
         recording = sample(pid, visible=visible, seconds=0.05)
@@ -141,7 +141,7 @@ def test_only_the_gpus_that_the_trainer_sees_are_read(
 def test_a_cpus_trial_asks_no_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    Pretended([PretendedGpu()]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([SimulatedGpu()]).in_this_process(monkeypatch, tmp_path)
     recording = sample(pid, "cpu")
     assert {sample.gpus for sample in recording.samples} == {()}
     assert not [name for name in curves(recording.samples)[1] if "gpu" in name]
@@ -178,7 +178,7 @@ def test_whatever_call_fails_the_rest_is_recorded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int, call: str
 ) -> None:
     code = DRIVER_NOT_LOADED if call == "nvmlInitWithFlags" else UNKNOWN
-    Pretended([PretendedGpu()], errors={call: code}).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([SimulatedGpu()], errors={call: code}).in_this_process(monkeypatch, tmp_path)
     recording = sample(pid)
     summary = summarise(recording)
     missing = OF_A_GPU if call in TO_FIND_IT else LESS_WITHOUT.get(call, set())
@@ -191,15 +191,15 @@ def test_whatever_call_fails_the_rest_is_recorded(
 def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    lost = PretendedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
-    Pretended([lost]).in_this_process(monkeypatch, tmp_path)
+    lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
+    SimulatedNvml([lost]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
     summary = summarise(sample(pid, seconds=0.8, instruments=instruments))
     assert "energy_j" not in summary.metrics
     assert summary.notes["energy_absent"].startswith(
         "GPU 0: nvmlDeviceGetPowerUsage: GPU is lost; GPU 0: nvmlDeviceGetTotalEnergyConsumption"
     )
-    Pretended([PretendedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
+    SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
     summary = summarise(sample(pid, instruments=instruments))
     assert "energy_j" in summary.metrics
 
@@ -207,8 +207,8 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
 def test_a_driver_that_hangs_delays_no_trial(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
-    hanging = PretendedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
-    Pretended([hanging]).in_this_process(monkeypatch, tmp_path)
+    hanging = SimulatedGpu(errors={"nvmlDeviceGetTemperature": Refusal(-3_000)})
+    SimulatedNvml([hanging]).in_this_process(monkeypatch, tmp_path)
     sampler = Sampler("gpu", pid, None)
     sampler.start()
     time.sleep(0.3)
@@ -238,7 +238,7 @@ def test_a_device_that_no_longer_supports_its_counter_is_measured_by_power(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
     refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
-    Pretended([PretendedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
+    SimulatedNvml([SimulatedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
     summary = summarise(sample(pid, seconds=0.8))
     assert summary.notes["energy_method"].split("+")[0] == "nvml_power"
     assert summary.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)

@@ -12,7 +12,7 @@ from orchestrator.execution.actor import run_trial
 from orchestrator.execution.job import Job, TrialLimits, TrialRun
 from orchestrator.execution.telemetry import Instruments
 from orchestrator.execution.trainer_pool import TrainerPool
-from tests.nvml.pretended import Course, Pretended, PretendedGpu
+from tests.nvml.simulated import SimulatedGpu, SimulatedNvml, Trend
 from workloads.protocol import Device, TrialRequest
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -44,8 +44,8 @@ def test_a_users_workload_on_a_gpu_has_energy_of_its_training_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, trainers: TrainerPool
 ) -> None:
     instruments = Instruments()
-    mine = PretendedGpu(uuid="GPU-a", energy_j=Course(1000.0, per_s=70.0))
-    Pretended([mine, PretendedGpu(uuid="GPU-b", power_w=300.0)]).in_this_process(
+    mine = SimulatedGpu(uuid="GPU-a", energy_j=Trend(1000.0, per_s=70.0))
+    SimulatedNvml([mine, SimulatedGpu(uuid="GPU-b", power_w=300.0)]).in_this_process(
         monkeypatch, tmp_path
     )
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")

@@ -1,12 +1,12 @@
-"""GPUs that are not there: a library that stands in for NVML, told what to say.
+"""Simulated GPUs: a library that replaces NVML and returns the values that a test defines.
 
-For tests of placement, of telemetry and of the handling of errors. Nothing that it tells is ever
-evidence of a GPU: no kernel runs on it, and no figure of it means anything.
+It serves tests of placement, telemetry and error handling. No kernel runs on such a GPU, and its
+values are never evidence of a real one.
 
-    environment = Pretended([PretendedGpu(power_w=70.0)]).environment(tmp_path)
+    environment = SimulatedNvml([SimulatedGpu(power_w=70.0)]).environment(tmp_path)
 
-gives the variables with which a child process (pynvml loads `libnvidia-ml.so.1`) sees one GPU;
-`Pretended(…).in_this_process(monkeypatch, tmp_path)` shows it to this one.
+returns the variables with which a child process (pynvml loads `libnvidia-ml.so.1`) sees one GPU.
+`SimulatedNvml(…).in_this_process(monkeypatch, tmp_path)` shows it to the present process.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ import pytest
 from tests.lacking import skip_here
 
 LIBRARY = "libnvidia-ml.so.1"
-_SOURCE = Path(__file__).with_name("pretended.c")
-_FILE = "RNNSWEEP_PRETENDED_NVML"
+_SOURCE = Path(__file__).with_name("simulated.c")
+_FILE = "RNNSWEEP_SIMULATED_NVML"
 _MIB = 2**20
 
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, DRIVER_NOT_LOADED = 3, 4, 6, 9
@@ -43,7 +43,7 @@ NODE_CALLS = (
     "nvmlSystemGetCudaDriverVersion_v2",
     "nvmlDeviceGetCount_v2",
 )
-"""The calls of NVML's that are of no GPU, by their C names."""
+"""NVML's calls that concern the node, by their C names."""
 
 GPU_CALLS = (
     "nvmlDeviceGetHandleByIndex_v2",
@@ -71,14 +71,14 @@ GPU_CALLS = (
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetCudaComputeCapability",
 )
-"""The calls of a GPU, by their C names."""
+"""NVML's calls that concern one GPU, by their C names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """How a value goes on from `from_s` (after the pretence began): `value`, and `per_s` a second.
+class Trend:
+    """A value that is `value` at `from_s` seconds and then changes by `per_s` per second.
 
-    It moves every `every_s` seconds, or all the time where that is 0.
+    It changes every `every_s` seconds, or continuously if that is 0.
     """
 
     value: float
@@ -87,15 +87,15 @@ class Course:
     every_s: float = 0.0
 
 
-Value: TypeAlias = float | Course | Sequence[Course] | None
-"""A number, a course, several (the last that has begun holds), or None: not supported."""
+Value: TypeAlias = float | Trend | Sequence[Trend] | None
+"""A number, a trend, several trends (the last one that has begun counts), or None: unsupported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A call returns this `nvmlReturn_t`, from so many seconds and from its so-manieth time on.
+    """An `nvmlReturn_t` that a call returns from a time and from a number of calls on.
 
-    A code below 0 has it hang for so many milliseconds, and then tell what it would.
+    With a code below 0 the call hangs for that many milliseconds and then succeeds.
     """
 
     code: int
@@ -104,12 +104,12 @@ class Refusal:
 
 
 Errors: TypeAlias = Mapping[str, int | Refusal]
-"""What calls return instead of telling, by their C names; `*` for all of them."""
+"""Errors that calls return, by the calls' C names; `*` applies to all calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class PretendedGpu:
-    """One GPU. `energy_j` follows from a constant `power_w` unless it is given."""
+class SimulatedGpu:
+    """One GPU. Unless `energy_j` is given, it follows from a constant `power_w`."""
 
     name: str = "NVIDIA T4"
     uuid: str = ""
@@ -134,11 +134,11 @@ class PretendedGpu:
     ecc: bool | None = True
     mig: bool | None = None
     processes: Mapping[int, float] = field(default_factory=dict)
-    """MiB by process."""
+    """MiB by process id."""
     errors: Errors = field(default_factory=dict)
 
     def lines(self, index: int) -> Iterator[str]:
-        """This GPU, as the library reads it."""
+        """Yield the lines that describe this GPU in the library's file."""
         yield "gpu"
         yield f"name {self.name}"
         yield f"uuid {self.uuid or f'GPU-{index:08d}-0000-0000-0000-000000000000'}"
@@ -166,12 +166,12 @@ class PretendedGpu:
             "mig": (self.mig, 1),
         }
         for name, (value, scale) in values.items():
-            for course in _courses(value):
+            for trend in _trends(value):
                 numbers = (
-                    course.from_s,
-                    course.value * scale,
-                    course.per_s * scale,
-                    course.every_s,
+                    trend.from_s,
+                    trend.value * scale,
+                    trend.per_s * scale,
+                    trend.every_s,
                 )
                 yield f"value {name} {' '.join(f'{number:.6f}' for number in numbers)}"
         for pid, mib in self.processes.items():
@@ -182,28 +182,28 @@ class PretendedGpu:
         if self.energy_j != -1.0:
             return self.energy_j
         power_w = self.power_w if isinstance(self.power_w, int | float) else 0.0
-        return Course(1_000.0, per_s=power_w, every_s=0.1)
+        return Trend(1_000.0, per_s=power_w, every_s=0.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Pretended:
-    """A node's NVML: its GPUs, and what its calls return instead of telling."""
+class SimulatedNvml:
+    """A node's NVML: its GPUs, and the errors that its calls return."""
 
-    gpus: Sequence[PretendedGpu] = ()
+    gpus: Sequence[SimulatedGpu] = ()
     errors: Errors = field(default_factory=dict)
     driver: str = "580.95.05"
     cuda: int = 13_000
 
     def __post_init__(self) -> None:
-        known = {"*", *NODE_CALLS, *GPU_CALLS}
+        supported = {"*", *NODE_CALLS, *GPU_CALLS}
         for call in (*self.errors, *(call for gpu in self.gpus for call in gpu.errors)):
-            assert call in known, f"{call} is none of the calls that are pretended"
+            assert call in supported, f"{call} is not a simulated call"
 
     def environment(self, folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The variables that show these GPUs to a child process, from now on.
+        """Return the variables that show these GPUs to a child process, from now on.
 
-        Skips the test where there is no C compiler. A later call with the same folder changes what
-        is pretended, for processes that look already, too.
+        It skips the test if there is no C compiler. A later call with the same folder changes the
+        values, also for running processes.
         """
         built = library()
         path = [str(built.parent), *filter(None, [environ.get("LD_LIBRARY_PATH")])]
@@ -217,8 +217,8 @@ class Pretended:
         monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
 
     def write(self, folder: Path) -> Path:
-        """The file that the library reads; it begins now."""
-        path = folder / "pretended-nvml.txt"
+        """Write the file that the library reads, with the present time as origin."""
+        path = folder / "simulated-nvml.txt"
         lines = [
             f"began {time.monotonic():.6f}",
             f"driver {self.driver}",
@@ -228,7 +228,7 @@ class Pretended:
         ]
         new = path.with_suffix(".new")
         new.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        new.replace(path)  # whole, for a process that reads it just now
+        new.replace(path)  # atomic, for a process that reads it now
         return path
 
 
@@ -237,15 +237,15 @@ class CannotBuild(RuntimeError):
 
 
 def library() -> Path:
-    """The library, built once for this process; skips the test where nothing here can build it."""
+    """Build the library once per process; skip the test if that is impossible here."""
     try:
         return _built()
     except CannotBuild as error:
-        skip_here(f"{error}: apt-get install gcc libc6-dev, for the stand-in for NVML")
+        skip_here(f"{error}: apt-get install gcc libc6-dev, for the simulated NVML")
 
 
 def compiler() -> str | None:
-    """The C compiler's path; None where there is none."""
+    """Return the C compiler's path, or None."""
     return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 
 
@@ -255,37 +255,37 @@ def build(folder: Path) -> Path:
     Raises:
         CannotBuild: there is no C compiler, or it lacks the C library's headers.
     """
-    found = compiler()
-    if found is None:
+    path = compiler()
+    if path is None:
         raise CannotBuild("no C compiler here (cc, gcc or clang)")
     built = folder / LIBRARY
     options = ["-shared", "-fPIC", "-O1"]
-    command = [found, *options, "-o", str(built), str(_SOURCE), "-lpthread"]
+    command = [path, *options, "-o", str(built), str(_SOURCE), "-lpthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise CannotBuild(f"{found} failed: {done.stderr.strip()[-300:]}")
+        raise CannotBuild(f"{path} failed: {done.stderr.strip()[-300:]}")
     return built
 
 
 @functools.cache
 def _built() -> Path:
-    _KEPT.append(tempfile.TemporaryDirectory(prefix="pretended-nvml-"))
-    return build(Path(_KEPT[-1].name))
+    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="simulated-nvml-"))
+    return build(Path(_FOLDERS[-1].name))
 
 
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
-"""Folders that go when the process ends."""
+_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders that are removed when the process ends."""
 
 
-def _courses(value: Value) -> Sequence[Course]:
+def _trends(value: Value) -> Sequence[Trend]:
     if value is None:
         return ()
-    if isinstance(value, Course):
+    if isinstance(value, Trend):
         return (value,)
-    return (Course(float(value)),) if isinstance(value, int | float) else value
+    return (Trend(float(value)),) if isinstance(value, int | float) else value
 
 
 def _error_lines(errors: Errors) -> Iterator[str]:
-    for call, told in errors.items():
-        refusal = told if isinstance(told, Refusal) else Refusal(told)
+    for call, error in errors.items():
+        refusal = error if isinstance(error, Refusal) else Refusal(error)
         yield f"error {call} {refusal.code} {refusal.from_s:.6f} {refusal.from_call}"

@@ -1,18 +1,18 @@
-/* A stand-in for NVIDIA's management library, for tests of placement and of error handling.
+/* A simulated NVML, NVIDIA's management library, for tests of placement and of error handling.
  *
- * It is built as libnvidia-ml.so.1 and read by pynvml as NVML is. It tells what a file says (its
- * path is in RNNSWEEP_PRETENDED_NVML), and nothing that it tells is ever evidence of a GPU.
+ * It is built as libnvidia-ml.so.1, and pynvml loads it like NVML. It returns the values of a file (its
+ * path is in RNNSWEEP_SIMULATED_NVML). None of its values is evidence of a GPU.
  *
- * The file has one entry a line. Those before the first `gpu` are the node's.
+ * The file has one entry per line. Entries before the first `gpu` belong to the node.
  *
- *   began SECONDS                       of CLOCK_MONOTONIC: what changes counts from here
+ *   began SECONDS                       of CLOCK_MONOTONIC: the origin of all FROM_S
  *   driver TEXT | cuda NUMBER           of the node
  *   gpu                                 the next GPU begins
  *   name TEXT | uuid TEXT
  *   process PID BYTES
- *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S a second, in such steps
- *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every one) returns that nvmlReturn_t;
- *                                       less than 0: it hangs for so many milliseconds
+ *   value NAME FROM_S BASE PER_S EVERY_S    from FROM_S on: BASE + PER_S per second, in steps
+ *   error CALL CODE FROM_S FROM_CALL    the call (`*`: every call) returns this nvmlReturn_t;
+ *                                       below 0: the call hangs for this many milliseconds
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ typedef struct {
     Process processes[MAX_PROCESSES]; int n_processes;
 } Gpu;
 
-/* As nvml.h has them. */
+/* As in nvml.h. */
 typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
@@ -81,12 +81,12 @@ static void add(Gpu *to, const char *line) {
                        &error->from_call) == 4)
         to->n_errors++, error->calls = 0;
     else if (sscanf(line, "%79s", word) == 1)
-        fprintf(stderr, "pretended NVML: cannot read: %s", line), abort();
+        fprintf(stderr, "simulated NVML: cannot read: %s", line), abort();
 }
 
-/* Read the file, where it has changed. The number of calls that each error has seen begins anew. */
+/* Read the file if it has changed, and reset the counts of calls. */
 static int load(void) {
-    const char *path = getenv("RNNSWEEP_PRETENDED_NVML");
+    const char *path = getenv("RNNSWEEP_SIMULATED_NVML");
     char line[512];
     struct stat found;
     if (!path || stat(path, &found)) return DRIVER_NOT_LOADED;
@@ -131,8 +131,8 @@ static int refusal(Gpu *gpu, const char *call) {
     return code;
 }
 
-/* What holds of a value now; 0 where the file has none of that name. */
-static int value_of(Gpu *gpu, const char *name, double *told) {
+/* Compute the present value of an entry; return 0 if the file has no such entry. */
+static int value_of(Gpu *gpu, const char *name, double *result) {
     int found = 0;
     double at_s = now_s() - began_s;
     for (int i = 0; i < gpu->n_values; i++) {
@@ -140,7 +140,7 @@ static int value_of(Gpu *gpu, const char *name, double *told) {
         if (strcmp(value->name, name) || value->from_s > at_s) continue;
         double since_s = at_s - value->from_s;
         if (value->every_s > 0) since_s = (long long)(since_s / value->every_s) * value->every_s;
-        *told = value->base + value->per_s * since_s;
+        *result = value->base + value->per_s * since_s;
         found = 1;
     }
     return found;
@@ -149,30 +149,30 @@ static int value_of(Gpu *gpu, const char *name, double *told) {
 #define BEGIN(gpu, call) pthread_mutex_lock(&lock); int code = refusal(gpu, call)
 #define END pthread_mutex_unlock(&lock); return code
 
-/* A call that tells one number. */
-#define TELLS(call, type, name)                                   \
-    int call(Gpu *gpu, type *told) {                              \
+/* A call that returns one number. */
+#define ONE_NUMBER(call, type, name)                                   \
+    int call(Gpu *gpu, type *result) {                              \
         BEGIN(gpu, #call);                                        \
         double value = 0;                                         \
         if (!code && !value_of(gpu, name, &value)) code = NOT_SUPPORTED; \
-        if (!code) *told = (type)value;                           \
+        if (!code) *result = (type)value;                           \
         END;                                                      \
     }
 
-/* A call that tells one number of several kinds, named NAME0, NAME1, …. */
-#define TELLS_OF(call, type, name)                                \
-    int call(Gpu *gpu, unsigned kind, type *told) {               \
+/* A call that returns one number of several kinds, named NAME0, NAME1, …. */
+#define NUMBER_OF_KIND(call, type, name)                                \
+    int call(Gpu *gpu, unsigned kind, type *result) {               \
         BEGIN(gpu, #call);                                        \
         double value = 0;                                         \
         char full[48];                                            \
         snprintf(full, sizeof full, "%s%u", name, kind);          \
         if (!code && !value_of(gpu, full, &value)) code = NOT_SUPPORTED; \
-        if (!code) *told = (type)value;                           \
+        if (!code) *result = (type)value;                           \
         END;                                                      \
     }
 
-/* A call that tells two numbers. */
-#define TELLS_TWO(call, type, first, second)                      \
+/* A call that returns two numbers. */
+#define TWO_NUMBERS(call, type, first, second)                      \
     int call(Gpu *gpu, type *one, type *other) {                  \
         BEGIN(gpu, #call);                                        \
         double a = 0, b = 0;                                      \
@@ -182,22 +182,22 @@ static int value_of(Gpu *gpu, const char *name, double *told) {
         END;                                                      \
     }
 
-TELLS(nvmlDeviceGetPowerUsage, unsigned, "power_mw")
-TELLS(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_mw")
-TELLS(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy_mj")
-TELLS(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "clock_reasons")
-TELLS(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "clock_reasons")
-TELLS(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie_generation")
-TELLS(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie_lanes")
-TELLS(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_generation")
-TELLS(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_lanes")
-TELLS_OF(nvmlDeviceGetTemperature, unsigned, "temperature")
-TELLS_OF(nvmlDeviceGetClockInfo, unsigned, "clock")
-TELLS_OF(nvmlDeviceGetMaxClockInfo, unsigned, "max_clock")
-TELLS_OF(nvmlDeviceGetPcieThroughput, unsigned, "pcie_kib_s")
-TELLS_TWO(nvmlDeviceGetEccMode, int, "ecc", "ecc")
-TELLS_TWO(nvmlDeviceGetMigMode, unsigned, "mig", "mig")
-TELLS_TWO(nvmlDeviceGetCudaComputeCapability, int, "capability_major", "capability_minor")
+ONE_NUMBER(nvmlDeviceGetPowerUsage, unsigned, "power_mw")
+ONE_NUMBER(nvmlDeviceGetEnforcedPowerLimit, unsigned, "power_limit_mw")
+ONE_NUMBER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy_mj")
+ONE_NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, "clock_reasons")
+ONE_NUMBER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, "clock_reasons")
+ONE_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, "pcie_generation")
+ONE_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, "pcie_lanes")
+ONE_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, "pcie_generation")
+ONE_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, "pcie_lanes")
+NUMBER_OF_KIND(nvmlDeviceGetTemperature, unsigned, "temperature")
+NUMBER_OF_KIND(nvmlDeviceGetClockInfo, unsigned, "clock")
+NUMBER_OF_KIND(nvmlDeviceGetMaxClockInfo, unsigned, "max_clock")
+NUMBER_OF_KIND(nvmlDeviceGetPcieThroughput, unsigned, "pcie_kib_s")
+TWO_NUMBERS(nvmlDeviceGetEccMode, int, "ecc", "ecc")
+TWO_NUMBERS(nvmlDeviceGetMigMode, unsigned, "mig", "mig")
+TWO_NUMBERS(nvmlDeviceGetCudaComputeCapability, int, "capability_major", "capability_minor")
 
 int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
@@ -218,103 +218,103 @@ int nvmlShutdown(void) {
 
 const char *nvmlErrorString(int code) {
     static __thread char text[48];
-    snprintf(text, sizeof text, "pretended error %d", code);
+    snprintf(text, sizeof text, "simulated error %d", code);
     return text;
 }
 
-int nvmlSystemGetDriverVersion(char *told, unsigned size) {
+int nvmlSystemGetDriverVersion(char *result, unsigned size) {
     BEGIN(&node, "nvmlSystemGetDriverVersion");
-    if (!code) snprintf(told, size, "%s", driver);
+    if (!code) snprintf(result, size, "%s", driver);
     END;
 }
 
-static int cuda_version(const char *call, int *told) {
+static int cuda_version(const char *call, int *result) {
     BEGIN(&node, call);
-    if (!code) *told = cuda;
+    if (!code) *result = cuda;
     END;
 }
-int nvmlSystemGetCudaDriverVersion(int *told) {
-    return cuda_version("nvmlSystemGetCudaDriverVersion", told);
+int nvmlSystemGetCudaDriverVersion(int *result) {
+    return cuda_version("nvmlSystemGetCudaDriverVersion", result);
 }
-int nvmlSystemGetCudaDriverVersion_v2(int *told) {
-    return cuda_version("nvmlSystemGetCudaDriverVersion_v2", told);
+int nvmlSystemGetCudaDriverVersion_v2(int *result) {
+    return cuda_version("nvmlSystemGetCudaDriverVersion_v2", result);
 }
 
-int nvmlDeviceGetCount_v2(unsigned *told) {
+int nvmlDeviceGetCount_v2(unsigned *result) {
     BEGIN(&node, "nvmlDeviceGetCount_v2");
-    if (!code) *told = n_gpus;
+    if (!code) *result = n_gpus;
     END;
 }
 
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **told) {
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu **result) {
     pthread_mutex_lock(&lock);
     int code = opened ? load() : UNINITIALIZED;
     if (!code && index >= (unsigned)n_gpus) code = INVALID_ARGUMENT;
     if (!code) code = refusal(&gpus[index], "nvmlDeviceGetHandleByIndex_v2");
-    if (!code) *told = &gpus[index];
+    if (!code) *result = &gpus[index];
     END;
 }
 
-int nvmlDeviceGetHandleByUUID(const char *uuid, Gpu **told) {
+int nvmlDeviceGetHandleByUUID(const char *uuid, Gpu **result) {
     pthread_mutex_lock(&lock);
     int code = opened ? load() : UNINITIALIZED, at = 0;
     while (!code && at < n_gpus && strcmp(gpus[at].uuid, uuid)) at++;
     if (!code && at == n_gpus) code = NOT_FOUND;
     if (!code) code = refusal(&gpus[at], "nvmlDeviceGetHandleByUUID");
-    if (!code) *told = &gpus[at];
+    if (!code) *result = &gpus[at];
     END;
 }
 
-int nvmlDeviceGetName(Gpu *gpu, char *told, unsigned size) {
+int nvmlDeviceGetName(Gpu *gpu, char *result, unsigned size) {
     BEGIN(gpu, "nvmlDeviceGetName");
-    if (!code) snprintf(told, size, "%s", gpu->name);
+    if (!code) snprintf(result, size, "%s", gpu->name);
     END;
 }
 
-int nvmlDeviceGetUUID(Gpu *gpu, char *told, unsigned size) {
+int nvmlDeviceGetUUID(Gpu *gpu, char *result, unsigned size) {
     BEGIN(gpu, "nvmlDeviceGetUUID");
-    if (!code) snprintf(told, size, "%s", gpu->uuid);
+    if (!code) snprintf(result, size, "%s", gpu->uuid);
     END;
 }
 
-int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *told) {
+int nvmlDeviceGetUtilizationRates(Gpu *gpu, Utilization *result) {
     BEGIN(gpu, "nvmlDeviceGetUtilizationRates");
     double value = 0;
     if (!code && !value_of(gpu, "utilization", &value)) code = NOT_SUPPORTED;
-    if (!code) told->gpu = told->memory = (unsigned)value;
+    if (!code) result->gpu = result->memory = (unsigned)value;
     END;
 }
 
-int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *told) {
+int nvmlDeviceGetMemoryInfo(Gpu *gpu, Memory *result) {
     BEGIN(gpu, "nvmlDeviceGetMemoryInfo");
     double total = 0, used = 0, reserved = 0;
     value_of(gpu, "memory", &total);
     value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
     if (!code) {
-        told->total = total, told->used = used + reserved;
-        told->free = told->total - told->used;
+        result->total = total, result->used = used + reserved;
+        result->free = result->total - result->used;
     }
     END;
 }
 
-int nvmlDeviceGetMemoryInfo_v2(Gpu *gpu, MemoryV2 *told) {
+int nvmlDeviceGetMemoryInfo_v2(Gpu *gpu, MemoryV2 *result) {
     BEGIN(gpu, "nvmlDeviceGetMemoryInfo_v2");
     double total = 0, used = 0, reserved = 0;
     value_of(gpu, "memory", &total);
     value_of(gpu, "memory_used", &used), value_of(gpu, "memory_reserved", &reserved);
     if (!code) {
-        told->total = total, told->used = used, told->reserved = reserved;
-        told->free = told->total - told->used - told->reserved;
+        result->total = total, result->used = used, result->reserved = reserved;
+        result->free = result->total - result->used - result->reserved;
     }
     END;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, ProcessInfo *told) {
+int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned *count, ProcessInfo *result) {
     BEGIN(gpu, "nvmlDeviceGetComputeRunningProcesses_v3");
     unsigned room = *count;
     if (!code) *count = gpu->n_processes;
     if (!code && room < *count) code = INSUFFICIENT_SIZE;
-    for (unsigned i = 0; !code && told && i < *count; i++)
-        told[i] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, -1u, -1u};
+    for (unsigned i = 0; !code && result && i < *count; i++)
+        result[i] = (ProcessInfo){gpu->processes[i].pid, gpu->processes[i].bytes, -1u, -1u};
     END;
 }
