@@ -89,6 +89,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     """Show what a SPEC file would run where, what it cannot run and why; run nothing."""
     from orchestrator.analysis.forecast.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
+    from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
     from orchestrator.planning.lanes import make_lanes
     from orchestrator.planning.open_blocks import describe_opening, open_limit
@@ -99,6 +100,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.storage.home import SweepFolder
 
     checked = load(spec, overrides)
+    expect_importable(checked, on_cluster=address is not None)
     with contextlib.ExitStack() as stack:
         nodes = connection.this_machine()
         if address is not None:

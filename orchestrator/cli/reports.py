@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import click
 
+from orchestrator import api
 from orchestrator.cli.exit_codes import COMPLETE, WITH_FAILURES, with_exit_code
 from orchestrator.cli.output import show, unwritable, wants_colour, width
 from orchestrator.core.errors import Refusal
@@ -21,7 +22,7 @@ from orchestrator.storage.home import sweep_home
 if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Telemetry
-    from orchestrator.report.compare import ArmChange, Changes, FailOn, Side
+    from orchestrator.report.compare import ArmChange, Changes, FailOn
     from orchestrator.report.query import Sheet, SheetFormat
 
 _ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
@@ -111,7 +112,7 @@ def report(
             f"--brief: expected text or markdown, received {form}. Leave --brief out, or ask for"
             " --format markdown"
         )
-    record = _read_record(sweep, generation)
+    record = api.read_sweep(sweep, generation=generation)
     from orchestrator.report import render
 
     curves = _curves(record) if plots is not None or form != "csv" else {}
@@ -172,7 +173,7 @@ def query(sweep: str, where: str, **options: Any) -> None:
             "--format parquet: expected a file to write to, received a terminal. "
             f"Add -o {_file_name(sweep)}.parquet"
         )
-    record = _read_record(sweep, options["generation"])
+    record = api.read_sweep(sweep, generation=options["generation"])
     wanted = _names(options["columns"])
     columns = None if options["lists"] or wanted in ([], ["all"]) else wanted
     sheet = ask(record, where, columns, sort=_names(options["sort"]), limit=options["limit"])
@@ -232,7 +233,7 @@ def compare(
 
     if form is None:
         form = _form_of(output, _COMPARE_SUFFIXES, "text")
-    changes = comparing.compare(_side(before), _side(after), margin)
+    changes = api.compare(before, after, margin=margin)
     failed = comparing.failing(changes, fail_on)
     if form == "json":
         text = json.dumps(comparing.as_json(changes, failed), indent=2, allow_nan=False) + "\n"
@@ -288,17 +289,6 @@ def _form_of(output: Path | None, by_suffix: Mapping[str, _Format], usual: _Form
         ) from None
 
 
-def _side(name: str) -> Side:
-    """Return one side of a comparison: a report's file, or a sweep of the store."""
-    from orchestrator.report.compare import of_record, read_report
-
-    path = Path(name)
-    if path.suffix.lower() == ".json":
-        return read_report(path)
-    record = _read_record(name, None)
-    return of_record(record, f"{record.name}#{record.generation}")
-
-
 def _print_count(trials: int, sheet: Sheet) -> None:
     if not trials:
         show("no trial of this sweep has ended yet\n", err=True)
@@ -312,13 +302,6 @@ def _names(text: str | None) -> list[str]:
 
 def _file_name(sweep: str) -> str:
     return sweep.replace("#", "-").replace("/", "-")
-
-
-def _read_record(sweep: str, generation: int | None) -> SweepRecord:
-    from orchestrator.storage.tracking import tracking_uri
-    from orchestrator.storage.tracking.reader import read_sweep
-
-    return read_sweep(tracking_uri(sweep_home(), os.environ), sweep, generation)
 
 
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:

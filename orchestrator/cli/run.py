@@ -51,12 +51,14 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
     from orchestrator.cli.progress import make_view
     from orchestrator.cli.ui import view_of
     from orchestrator.core.stop_signal import Stopped, StopSignal
+    from orchestrator.execution.workload_check import expect_importable
     from orchestrator.scheduling.sweep import RunOptions, run_sweep
     from orchestrator.spec import load
     from orchestrator.storage.home import SweepFolder
     from orchestrator.storage.tracking import tracking_uri
 
     checked = load(spec, overrides)
+    expect_importable(checked, on_cluster=options.address is not None)
     home = sweep_home()
     store = tracking_uri(home, os.environ)
     folder = SweepFolder(home, checked.name)

@@ -64,9 +64,11 @@ def submit(spec: Path, overrides: tuple[str, ...], address: str, options: Submit
         The exit code of the sweep; 0 if it is not followed (`detach`).
     """
     from orchestrator.cluster.jobs import Cluster
+    from orchestrator.execution.workload_check import expect_importable
     from orchestrator.spec import load
 
     checked = load(spec, overrides)
+    expect_importable(checked, on_cluster=True)
     home = _expect_home(options.home)
     environ = {**store_for(address, os.environ), "RNNSWEEP_HOME": home}
     _confirm(checked, options)

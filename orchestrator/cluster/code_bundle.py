@@ -17,7 +17,7 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.version import COMMIT, commit
 from workloads.registry import find_workload
 
-PACKAGES = ("orchestrator", "workloads")
+PACKAGES = ("orchestrator", "workloads", "rnnsweep")
 _LIMIT_BYTES = 100 * 2**20
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*", "node_modules", "rnnsweep-data")
 

@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
+from typing import Any
 
 STOPPED = 3
 """The exit code of a sweep that was stopped and can be continued."""
@@ -30,15 +32,26 @@ class Stopped(BaseException):
         self.reason = reason
 
 
+def exit_at_once() -> None:
+    """End the process without any clean-up, with the cursor visible."""
+    if sys.__stderr__ is not None and sys.__stderr__.isatty():
+        os.write(2, _SHOW_CURSOR.encode())
+    os._exit(STOPPED)
+
+
 class StopSignal:
-    """Whether SIGINT or SIGTERM has asked the process to stop.
+    """A request by SIGINT or SIGTERM to stop; signals reach the main thread only.
 
     Args:
-        on_first: called in the signal handler at the first signal, to tell the user.
+        on_first: called in the signal handler at the first signal, to inform the user.
+        on_second: called in the signal handler at any further signal.
     """
 
-    def __init__(self, on_first: Callable[[], None]) -> None:
+    def __init__(
+        self, on_first: Callable[[], None], on_second: Callable[[], None] = exit_at_once
+    ) -> None:
         self._on_first = on_first
+        self._on_second = on_second
         self.is_set = False
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
         self._at_once = False
@@ -54,12 +67,12 @@ class StopSignal:
         trace: TracebackType | None,
     ) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            _handle_by(number, handler)
 
     def listen(self) -> None:
-        """Take the signals; once more after somebody else has (Ray, when it starts)."""
+        """Handle the signals; call it once more after Ray has started, which handles them too."""
         for number in _SIGNALS:
-            signal.signal(number, self._handle)
+            _handle_by(number, self._handle)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
@@ -77,10 +90,13 @@ class StopSignal:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.is_set:
-            if sys.__stderr__ is not None and sys.__stderr__.isatty():
-                os.write(2, _SHOW_CURSOR.encode())
-            os._exit(STOPPED)
+            self._on_second()
         self.is_set = True
         if self._at_once:
             raise Stopped
         self._on_first()
+
+
+def _handle_by(number: signal.Signals, handler: Any) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, handler)

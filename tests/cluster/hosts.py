@@ -25,7 +25,7 @@ from types import MappingProxyType
 ROOT = Path(__file__).resolve().parents[2]
 _TOOLS = ("ip", "nsenter", "setpriv", "taskset", "unshare")
 _NETWORK = "10.77.0"
-_CODE = ("orchestrator", "workloads", "tests")
+_CODE = ("orchestrator", "workloads", "rnnsweep", "tests")
 _CABLES = itertools.count()
 _START_S = 20.0
 

@@ -97,7 +97,7 @@ def _run(
     reset_peak()
     slicing = Slicing(commands.next, request.slice_s) if request.measure == "timing" else None
     trial = Context(settings, implementation, request.device, request.seed, emit, slicing)
-    returned = _entry(workload)(trial)
+    returned = entry_function(workload)(trial)
     return _metrics(returned, trial)
 
 
@@ -147,7 +147,12 @@ def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str 
         )
 
 
-def _entry(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
+def entry_function(workload: Workload) -> Callable[[Context], Mapping[str, float]]:
+    """Import the function of a workload.
+
+    Raises:
+        BadRequest: there is no such module or function.
+    """
     module_name, _, function_name = workload.entry.partition(":")
     try:
         module = importlib.import_module(module_name)

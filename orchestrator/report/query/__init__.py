@@ -1,6 +1,6 @@
 """A sweep's trials as tidy rows: which ones, which columns, in which format."""
 
-from orchestrator.report.query.asking import ask, query, select, to_frame, usual_columns
+from orchestrator.report.query.asking import ask, select, to_frame, usual_columns
 from orchestrator.report.query.expression import QueryError
 from orchestrator.report.query.formats import SheetFormat, as_bytes, to_listing
 from orchestrator.report.query.table import Sheet, SheetColumn, make_sheet
@@ -13,7 +13,6 @@ __all__ = [
     "as_bytes",
     "ask",
     "make_sheet",
-    "query",
     "select",
     "to_frame",
     "to_listing",

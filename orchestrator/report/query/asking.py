@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,9 +12,6 @@ from orchestrator.report.query.expression import QueryError, columns_of, parse
 from orchestrator.report.query.known_metrics import with_known
 from orchestrator.report.query.matching import matching, unknown_column
 from orchestrator.report.query.table import Cell, Kind, Sheet, make_sheet
-from orchestrator.storage.home import sweep_home
-from orchestrator.storage.tracking import tracking_uri
-from orchestrator.storage.tracking.reader import read_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,54 +27,6 @@ _DTYPES: dict[Kind, str] = {
 _ALWAYS = ("block", "repeat", "implementation", "hardware")
 
 
-def query(
-    sweep: str,
-    where: str = "",
-    columns: Sequence[str] | None = None,
-    *,
-    sort: Sequence[str] = (),
-    limit: int | None = None,
-    generation: int | None = None,
-    tracking_uri: str | None = None,
-) -> pd.DataFrame:
-    """The trials of a sweep that `where` means, one row each, as a pandas DataFrame.
-
-    Columns are what a trial is (`arm`, `hardware`, `outcome`, `run_id`, …), its params (the config,
-    and the settings that all trials share) and its metrics; `rnnsweep query SWEEP --list` tells
-    them. They are typed: `Int64`, `float64`, `string`, `boolean`, and times in UTC; what a trial
-    does not have is missing.
-
-    Args:
-        sweep: a sweep's name, or its label (`quickstart#2`).
-        where: which trials: comparisons (`=`, `!=`, `<`, `<=`, `>`, `>=`; `~` and `!~` for text
-            that stands in it, upper and lower case being one, or a whole pattern with `*` and
-            `?`; `in (…)`; `is missing`) joined by `and`, `or`, `not` and parentheses. A missing
-            value matches nothing but `is missing`. All trials where it is empty.
-        columns: these alone, in this order; all by default.
-        sort: columns to sort by; `-step_ms` falls. What is missing comes last.
-        limit: so many rows at most.
-        generation: an earlier start with `--fresh`, counted from 1; the latest by default.
-        tracking_uri: the MLflow store; by default MLFLOW_TRACKING_URI, else that of
-            RNNSWEEP_HOME.
-
-    Raises:
-        QueryError: a column that is not there, or a `where` that is no expression; a ValueError.
-        SweepNotFound: the store has no such sweep.
-        TrackingError: the store cannot be read.
-
-    Example:
-        >>> from orchestrator.report.query import query
-        >>> found = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
-        ...               ["implementation", "units", "step_ms"], sort=["step_ms"], limit=2)
-        >>> list(found.columns)
-        ['implementation', 'units', 'step_ms']
-        >>> bool(found["step_ms"].is_monotonic_increasing)
-        True
-    """
-    record = read_sweep(tracking_uri or _usual_store(), sweep, generation)
-    return to_frame(ask(record, where, columns, sort=sort, limit=limit))
-
-
 def ask(
     record: SweepRecord,
     where: str = "",
@@ -87,7 +35,7 @@ def ask(
     sort: Sequence[str] = (),
     limit: int | None = None,
 ) -> Sheet:
-    """The part of a sweep's sheet that is asked for; see `query`.
+    """The part of a sweep's sheet that is asked for; see `orchestrator.api.query`.
 
     A metric that no trial has is a column where it is named, of which every value is missing. Of a
     sweep none of whose trials has ended nothing but the question's grammar is checked.
@@ -152,10 +100,6 @@ def to_frame(sheet: Sheet) -> pd.DataFrame:
             for column, cells in zip(sheet.columns, values, strict=True)
         }
     )
-
-
-def _usual_store() -> str:
-    return tracking_uri(sweep_home(), os.environ)
 
 
 def _place(sheet: Sheet, name: str, text: str, place: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.analysis.cost_model import NotPredicted
-from orchestrator.analysis.forecast import predict as prediction
-from orchestrator.analysis.forecast.predict import predict
+from orchestrator.api import predict
 from orchestrator.storage.tracking import SweepNotFound
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, finished, fresh_home
 from tests.orchestrator.storage.tracking.recording import record
@@ -46,11 +44,6 @@ def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That home, for who asks."""
     monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-
-
-def test_the_documented_example_runs() -> None:
-    ran = doctest.testmod(prediction)
-    assert (ran.failed, ran.attempted) == (0, 7)
 
 
 def test_time_and_memory_are_told_of_each_arm() -> None:

@@ -56,14 +56,14 @@ def tops(folder: Path) -> list[str]:
 
 def test_a_built_in_workload_needs_our_packages_alone(here: Path, tmp_path: Path) -> None:
     folder = packed(tmp_path, "image_rows")
-    assert tops(folder) == ["orchestrator", "workloads"]
+    assert tops(folder) == ["orchestrator", "rnnsweep", "workloads"]
     assert (folder / "workloads" / "data" / "cache.py").is_file()
     assert not list(folder.rglob("__pycache__"))
 
 
 def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Path) -> None:
     folder = packed(tmp_path, "mine.deep.run:run")
-    assert tops(folder) == ["helper.py", "mine", "orchestrator", "workloads"]
+    assert tops(folder) == ["helper.py", "mine", "orchestrator", "rnnsweep", "workloads"]
     assert (folder / "mine" / "table.csv").is_file()
     assert not (folder / "orchestrator" / "x.py").exists()  # ours, not the user's
     elsewhere = tmp_path / "elsewhere"

@@ -88,7 +88,7 @@ def test_a_token_shown_to_a_cluster_without_is_told(monkeypatch: pytest.MonkeyPa
 
 def test_our_code_goes_to_the_nodes(join: Join) -> None:
     told = join()
-    assert told["files"] == ["orchestrator", "workloads"]
+    assert told["files"] == ["orchestrator", "rnnsweep", "workloads"]
     assert not Path(told["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
 
 
@@ -129,7 +129,7 @@ def test_a_job_that_brought_nothing_is_brought_our_code(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {}}}')
-    assert join()["files"] == ["orchestrator", "workloads"]
+    assert join()["files"] == ["orchestrator", "rnnsweep", "workloads"]
 
 
 def test_other_versions_are_no_missing_cluster(join: Join) -> None:

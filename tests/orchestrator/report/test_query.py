@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import doctest
 import io
 import json
 import math
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.api import query
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.query import (
@@ -26,9 +26,7 @@ from orchestrator.report.query import (
     SheetColumn,
     as_bytes,
     ask,
-    asking,
     make_sheet,
-    query,
 )
 from orchestrator.report.query.expression import parse
 from orchestrator.report.query.known_metrics import known_metrics
@@ -353,12 +351,6 @@ def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     """`rnnsweep …`: code, stdout, stderr."""
 
     return partial(typed, capfd)
-
-
-@pytest.mark.usefixtures("home")
-def test_the_documented_example_runs() -> None:
-    ran = doctest.testmod(asking)
-    assert (ran.failed, ran.attempted) == (0, 4)
 
 
 @pytest.mark.usefixtures("home")

@@ -1,0 +1,396 @@
+"""The Python interface: run sweeps, read what they measured, compare them, predict from them.
+
+Users write `import rnnsweep`, which re-exports these functions. They are a promise; the other
+modules of `orchestrator` are not. Importing this module is quick: each function imports what it
+needs.
+
+Every function that reads takes `tracking_uri`, the MLflow store; the default is that of the
+commands: MLFLOW_TRACKING_URI, else the store of RNNSWEEP_HOME (`./rnnsweep-data`).
+
+Units are part of the names of metrics: `_s` seconds, `_ms` milliseconds, `_us` microseconds,
+`_mib` mebibytes, `_w` watts, `_j` joules, `_pct` percent. Times of day are seconds since the epoch
+in records, and timezone-aware in data frames, in UTC.
+
+All errors on which a user can act are instances of `orchestrator.core.errors.Refusal`, SpecError,
+ClusterError, SweepNotFound or TrackingError. Their messages are meant for people.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pandas as pd
+
+    from orchestrator.analysis.cost_model import Expectation
+    from orchestrator.core.records import SweepRecord
+    from orchestrator.core.trial import Config, Outcome, Trial
+    from orchestrator.planning.plan import Plan
+    from orchestrator.report.compare import Changes, Side
+    from orchestrator.scheduling.assignment import Assignment
+    from orchestrator.scheduling.finish import RunResult
+    from orchestrator.spec import SweepSpec
+
+__all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]
+
+_log = logging.getLogger("rnnsweep")
+
+
+def run_sweep(
+    spec: str | Path | Mapping[str, Any] | SweepSpec,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    home: str | Path | None = None,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+) -> RunResult:
+    """Run or resume a sweep, as `rnnsweep run` does, without a terminal and without questions.
+
+    Progress goes to the logger `rnnsweep`: finished trials as INFO, warnings as WARNING. Ctrl-C or
+    SIGTERM stops the sweep cleanly, if this is called in the main thread; a second Ctrl-C raises
+    KeyboardInterrupt. Signals are handled as before once the function returns.
+
+    Args:
+        spec: the path of a spec file, a mapping with the same keys, or a checked spec.
+        overrides: values by dotted key, such as `{"settings.epochs": 2}`, set over those of a file
+            or mapping.
+        home: the folder that keeps sweeps; by default RNNSWEEP_HOME, else `./rnnsweep-data`.
+        tracking_uri: the MLflow store; by default MLFLOW_TRACKING_URI, else that of the home.
+        address: a running Ray cluster, `HOST:PORT` or `auto`; by default this machine alone.
+        fresh: start a new generation; keep existing trials.
+        retry_failed: re-run failed trials.
+
+    Returns:
+        How the start ended. `record` has all finished trials, and its `state` is `complete` or
+        `stopped` (resume by the same call); failed trials have the status `failed`. `stopped` is
+        None, or has the `reason`. `refused` maps keys of finished trials that MLflow rejected to
+        the reasons.
+
+    Raises:
+        SpecError: the spec is wrong; nothing was run. All problems are in its message.
+        Refusal: nothing was run, and the message says what to change.
+        ClusterError: the cluster cannot be reached, or was lost.
+        NotRecorded, TrackingError: the store cannot be used; finished trials are in the journal.
+        KeyboardInterrupt: a signal came before the first trial, or a second one came.
+
+    Example, with a function `run(trial)` in `mine.py` that returns `{"loss": …}`:
+        >>> result = run_sweep({
+        ...     "name": "example",
+        ...     "workload": "mine:run",
+        ...     "search": {"configs": [{"units": 8}, {"units": 16}]},
+        ...     "arms": {"implementations": ["python/plain"], "hardware": ["cpu"]},
+        ... })
+        >>> result.record.state
+        'complete'
+        >>> [(trial.config["units"], trial.metrics["loss"]) for trial in result.record.trials]
+        [(8, 0.125), (16, 0.0625)]
+    """
+    from orchestrator.core.stop_signal import Stopped, StopSignal
+    from orchestrator.execution.workload_check import expect_importable
+    from orchestrator.scheduling import sweep
+    from orchestrator.storage.home import SweepFolder, sweep_home
+    from orchestrator.storage.tracking import tracking_uri as default_store
+
+    checked = _checked(spec, overrides)
+    place = sweep_home() if home is None else Path(home).expanduser().resolve()
+    store = tracking_uri or default_store(place, os.environ)
+    expect_importable(checked, on_cluster=address is not None)
+    SweepFolder(place, checked.name).make()
+    options = sweep.RunOptions(place, store, address, fresh, retry_failed)
+    stop = StopSignal(lambda: _log.warning("stopping"), _interrupt)
+    try:
+        with stop:
+            return sweep.run_sweep(
+                checked, options, stop=stop, view=_LoggedProgress, confirm=lambda *_: None
+            )
+    except Stopped as error:
+        reason = error.reason or "a signal came before a trial was started"
+        raise KeyboardInterrupt(reason) from error
+
+
+def read_sweep(
+    sweep: str, *, generation: int | None = None, tracking_uri: str | None = None
+) -> SweepRecord:
+    """Read a sweep and its finished trials from the tracking store.
+
+    Args:
+        sweep: the name of a sweep, or its label (`quickstart#2`).
+        generation: a generation, counted from 1; by default the latest.
+        tracking_uri: the MLflow store.
+
+    Returns:
+        The plan and the trials that have ended. `trials` are ordered by block, repeat and arm;
+        `config` has the sizes of each, `metrics` what it measured.
+
+    Raises:
+        SweepNotFound: the store has no such sweep.
+        TrackingError: the store cannot be read.
+
+    Example:
+        >>> record = read_sweep("quickstart")
+        >>> record.state, len(record.trials)
+        ('complete', 24)
+        >>> trial = record.trials[0]
+        >>> trial.arm.implementation, trial.config["units"], trial.metrics["step_ms"]
+        ('tensorflow/portable', 32, 5.0)
+    """
+    from orchestrator.storage.home import sweep_home
+    from orchestrator.storage.tracking import tracking_uri as default_store
+    from orchestrator.storage.tracking.reader import read_sweep as read
+
+    return read(tracking_uri or default_store(sweep_home(), os.environ), sweep, generation)
+
+
+def query(
+    sweep: str | SweepRecord,
+    where: str = "",
+    columns: Sequence[str] | None = None,
+    *,
+    sort: Sequence[str] = (),
+    limit: int | None = None,
+    generation: int | None = None,
+    tracking_uri: str | None = None,
+) -> pd.DataFrame:
+    """Return the trials of a sweep that match `where` as a pandas DataFrame, one row each.
+
+    Columns are the facts of a trial (`arm`, `hardware`, `outcome`, `run_id`, …), its params (the
+    config, and the settings that all trials share) and its metrics. `rnnsweep query SWEEP --list`
+    prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`.
+    A value that a trial does not have is missing.
+
+    Args:
+        sweep: the name of a sweep, its label (`quickstart#2`), or its record.
+        where: an expression; all trials match an empty one. It has comparisons (`=`, `!=`, `<`,
+            `<=`, `>`, `>=`; `~` and `!~` to search for a text, ignoring case, or for a whole
+            pattern with `*` and `?`; `in (…)`; `is missing`), joined by `and`, `or`, `not` and
+            parentheses. A missing value matches `is missing` only.
+        columns: the columns to return, in this order; by default all.
+        sort: the columns to sort by; `-step_ms` sorts in reverse. Missing values come last.
+        limit: the largest number of rows.
+        generation: a generation, counted from 1; by default the latest.
+        tracking_uri: the MLflow store.
+
+    Raises:
+        QueryError: an unknown column, or a `where` that is no expression. It is a ValueError.
+        SweepNotFound: the store has no such sweep.
+        TrackingError: the store cannot be read.
+
+    Example:
+        >>> trials = query("quickstart", "backend = 'tensorflow' and val_accuracy > 0.5",
+        ...                ["implementation", "units", "step_ms"], sort=["step_ms"], limit=2)
+        >>> list(trials.columns)
+        ['implementation', 'units', 'step_ms']
+        >>> trials["step_ms"].tolist()
+        [2.5, 2.625]
+    """
+    from orchestrator.report.query import ask, to_frame
+
+    record = _record(sweep, generation, tracking_uri)
+    return to_frame(ask(record, where, columns, sort=sort, limit=limit))
+
+
+def compare(
+    before: str | Path | SweepRecord,
+    after: str | Path | SweepRecord,
+    *,
+    margin: float = 0.05,
+    tracking_uri: str | None = None,
+) -> Changes:
+    """Compare two sweeps, or one at two times, arm by arm.
+
+    Args:
+        before: the name of a sweep, its label (`quickstart#1`), its record, or the path of a
+            report that was written as JSON (`baseline.json`).
+        after: the same.
+        margin: the relative change of times and of memory that does not matter.
+        tracking_uri: the MLflow store.
+
+    Returns:
+        What changed. `arms` has one entry for each arm of both sides: `verdict` is `faster`,
+        `slower`, `same` or `inconclusive`, `speedup` the ratio of the time per step before to that
+        after, with its 95 % interval. `only_before` and `only_after` have the other arms.
+
+    Raises:
+        NoSide: a file is no report, the workloads differ, or both sides are one sweep.
+        SweepNotFound: the store has no such sweep.
+        TrackingError: the store cannot be read.
+
+    Example:
+        >>> changes = compare("quickstart#1", "quickstart#2")
+        >>> for arm in changes.arms:
+        ...     print(arm.after.implementation, arm.verdict, round(arm.speedup.value, 2))
+        tensorflow/portable same 1.0
+        tensorflow/portable+xla slower 0.67
+    """
+    from orchestrator.report.compare import compare as compare_sides
+
+    return compare_sides(_side(before, tracking_uri), _side(after, tracking_uri), margin)
+
+
+def predict(
+    sweep: str | SweepRecord,
+    config: Config,
+    arm: str = "*",
+    targets: Sequence[str] | None = None,
+    *,
+    generation: int | None = None,
+    tracking_uri: str | None = None,
+) -> list[Expectation]:
+    """Predict what a trial of a config that was not measured takes: time, memory and energy.
+
+    A model of the complete trials of the sweep is chosen and judged on configs that it was not
+    fitted to. It refuses to extrapolate.
+
+    Args:
+        sweep: the name of a sweep, its label (`quickstart#2`), or its record.
+        config: a value for each parameter that the sweep varied (`units`, `layers`, …). Settings
+            that it did not vary may be given, with the sweep's own value.
+        arm: an implementation, or `implementation on hardware`; `*` for all arms of the sweep.
+        targets: some of `trial_s` (a whole trial), `step_ms`, `peak_rss_mib`, `peak_gpu_mib` (of
+            fresh trainers) and `energy_j` (of the timed epochs); by default all.
+        generation: a generation, counted from 1; by default the latest.
+        tracking_uri: the MLflow store.
+
+    Returns:
+        One entry for each arm and target. `value` is in the unit of the target's name, and 90 % of
+        such trials are expected between `low` and `high`. These are None, and `reason` says why,
+        if the config is too far from those measured, or too few were measured.
+
+    Raises:
+        NotPredicted: the sweep has no such arm, or there is no such target.
+        SweepNotFound: the store has no such sweep.
+        TrackingError: the store cannot be read.
+
+    Example:
+        >>> config = {"units": 34, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
+        >>> (step,) = predict("quickstart", config, "tensorflow/portable", ["step_ms"])
+        >>> step.low <= step.value <= step.high
+        True
+        >>> large = {**config, "units": 512}
+        >>> (step,) = predict("quickstart", large, "tensorflow/portable", ["step_ms"])
+        >>> step.reason.partition(": ")[2]
+        'units 512 is too far from 32 to 43, which were measured'
+    """
+    from orchestrator.analysis.cost_model import TARGETS
+    from orchestrator.analysis.forecast.predict import predict_from
+
+    record = _record(sweep, generation, tracking_uri)
+    return predict_from(record, config, arm, TARGETS if targets is None else targets)
+
+
+def _checked(
+    spec: str | Path | Mapping[str, Any] | SweepSpec, overrides: Mapping[str, Any] | None
+) -> SweepSpec:
+    """Check a spec in any of its forms.
+
+    Raises:
+        SpecError: it is wrong.
+        TypeError: overrides are given for a spec that was checked already.
+    """
+    import yaml
+
+    from orchestrator.spec import Problem, SpecError, SweepSpec, load, parse
+
+    texts = [f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items()]
+    if isinstance(spec, SweepSpec):
+        if texts:
+            raise TypeError("overrides: expected none with a SweepSpec, which is checked already")
+        return spec
+    if isinstance(spec, str | Path):
+        return load(Path(spec), texts)
+    source = "the spec"
+    try:
+        text = yaml.safe_dump(_plain(spec), sort_keys=False, allow_unicode=True)
+    except yaml.representer.RepresenterError as error:
+        received = f"a value of type {type(error.args[1]).__name__}"
+        problem = Problem(source, "", "plain values (text, numbers, lists, mappings)", received)
+        raise SpecError(source, [problem]) from error
+    return parse(text, source=source, overrides=texts, folder=Path.cwd())
+
+
+def _plain(value: Any) -> Any:
+    """Return any mappings and tuples within a value as dicts and lists, which YAML can write."""
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def _record(
+    sweep: str | SweepRecord, generation: int | None, tracking_uri: str | None
+) -> SweepRecord:
+    if isinstance(sweep, str):
+        return read_sweep(sweep, generation=generation, tracking_uri=tracking_uri)
+    return sweep
+
+
+def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
+    from orchestrator.report.compare import of_record, read_report
+
+    if isinstance(side, Path) or (isinstance(side, str) and side.lower().endswith(".json")):
+        return read_report(Path(side))
+    record = _record(side, None, tracking_uri)
+    return of_record(record, f"{record.name}#{record.generation}")
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+class _LoggedProgress:
+    """Progress of a running sweep, as messages of the logger `rnnsweep`."""
+
+    def __init__(self, plan: Plan) -> None:
+        _log.info("up to %d trials on %d arms", plan.trials, len(plan.arms))
+
+    def __enter__(self) -> _LoggedProgress:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        pass
+
+    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
+        pass
+
+    def trial_assigned(self, assignment: Assignment) -> None:
+        pass
+
+    def epoch_finished(self, assignment: Assignment, index: int) -> None:
+        pass
+
+    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
+        reason = f": {outcome.failure.message}" if outcome.failure else ""
+        _log.info("block %d, %s: %s%s", trial.block, trial.arm, outcome.status, reason)
+
+    def warn(self, text: str) -> None:
+        _log.warning("%s", text)
+
+    def attempt_lost(self, assignment: Assignment) -> None:
+        trial = assignment.trial
+        _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
+
+    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
+        _log.info("block %d: disturbed; rerun %d", trials[0].block, rerun)
+
+    def round_reinstated(self, trials: Sequence[Trial]) -> None:
+        _log.info("block %d: rerun failed; earlier outcomes are kept", trials[0].block)
+
+    def blocks_decided(self, blocks: int, why: str) -> None:
+        _log.info("enough after %d blocks: %s", blocks, why)

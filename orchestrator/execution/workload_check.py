@@ -1,0 +1,87 @@
+"""Check that a user's own workload can be imported, before anything runs for it.
+
+The import happens in a process of its own: a workload imports frameworks, and a driver must not.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from orchestrator.cluster import code_bundle
+from orchestrator.core.errors import Refusal
+from orchestrator.spec import SweepSpec
+from workloads.backend import environment_for
+from workloads.implementations import BACKENDS, parse_implementation
+from workloads.registry import find_workload
+
+_LIMIT_S = 120.0
+_LACKING = 4
+
+
+class WorkloadUnusable(Refusal):
+    """A user's own workload cannot be imported, or is no function."""
+
+    def __init__(self, workload: str, reason: str) -> None:
+        super().__init__(f"workload: {workload} cannot be used: {reason}")
+
+
+def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
+    """Import the workload of a spec in a child process, unless it is a built-in one.
+
+    On a cluster only the code must be here, and it travels to the nodes. A package that is missing
+    here may be installed there. Code that is not here is refused when it is to travel.
+
+    Raises:
+        WorkloadUnusable: the module or the function does not exist, or the import fails.
+    """
+    if find_workload(spec.workload).is_built_in or (on_cluster and not _is_here(spec.workload)):
+        return
+    command = [sys.executable, "-m", "workloads.trainer.import_check", spec.workload]
+    try:
+        done = subprocess.run(
+            command,
+            env=_environment(spec),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise WorkloadUnusable(
+            spec.workload, f"importing it took more than {_LIMIT_S:.0f} s"
+        ) from None
+    if done.returncode == 0 or (on_cluster and done.returncode == _LACKING):
+        return
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    reason = lines[-1] if lines else f"its import ended with exit status {done.returncode}"
+    raise WorkloadUnusable(spec.workload, reason)
+
+
+def _is_here(workload: str) -> bool:
+    top = workload.partition(":")[0].partition(".")[0]
+    folders = [str(folder) for folder in code_bundle.search_path()]
+    return importlib.machinery.PathFinder.find_spec(top, folders) is not None
+
+
+def _environment(spec: SweepSpec) -> dict[str, str]:
+    """Return the environment of a trainer, for the first backend that is installed here."""
+    parsed = [parse_implementation(text, known_only=False) for text in spec.arms.implementations]
+    usable = [one for one in parsed if _is_installed(one.backend)]
+    package_root = str(Path(__file__).resolve().parents[2])
+    path = [str(Path.cwd()), package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        **(environment_for(usable[0], "gpu") if usable else {}),
+        "PYTHONPATH": os.pathsep.join(path),
+    }
+
+
+def _is_installed(backend: str) -> bool:
+    return backend not in BACKENDS or importlib.util.find_spec(backend) is not None

@@ -1,0 +1,91 @@
+"""A user's own workload is imported in another process before anything runs for it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.execution import workload_check
+from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
+from orchestrator.spec import SweepSpec, parse
+from workloads.trainer.import_check import LACKING
+
+MODULES = {
+    "good": "import json\nprint('noise')\ndef run(trial): return {}\n",
+    "lacking": "import no_such_package\ndef run(trial): return {}\n",
+    "broken": "x = [\n",
+    "failing": "raise RuntimeError('no\\nlicence')\n",
+    "ending": "import os\nprint('the last words')\nos._exit(5)\n",
+    "leaving": "import sys\nsys.exit(0)\n",
+    "slow": "import time\ntime.sleep(60)\n",
+    "picky": "import os\nassert os.environ['KERAS_BACKEND'] == 'tensorflow'\ndef run(trial): ...\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A current folder with these modules."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
+
+
+def sweep(workload: str) -> SweepSpec:
+    return parse(
+        f"{{name: mine, workload: '{workload}', search: {{configs: [{{units: 8}}]}}, "
+        "arms: {implementations: [tensorflow/portable], hardware: [cpu]}}",
+        source="text",
+    )
+
+
+@pytest.mark.parametrize("workload", ["good:run", "picky:run"])
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_a_function_that_can_be_imported_is_accepted(workload: str, on_cluster: bool) -> None:
+    expect_importable(sweep(workload), on_cluster=on_cluster)
+    assert workload.partition(":")[0] not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("workload", "reason"),
+    [
+        ("good:walk", "expected a function 'walk' in"),
+        ("good:json", "expected a function 'json' in"),
+        ("broken:run", "SyntaxError: "),
+        ("failing:run", "RuntimeError: no licence"),
+        ("ending:run", "the last words"),
+        ("leaving:run", "SystemExit: 0"),
+    ],
+)
+@pytest.mark.parametrize("on_cluster", [False, True])
+def test_a_workload_that_fails_anywhere_is_refused(
+    workload: str, reason: str, on_cluster: bool
+) -> None:
+    with pytest.raises(WorkloadUnusable) as refused:
+        expect_importable(sweep(workload), on_cluster=on_cluster)
+    assert str(refused.value).startswith(f"workload: {workload} cannot be used: ")
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize("workload", ["no_such_module:run", "lacking:run"])
+def test_what_a_cluster_may_have_is_refused_on_this_machine_only(workload: str) -> None:
+    expect_importable(sweep(workload), on_cluster=True)
+    with pytest.raises(WorkloadUnusable, match="no_such"):
+        expect_importable(sweep(workload), on_cluster=False)
+
+
+def test_an_import_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload_check, "_LIMIT_S", 0.5)
+    with pytest.raises(WorkloadUnusable, match="took more than"):
+        expect_importable(sweep("slow:run"), on_cluster=False)
+
+
+def test_a_built_in_workload_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subprocess.run", None)
+    spec = sweep("good:run").model_copy(update={"workload": "image_rows"})
+    expect_importable(spec, on_cluster=False)
+
+
+def test_the_statuses_of_the_child_are_those_that_are_expected() -> None:
+    assert LACKING == workload_check._LACKING

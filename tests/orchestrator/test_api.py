@@ -1,0 +1,207 @@
+"""The Python interface: its documented examples, its arguments, and how light it is to import."""
+
+from __future__ import annotations
+
+import doctest
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rnnsweep
+from orchestrator import api
+from orchestrator.core.errors import Refusal
+from orchestrator.core.stop_signal import Stopped
+from orchestrator.hardware import classify
+from orchestrator.scheduling.finish import RunResult
+from orchestrator.scheduling.sweep import RunOptions
+from orchestrator.spec import SpecError, SweepSpec, parse
+from tests.orchestrator.sample_plans import node, plan
+from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
+from tests.orchestrator.storage.tracking.recording import tracker
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC: dict[str, Any] = {
+    "name": "mine",
+    "workload": "image_rows",
+    "search": {"sampler": "random", "configs": 3, "space": {"units": [4, 8, 16]}},
+    "arms": {"implementations": ("tensorflow/portable",), "hardware": ["cpu"]},
+}
+WORKLOAD = """
+from rnnsweep import Context
+
+def run(trial: Context) -> dict[str, float]:
+    return {"loss": 1 / trial.settings["units"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two generations of a sweep of 32 to 43 units; in the second XLA is slower."""
+    home = fresh_home(tmp_path_factory.mktemp("api"))
+    for generation, xla_s in ((1, 10 / 1.5), (2, 10.0)):
+        trials = []
+        for block in range(12):
+            started_s = 1.7e9 + 60 * block
+            noise = 1 + 0.001 * (block % 3) * (2 - generation)
+            for arm, whole_s in ((PORTABLE, 20.0), (XLA, xla_s)):
+                trial = finished(block, arm)
+                seconds = noise * whole_s * (1 + block / 20)
+                outcome = replace(
+                    trial.outcome,
+                    started_s=started_s,
+                    ended_s=started_s + seconds,
+                    metrics={"step_ms": seconds / 4, "peak_rss_mib": 400.0, "val_accuracy": 0.9},
+                    trainer_trials=0,
+                )
+                key = f"{trial.trial.key}-{generation}"
+                trials.append(replace(trial, trial=replace(trial.trial, key=key), outcome=outcome))
+        identity = replace(IDENTITY, generation=generation)
+        with tracker(home) as opened:
+            opened.open_sweep(opening(home, identity, blocks=12))
+            opened.record(trials)
+            opened.close("complete", {})
+    return home
+
+
+@pytest.fixture
+def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return recorded
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("name", sorted({*api.__all__} - {"run_sweep"}))
+def test_the_documented_examples_run(name: str) -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(api, name), name)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_the_documented_sweep_runs_in_a_script(tmp_path: Path) -> None:
+    home = fresh_home(tmp_path)
+    (tmp_path / "mine.py").write_text(WORKLOAD)
+    script = "import doctest; from orchestrator import api\n"
+    script += "doctest.run_docstring_examples(api.run_sweep, {'run_sweep': api.run_sweep})"
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("MLFLOW_")}
+    environ |= {"RNNSWEEP_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert (home / "sweeps" / "example" / "1" / "journal.jsonl").exists()
+
+
+def test_the_package_has_the_interface_and_is_light() -> None:
+    assert set(rnnsweep.__all__) == {*api.__all__, "Context", "__version__"}
+    script = "import sys, rnnsweep; rnnsweep.run_sweep; rnnsweep.Context; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    heavy = {"ray", "mlflow", "pandas", "keras", "numpy", "tensorflow", "pydantic", "optuna"}
+    assert not heavy & set(done.stdout.split())
+    assert not hasattr(rnnsweep, "no_such_name")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[SweepSpec, RunOptions]]:
+    """The sweeps that were started; each ends at once."""
+    calls: list[tuple[SweepSpec, RunOptions]] = []
+
+    def run(spec: SweepSpec, options: RunOptions, **_: Any) -> RunResult:
+        calls.append((spec, options))
+        return RunResult(paired(6), None)
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", run)
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "usual"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return calls
+
+
+def test_a_spec_comes_as_a_file_a_mapping_or_checked(
+    started: list[tuple[SweepSpec, RunOptions]], tmp_path: Path
+) -> None:
+    text = (
+        "{name: mine, workload: image_rows, arms: {implementations: [tensorflow/portable], "
+        "hardware: [cpu]}, search: {sampler: random, configs: 3, space: {units: [4, 8, 16]}}}"
+    )
+    (tmp_path / "mine.yaml").write_text(text)
+    overrides = {"settings.epochs": 2, "search.configs": 2}
+    api.run_sweep(tmp_path / "mine.yaml", overrides)
+    api.run_sweep(str(tmp_path / "mine.yaml"), overrides)
+    api.run_sweep(SPEC, overrides)
+    checked = parse(text, source="text", overrides=["settings.epochs=2", "search.configs=2"])
+    result = api.run_sweep(checked)
+    assert [spec for spec, _ in started] == [checked] * 4
+    assert result.record == paired(6)
+    with pytest.raises(TypeError, match="overrides"):
+        api.run_sweep(checked, overrides)
+
+
+def test_a_wrong_spec_is_refused(started: list[tuple[SweepSpec, RunOptions]]) -> None:
+    with pytest.raises(SpecError, match="wrkload"):
+        api.run_sweep({**SPEC, "wrkload": "image_rows"})
+    with pytest.raises(SpecError, match="a value of type object"):
+        api.run_sweep({**SPEC, "settings": {"epochs": object()}})
+    with pytest.raises(Refusal, match="no module 'no_such_module'"):
+        api.run_sweep({**SPEC, "workload": "no_such_module:run"})
+    assert not started
+
+
+def test_places_are_those_of_the_commands_unless_given(
+    started: list[tuple[SweepSpec, RunOptions]], tmp_path: Path
+) -> None:
+    api.run_sweep(SPEC)
+    api.run_sweep(SPEC, home=tmp_path / "other", tracking_uri="http://store", address="auto")
+    usual, given = (options for _, options in started)
+    assert usual.home == tmp_path / "usual"
+    assert usual.tracking_uri == f"sqlite:///{tmp_path / 'usual' / 'mlflow.db'}"
+    assert usual.address is None
+    assert (given.home, given.tracking_uri) == (tmp_path / "other", "http://store")
+    assert given.address == "auto"
+
+
+def test_a_signal_before_the_first_trial_interrupts_the_script(
+    started: list[tuple[SweepSpec, RunOptions]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: Any, **__: Any) -> None:
+        raise Stopped
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", stopped)
+    with pytest.raises(KeyboardInterrupt, match="before a trial was started"):
+        api.run_sweep(SPEC)
+
+
+def test_progress_goes_to_the_logger(
+    started: list[tuple[SweepSpec, RunOptions]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ready = plan(classify([node("a")]))
+
+    def run(*_: Any, view: Any, confirm: Any, **__: Any) -> RunResult:
+        confirm(ready, 9)
+        with view(ready) as watcher:
+            watcher.trial_finished(finished().trial, finished().outcome)
+            watcher.warn("a GPU is lost")
+        return RunResult(paired(6), None)
+
+    monkeypatch.setattr("orchestrator.scheduling.sweep.run_sweep", run)
+    with caplog.at_level(logging.INFO, "rnnsweep"):
+        api.run_sweep(SPEC)
+    assert f"block 0, {PORTABLE}: complete" in caplog.messages
+    assert [record.levelname for record in caplog.records][-1] == "WARNING"
