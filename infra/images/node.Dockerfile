@@ -28,7 +28,7 @@ RUN pip install -r requirements-cluster.lock -r node.txt ${GPU_BACKENDS} -c requ
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
-COPY rnnsweep rnnsweep
+COPY rnnsweep ./rnnsweep/
 RUN pip install --no-deps . && install -d -o ray -g ray /home/ray/rnnsweep-data
 USER ray
 WORKDIR /home/ray
@@ -43,7 +43,7 @@ RUN pip install -r requirements-cluster.lock -r node.txt ${CPU_BACKENDS} -c requ
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
 COPY workloads workloads
-COPY rnnsweep rnnsweep
+COPY rnnsweep ./rnnsweep/
 RUN pip install --no-deps . && install -d -o ray -g ray /home/ray/rnnsweep-data
 USER ray
 WORKDIR /home/ray

@@ -115,7 +115,9 @@ def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (wheel_path,) = tmp_path.glob("rnnsweep-*.whl")
     names = zipfile.ZipFile(wheel_path).namelist()
-    assert {"orchestrator/cli/main.py", "workloads/__main__.py"} <= set(names)
+    assert {"orchestrator/cli/main.py", "workloads/__main__.py", "rnnsweep/__init__.py"} <= set(
+        names
+    )
 
 
 def test_requirements_outside_the_lock_are_pinned() -> None:

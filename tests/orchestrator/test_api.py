@@ -24,7 +24,7 @@ from orchestrator.spec import SpecError, SweepSpec, parse
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired
 from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, finished, fresh_home, opening
-from tests.orchestrator.storage.tracking.recording import tracker
+from tests.orchestrator.storage.tracking.recording import writer
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC: dict[str, Any] = {
@@ -63,7 +63,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 key = f"{trial.trial.key}-{generation}"
                 trials.append(replace(trial, trial=replace(trial.trial, key=key), outcome=outcome))
         identity = replace(IDENTITY, generation=generation)
-        with tracker(home) as opened:
+        with writer(home) as opened:
             opened.open_sweep(opening(home, identity, blocks=12))
             opened.record(trials)
             opened.close("complete", {})
