@@ -50,13 +50,13 @@ def remaining_work(
     spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool
 ) -> RemainingWork:
     """What earlier starts leave to a plan that was laid for the nodes that are there."""
-    again = resume.again(state, laid, spec.disturbance_limits, retry_failed=retry_failed)
-    past = list(resume.past(state, retry_failed=retry_failed, again=again))
+    again = resume.planned_reruns(state, laid, spec.disturbance_limits, retry_failed=retry_failed)
+    past = list(resume.events(state, retry_failed=retry_failed, reruns=again))
     plan = laid.resumed_from(past)
     stop_decision = _judged(spec, plan, past) or _told(spec, plan, state)
     if stop_decision is not None:
         plan = plan.with_block_count(begun_index_count(past))
-    missing = plan.trials - resume.count_done(state.identity, plan, past)
+    missing = plan.trials - resume.count_finished(state.identity, plan, past)
     return RemainingWork(plan, past, again, missing, stop_decision)
 
 

@@ -181,11 +181,11 @@ def _resume(start: _Connected) -> _Resumed:
     identity = resume.identify(spec, number)
     journal = start.cleanup.enter_context(Journal.open(start.folder.generation(number)))
     records = resume.take_over(journal, found, identity, spec)
-    plan = start.plan.resumed_from(resume.suggested(records))
+    plan = start.plan.resumed_from(resume.suggested_blocks(records))
     opened = make_opening(spec, plan, identity, found, options.home)
     stored = recorder.open(opened)
-    state = resume.agree(journal, records, stored)
-    for finished in resume.unrecorded(state, stored):
+    state = resume.merge_stored(journal, records, stored)
+    for finished in resume.unrecorded_trials(state, stored):
         recorder.put(finished)
     work = remaining_work(spec, start.plan, state, retry_failed=options.retry_failed)
     awaited = arms_worth_waiting_for(work.plan, work.past)
@@ -270,7 +270,7 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
             stopping_rule(spec, work.plan), spec.disturbance_limits, spec.baseline
         ),
     )
-    blocks.restore(work.past, work.again, resume.kept(sweep.state, work.again))
+    blocks.restore(work.past, work.again, resume.kept_outcomes(sweep.state, work.again))
     for event in work.past:
         if isinstance(event, FinishedTrial):
             watcher.trial_restored(event.trial, event.outcome)

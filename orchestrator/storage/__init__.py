@@ -1,1 +1,1 @@
-"""What survives a process: the sweep home, its lock, the journal, resume, and MLflow."""
+"""Files that outlive a process: the sweep home, its lock, the journal and the tracking store."""

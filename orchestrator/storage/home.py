@@ -1,4 +1,4 @@
-"""Where things lie: the sweep home, and each sweep's folder in it."""
+"""The sweep home, and the folder of each sweep in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchestrator.storage.lock import hold
 
 
 class HomeUnusable(Refusal):
-    """The sweep home cannot be one."""
+    """A sweep home that cannot be used."""
 
     def __init__(self, home: Path, received: str) -> None:
         super().__init__(
@@ -23,7 +23,7 @@ class HomeUnusable(Refusal):
 
 
 def sweep_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """`RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute."""
+    """Return `RNNSWEEP_HOME`, or `rnnsweep-data` in the current folder; always absolute."""
     return Path(environ.get("RNNSWEEP_HOME") or "rnnsweep-data").expanduser().resolve()
 
 
@@ -41,7 +41,7 @@ class SweepFolder:
 
     @property
     def log(self) -> Path:
-        """Where Ray's and everybody else's output goes."""
+        """The file with the output of Ray and of all other processes."""
         return self.path / "run.log"
 
     def make(self) -> None:
@@ -58,7 +58,7 @@ class SweepFolder:
             raise HomeUnusable(self.home, "permission denied")
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
-        """One driver at a time for all generations of a name.
+        """Lock all generations of a name for one driver.
 
         Raises:
             Locked: another process holds it.
@@ -66,12 +66,12 @@ class SweepFolder:
         return hold(self.path)
 
     def generation(self, number: int) -> Path:
-        """`HOME/sweeps/NAME/NUMBER`."""
+        """Return `HOME/sweeps/NAME/NUMBER`."""
         return self.path / str(number)
 
     def latest(self) -> int:
-        """The highest generation that has a folder; 0 if there is none."""
+        """Return the highest generation that has a folder; 0 if there is none."""
         if not self.path.is_dir():
             return 0
-        numbers = [int(each.name) for each in self.path.iterdir() if each.name.isdigit()]
+        numbers = [int(path.name) for path in self.path.iterdir() if path.name.isdigit()]
         return max(numbers, default=0)

@@ -45,11 +45,11 @@ class SessionStarted:
     skipped_blocks: list[int] = field(default_factory=list)
 
     def has_block(self, index: int) -> bool:
-        """Whether the plan had the block of this index."""
+        """Return whether the plan had the block of this index."""
         return index < self.blocks and index not in self.skipped_blocks
 
     def includes(self, trial: Trial) -> bool:
-        """Whether the plan had a trial: arms, blocks and repeats can be fewer now."""
+        """Return whether the plan had a trial: arms, blocks and repeats can be fewer now."""
         return (
             self.has_block(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
         )

@@ -1,4 +1,4 @@
-"""One process at a time: a lock on a folder that the kernel frees with the process."""
+"""A lock on a folder, which the kernel releases at the end of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRIES, _PAUSE_S = 5, 0.02
 
 
 class Locked(Refusal):
-    """Another process holds the lock."""
+    """A lock that another process holds."""
 
     def __init__(self, folder: Path, holder: str) -> None:
         super().__init__(
@@ -61,7 +61,7 @@ def hold(folder: Path) -> Iterator[None]:
 
 
 def holder(folder: Path) -> str | None:
-    """Who holds the lock of a folder; None if nobody does."""
+    """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
         descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def holder(folder: Path) -> str | None:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock, past somebody who only looks (`holder`) and is gone in a moment."""
+    """Take the lock; retry, because `holder` takes it for a moment."""
     for _ in range(_TRIES):
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""A journal's records folded into what is known of the sweep, and a lost journal made again."""
+"""The state of a sweep from the records of its journal, and a lost journal rebuilt from trials."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from orchestrator.storage.journal_records import (
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """What a sweep's records add up to.
+    """The state of a sweep.
 
-    `blocks` and `finished` are in the order of suggestion and of ending; `order` has both in one
-    sequence, which is what a sampler is replayed from. `attempts` counts the attempts that were
-    started, per trial key. `before` has the last complete outcome of trials that were done again
-    since. `ended` is None while a session runs, or where it was killed; `stop_decision`
-    tells when and why the latest session asked for no more blocks.
+    `blocks` and `finished` are in the order of suggestion and of ending. `order` has both in one
+    sequence, from which a sampler is replayed. `attempts` has the latest attempt that was started,
+    by trial key. `earlier_complete` has the last complete outcome of trials that ran again since.
+    `ended` is None while a session runs, or where it was killed. `stop_decision` is
+    that of the latest session, if it suggested no more blocks.
     """
 
     identity: SweepIdentity
@@ -37,7 +37,7 @@ class SweepState:
     sessions: list[SessionStarted] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
-    before: dict[str, FinishedTrial] = field(default_factory=dict)
+    earlier_complete: dict[str, FinishedTrial] = field(default_factory=dict)
     attempts: dict[str, AttemptStarted] = field(default_factory=dict)
     order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
     ended: SessionEnded | None = None
@@ -45,11 +45,11 @@ class SweepState:
 
 
 def replay(records: Iterable[Record]) -> SweepState | None:
-    """Fold records, in their order; None where there are none.
+    """Return the state after these records; None where there are none.
 
-    A trial that ended twice (`--retry-failed`) counts once, with its last outcome, at its last
-    place in the order; so does a block that was suggested twice, under two homes. The trials of a
-    round end one after another, in its order.
+    A trial that ended twice (`--retry-failed`) counts once, with its last outcome at its last
+    position. So does a block that was suggested twice, under two homes. The trials of a round end
+    one after another, in its order.
 
     Raises:
         ValueError: the first record is not `SweepOpened`.
@@ -76,8 +76,8 @@ def replay(records: Iterable[Record]) -> SweepState | None:
             case TrialFinished(finished=finished):
                 _finish(state, finished)
             case RoundFinished(finished=members):
-                for each in members:
-                    _finish(state, each)
+                for member in members:
+                    _finish(state, member)
             case BlocksEnough():
                 stop_decision = record
             case SessionEnded():
@@ -89,9 +89,9 @@ def _finish(state: SweepState, finished: FinishedTrial) -> None:
     key = finished.trial.key
     last = state.finished.pop(key, None)
     if stands(finished.outcome):
-        state.before.pop(key, None)
+        state.earlier_complete.pop(key, None)
     elif last is not None and last.outcome.status == "complete":
-        state.before[key] = last
+        state.earlier_complete[key] = last
     state.finished[key] = finished
     state.order.append(TrialFinished(finished))
 
@@ -99,28 +99,28 @@ def _finish(state: SweepState, finished: FinishedTrial) -> None:
 def rebuild(
     identity: SweepIdentity, spec: Mapping[str, Any], finished: Sequence[FinishedTrial]
 ) -> list[Record]:
-    """The records of a journal that was lost, from the trials that the tracking store has.
+    """Return the records of a lost journal, from the trials that the tracking store has.
 
-    A block is suggested just before its first trial ended; a block none of whose trials had
-    ended is not known to the store and is suggested anew.
+    A block is suggested just before its first trial ended. The store does not have a block without
+    an ended trial: the sampler suggests it again.
     """
     records: list[Record] = [SweepOpened(identity, spec)]
     configs: dict[int, Config] = {}
-    for each in sorted(finished, key=lambda each: edition(each.outcome)):
-        if each.trial.block not in configs:
-            configs[each.trial.block] = each.trial.config
-            records.append(
-                BlockSuggested(each.trial.block, each.trial.config, each.outcome.started_s)
-            )
-        records.append(TrialFinished(each))
+    for trial in sorted(finished, key=lambda trial: edition(trial.outcome)):
+        if trial.block not in configs:
+            configs[trial.block] = trial.config
+            records.append(BlockSuggested(trial.block, trial.config, trial.outcome.started_s))
+        records.append(TrialFinished(trial))
     return records
 
 
 def _settled(
     state: SweepState, ended: SessionEnded | None, stop_decision: BlocksEnough | None
 ) -> SweepState:
-    """With what is stale out of the order: the sampler is told of each block and trial once."""
-    suggested = {each.block: each for each in state.order if isinstance(each, BlockSuggested)}
+    """Return the state without stale events: the sampler sees each block and trial once."""
+    suggested = {
+        record.block: record for record in state.order if isinstance(record, BlockSuggested)
+    }
     order = [
         record
         for record in state.order
@@ -136,7 +136,7 @@ def _settled(
         state.sessions,
         state.blocks,
         state.finished,
-        state.before,
+        state.earlier_complete,
         state.attempts,
         order,
         ended,

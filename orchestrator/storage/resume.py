@@ -1,7 +1,7 @@
-"""What earlier starts left: which sweep this is, whether it still is the same, what is done.
+"""The resuming of a sweep: its identity, its finished trials, and the trials to run again.
 
-The journal beside the driver is written first and read first; the tracking store carries whole
-outcomes, so that either is rebuilt from the other.
+The journal on the driver's machine is written first and read first. The tracking store has whole
+outcomes too, so that either is rebuilt from the other.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from workloads import registry
 
 
 class Incomparable(Refusal):
-    """The spec is another sweep than the one that has this name."""
+    """A spec of another sweep than the one that has this name."""
 
 
 class TwoConfigs(Refusal):
-    """Trials of one block have different configs: they are no block, and compare with nothing."""
+    """A block whose trials have different configs, and so cannot be compared."""
 
     def __init__(self, block: int, one: Config, other: Config) -> None:
         super().__init__(
             f"block {block}: expected one config for all of its trials, received "
-            f"{canonical(one)} and {canonical(other)}, run from two homes that did not know of "
-            "each other. Start anew beside these trials with --fresh"
+            f"{canonical(one)} and {canonical(other)}, run from two homes with separate journals. "
+            "Start a new generation with --fresh; these trials are kept"
         )
 
 
@@ -62,7 +62,7 @@ def generation(folder: SweepFolder, latest_stored: int, *, fresh: bool) -> int:
 
 
 def identify(spec: SweepSpec, number: int) -> SweepIdentity:
-    """The identity of generation `number` of a spec's sweep; reads the data's digest."""
+    """Return the identity of generation `number` of a spec's sweep; reads the data's digest."""
     settings = spec.written_settings()
     return SweepIdentity(
         name=spec.name,
@@ -76,67 +76,69 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 
 def take_over(
-    journal: Journal, found: FoundSweep | None, identity: SweepIdentity, spec: SweepSpec
+    journal: Journal, stored: FoundSweep | None, identity: SweepIdentity, spec: SweepSpec
 ) -> list[Record]:
-    """Make the journal one of this sweep: as it is, or new. `agree` adds what the store has.
+    """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 
     Returns:
         The records that the journal now has.
 
     Raises:
-        Incomparable: the trials that are there are those of another spec.
+        Incomparable: the existing trials are those of another spec.
     """
     state = replay(journal.records)
     if state is not None:
         _expect_same(state.identity, identity)
         return list(journal.records)
-    if found is not None and found.identity.generation == identity.generation:
-        _expect_same(found.identity, identity)
+    if stored is not None and stored.identity.generation == identity.generation:
+        _expect_same(stored.identity, identity)
     opened = SweepOpened(identity, spec.model_dump(mode="json"))
     journal.append(opened)
     return [opened]
 
 
-def agree(journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]) -> SweepState:
-    """Add to the journal what the store has and it has not: trials that ended under another home.
+def merge_stored(
+    journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]
+) -> SweepState:
+    """Add the trials to the journal that only the store has: those that ended under another home.
 
-    Of two outcomes of one trial the later counts. A block none of whose trials has an outcome
-    here is the store's: it was suggested under another home too, and run there.
+    Of two outcomes of one trial the later one counts. A block without outcomes in this journal
+    takes the store's config: it was suggested under another home too, and run there.
 
     Raises:
         TwoConfigs: trials of one block were run with different configs.
     """
     state = replay(records)
-    assert state is not None  # take_over saw to a first record
+    assert state is not None  # take_over has written the first record
     stored = list(stored)
     _expect_one_config([*state.finished.values(), *stored])
-    newer = [each for each in stored if _is_later(each, state.finished.get(each.trial.key))]
+    newer = [trial for trial in stored if _is_later(trial, state.finished.get(trial.key))]
     for record in rebuild(state.identity, state.spec, newer)[1:]:
         if isinstance(record, BlockSuggested):
-            known = state.blocks.get(record.block)
-            if known is not None and known.config == record.config:
+            block = state.blocks.get(record.block)
+            if block is not None and block.config == record.config:
                 continue
         journal.append(record)
         records.append(record)
-    return settle(journal, records)
+    return settle_rounds(journal, records)
 
 
-def settle(journal: Journal, records: list[Record]) -> SweepState:
-    """Have the journal say what stands of rounds that failed when they were done again.
+def settle_rounds(journal: Journal, records: list[Record]) -> SweepState:
+    """Record the outcomes that count again because the re-run of their round failed.
 
-    A driver that was killed just then had no time to. A round of which some trial is still to be
-    done again is left as it is.
+    A driver that was killed at that moment has not recorded them. A round with a trial that still
+    has to run again is left as it is.
     """
     state = replay(records)
-    assert state is not None  # take_over saw to a first record
+    assert state is not None  # take_over has written the first record
     rounds: dict[tuple[int, int, str], list[FinishedTrial]] = defaultdict(list)
-    for each in state.before.values():
-        rounds[_round(each)].append(each)
-    now = {key: each.outcome for key, each in state.finished.items()}
-    for place, before in rounds.items():
-        latest = max(rerun_of(now[each.trial.key]) for each in before)
-        of_round = [each for each in _placed(state) if _round(each) == place]
-        if any(rerun_of(each.outcome) < latest for each in of_round):
+    for trial in state.earlier_complete.values():
+        rounds[_round(trial)].append(trial)
+    now = {key: trial.outcome for key, trial in state.finished.items()}
+    for round_key, before in rounds.items():
+        latest = max(rerun_of(now[trial.key]) for trial in before)
+        members = [trial for trial in _on_first_nodes(state) if _round(trial) == round_key]
+        if any(rerun_of(trial.outcome) < latest for trial in members):
             continue
         if standing := reinstate(before, now):
             record = RoundFinished(list(standing))
@@ -145,45 +147,49 @@ def settle(journal: Journal, records: list[Record]) -> SweepState:
     return replay(records) or state
 
 
-def kept(state: SweepState, again: Container[str]) -> dict[str, FinishedTrial]:
-    """The complete outcomes, by key, that are to stand should doing their rounds again fail.
+def kept_outcomes(state: SweepState, reruns: Container[str]) -> dict[str, FinishedTrial]:
+    """Return the complete outcomes, by key, that count again if the re-run of their round fails.
 
     Args:
-        state: what is known.
-        again: the keys of the trials that are to be done again.
+        state: the state of the sweep.
+        reruns: the keys of the trials to run again.
     """
-    due = {key: each for key, each in state.finished.items() if key in again}
-    places = {_round(each) for each in due.values()}
-    done = {key: each for key, each in state.before.items() if _round(each) in places}
-    return {key: each for key, each in {**done, **due}.items() if each.outcome.status == "complete"}
+    rerun = {key: trial for key, trial in state.finished.items() if key in reruns}
+    rounds = {_round(trial) for trial in rerun.values()}
+    earlier = {
+        key: trial for key, trial in state.earlier_complete.items() if _round(trial) in rounds
+    }
+    return {key: trial for key, trial in {**earlier, **rerun}.items() if trial.status == "complete"}
 
 
-def unrecorded(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
-    """Trials whose outcome the store lacks, or has of an earlier try only.
+def unrecorded_trials(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
+    """Return the trials whose latest outcome the store lacks.
 
-    One that failed and was complete before is not the store's yet: its round is not settled.
+    A trial that failed and was complete before is left out until its round is settled.
     """
-    there = {each.trial.key: each for each in stored}
+    in_store = {trial.key: trial for trial in stored}
     return [
-        each
-        for key, each in state.finished.items()
-        if _is_later(each, there.get(key))
-        and (each.outcome.status == "complete" or key not in state.before)
+        trial
+        for key, trial in state.finished.items()
+        if _is_later(trial, in_store.get(key))
+        and (trial.status == "complete" or key not in state.earlier_complete)
     ]
 
 
-def suggested(records: Iterable[Record]) -> list[Block]:
-    """The blocks that a journal has, each with its latest config."""
-    configs = {each.block: each.config for each in records if isinstance(each, BlockSuggested)}
+def suggested_blocks(records: Iterable[Record]) -> list[Block]:
+    """Return the blocks of a journal, each with its latest config."""
+    configs = {
+        record.block: record.config for record in records if isinstance(record, BlockSuggested)
+    }
     return [Block(index, config) for index, config in configs.items()]
 
 
-def past(
-    state: SweepState, *, retry_failed: bool, again: Container[str] = ()
+def events(
+    state: SweepState, *, retry_failed: bool, reruns: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:
-    """What was suggested and what finished, in order.
+    """Yield the suggested blocks and the finished trials in order.
 
-    Failed trials are left out on request, and so are those that are to be done `again` (by key).
+    Failed trials are left out on request, and so are those to run again (`reruns`, by key).
     """
     for record in state.order:
         if not isinstance(record, TrialFinished):
@@ -191,38 +197,41 @@ def past(
             continue
         finished = record.finished
         is_retried = retry_failed and finished.outcome.status == "failed"
-        if not is_retried and finished.trial.key not in again:
+        if not is_retried and finished.key not in reruns:
             yield finished
 
 
-def again(
+def planned_reruns(
     state: SweepState, plan: Plan, limits: DisturbanceLimits, *, retry_failed: bool
 ) -> dict[str, int]:
-    """The trials that are to be done again with their rounds, by key, and which rerun that is.
+    """Return the trials to run again with their rounds, by key, and the number of that re-run.
 
-    Those of disturbed rounds, and those that were timed in slices without the rest of their round:
-    before the plan had some arm, or where the store kept only a part of what a lost journal had.
+    They are the trials of disturbed rounds, and those that were timed in slices without the rest
+    of their round. The rest is missing where the plan had fewer arms before, or where the store
+    has only a part of a lost journal.
     """
-    held = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
+    resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
     planned = (
         trial
         for block in state.blocks.values()
-        if held.has_block(block.index)
+        if resumed.has_block(block.index)
         for trial in _trials(state.identity, plan, block)
     )
-    apart = trials_to_retime(planned, state.finished, retry_failed=retry_failed)
-    return {**apart, **trials_to_rerun(_placed(state), limits)}
+    incomplete = trials_to_retime(planned, state.finished, retry_failed=retry_failed)
+    return {**incomplete, **trials_to_rerun(_on_first_nodes(state), limits)}
 
 
-def count_done(identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]) -> int:
-    """How many trials of the plan have an outcome."""
+def count_finished(
+    identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]
+) -> int:
+    """Count the trials of the plan that have an outcome."""
     blocks: list[Block] = []
     finished: set[str] = set()
-    for each in events:
-        if isinstance(each, FinishedTrial):
-            finished.add(each.trial.key)
-        elif plan.has_block(each.index):
-            blocks.append(each)
+    for event in events:
+        if isinstance(event, FinishedTrial):
+            finished.add(event.key)
+        elif plan.has_block(event.index):
+            blocks.append(event)
     return sum(
         trial.key in finished for block in blocks for trial in _trials(identity, plan, block)
     )
@@ -244,32 +253,33 @@ def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:
             "seed and data that its trials have, received\n"
             + "\n".join(f"  {change}" for change in changes)
             + "\nTrials before and after would not be comparable: give the sweep another name, "
-            "or start anew beside it with --fresh. (More configs, arms or repeats extend it.)"
+            "or start a new generation with --fresh. (More configs, arms or repeats extend it.)"
         )
 
 
 def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
     configs: dict[int, Config] = {}
-    for each in finished:
-        known = configs.setdefault(each.trial.block, each.trial.config)
-        if known != each.trial.config:
-            raise TwoConfigs(each.trial.block, known, each.trial.config)
+    for trial in finished:
+        config = configs.setdefault(trial.block, trial.config)
+        if config != trial.config:
+            raise TwoConfigs(trial.block, config, trial.config)
 
 
 def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
     return other is None or edition(one.outcome) > edition(other.outcome)
 
 
-def _placed(state: SweepState) -> list[FinishedTrial]:
-    """What finished, each of its round: one that failed in a rerun is of the node it was on before.
+def _on_first_nodes(state: SweepState) -> list[FinishedTrial]:
+    """Return the finished trials; one that failed in a re-run has the node that it was on before.
 
-    The outcome of a lost worker knows no node, and the others of its round still are due.
+    The outcome of a lost worker has no node, although the other trials of its round still have to
+    run again with it.
     """
     return [
-        replace(each, outcome=replace(each.outcome, node=state.before[key].outcome.node))
-        if key in state.before and each.outcome.status != "complete"
-        else each
-        for key, each in state.finished.items()
+        replace(trial, outcome=replace(trial.outcome, node=state.earlier_complete[key].node))
+        if key in state.earlier_complete and trial.status != "complete"
+        else trial
+        for key, trial in state.finished.items()
     ]
 
 

@@ -65,7 +65,7 @@ def forecast(
     state = state or SweepState(new, {})
     finished = list(state.finished.values())
     going_on = plan.resumed_from([*state.blocks.values(), *finished])
-    again = resume.again(state, plan, spec.disturbance_limits, retry_failed=False)
+    again = resume.planned_reruns(state, plan, spec.disturbance_limits, retry_failed=False)
     by_medians = forecast_from(going_on, finished, again)
     if not by_medians.remaining or not plan.arms:
         return by_medians

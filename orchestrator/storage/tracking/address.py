@@ -1,4 +1,4 @@
-"""Where a tracking store is: its address, and MLflow's surroundings. Imports no MLflow."""
+"""The address of a tracking store, and MLflow's environment variables. Imports no MLflow."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ _DEFAULTS = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # a line per run, with a server
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
-    # MLflow's own 7 retries of 120 s hold everything up for minutes; the recorder tries again
-    # by itself, and a person at a terminal wants to know.
+    # MLflow's own 7 retries of 120 s block for minutes. The recorder retries by itself, and a
+    # person at a terminal needs an answer.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 
 
 def tracking_uri(home: Path, environ: Mapping[str, str]) -> str:
-    """The store's address: MLFLOW_TRACKING_URI, or the SQLite file in the sweep home."""
-    given = environ.get("MLFLOW_TRACKING_URI", "").strip()
-    if given:
-        return given
-    # Quoted, since SQLAlchemy unquotes: a home named `50%` or `a?b` is as good as any.
+    """Return the store's address: MLFLOW_TRACKING_URI, or the SQLite file in the sweep home."""
+    uri = environ.get("MLFLOW_TRACKING_URI", "").strip()
+    if uri:
+        return uri
+    # Quoted, since SQLAlchemy unquotes: a home may be named `50%` or `a?b`.
     return f"sqlite:///{urllib.parse.quote(str(home.resolve() / 'mlflow.db'))}"
 
 
 def artifact_root(home: Path, uri: str) -> Path | None:
-    """Where artifacts go, for a database; a server has a place of its own (None)."""
+    """Return the folder of artifacts for a database; None for a server, which has its own."""
     return home.resolve() / "mlartifacts" if is_database(uri) else None
 
 
 def is_database(uri: str) -> bool:
-    """Whether MLflow speaks to a database of this address itself."""
+    """Return whether the address is that of a database, which MLflow opens without a server."""
     scheme = uri.partition(":")[0].partition("+")[0]
     return scheme in ("sqlite", "postgresql", "mysql", "mssql")
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file of a SQLite store; None for any other."""
+    """Return the file of a SQLite store; None for any other."""
     match = re.match(r"sqlite(\+\w+)?:///(?P<path>[^?]+)", uri)
     return Path(urllib.parse.unquote(match["path"])) if match else None
 
 
 def shown(uri: str) -> str:
-    """The address without a password: it goes into messages and logs."""
+    """Return the address without its password, for messages and logs."""
     return re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1:***@", uri)
 
 
 def no_store(path: Path) -> StoreMissing:
-    """A store that should be read and is not there."""
+    """Return the error for a missing store."""
     return StoreMissing(
         f"MLflow store {path}",
         "a SQLite file",
-        "nothing of that name",
+        "no such file",
         "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
     )
 
 
 def set_defaults(environ: MutableMapping[str, str]) -> None:
-    """Set what MLflow reads from its process's environment, where the user has not."""
+    """Set MLflow's environment variables, except those that the user has set."""
     for name, value in _DEFAULTS.items():
         environ.setdefault(name, value)

@@ -60,7 +60,7 @@ class Owner:
         return f"{self.host}:{self.pid}:{self.started_s}:{self.machine}"
 
     def is_gone(self) -> bool:
-        """Whether the process has surely ended; False where it cannot be seen from here."""
+        """Return whether the process has surely ended; False where it cannot be seen from here."""
         if self.machine != _this_machine():
             return False
         try:
@@ -82,7 +82,7 @@ class Lease:
     until_s: float
 
     def is_held(self, now_s: float) -> bool:
-        """Whether the owner may be alive and the lease has not ended."""
+        """Return whether the owner may be alive and the lease has not ended."""
         owner = Owner.parse(self.owner)
         return self.until_s > now_s and not (owner is not None and owner.is_gone())
 

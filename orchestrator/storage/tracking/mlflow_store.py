@@ -77,7 +77,7 @@ class StoredRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its writer reached the end of it."""
+        """True if its writer reached the end of it."""
         return self.status in ("FINISHED", "FAILED")
 
 

@@ -85,7 +85,7 @@ class TableWriter:
 
     @property
     def is_late(self) -> bool:
-        """Whether so much was written since the last table that reading takes long."""
+        """True if so much was written since the last table that reading takes long."""
         enough = max(_FEWEST_LATE, _LATE_SHARE * self._in_table)
         return self.late >= enough and time.monotonic() >= self._pause_until_s
 

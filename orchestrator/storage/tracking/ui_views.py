@@ -1,10 +1,9 @@
-"""How MLflow's UI is to show a sweep: which runs, which columns, which charts.
+"""The view of a sweep in MLflow's UI: its runs, columns and charts.
 
-The UI keeps that in the browser. Its "share" button leaves it as a tag of the experiment, and a
-link with the tag's key brings it into any other browser; we leave such a tag ourselves. Names are
+The UI keeps views in the browser. Its "share" button stores one as a tag of the experiment, and a
+link with the tag's key opens it in any other browser; this module writes such a tag. Names are
 those of MLflow 3.17 (mlflow/server/js/src/experiment-tracking: ExperimentPageUIState,
-ExperimentPageSearchFacetsState, runs-charts.types); a UI that does not know them has
-its own view.
+ExperimentPageSearchFacetsState, runs-charts.types). Another UI shows its default view.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ARMS, _EPOCHS, _SIZES = (
 
 
 def view_tags(parent_id: str, opening: SweepOpening) -> dict[str, str]:
-    """The experiment's tag that holds a sweep's view: its trials, grouped by arm."""
+    """Return the experiment's tag with a sweep's view: its trials, grouped by arm."""
     metrics = list(dict.fromkeys((*opening.objectives, *_FIGURES)))
     params = sorted(opening.identity.search.get("space", {}))
     columns = [
@@ -66,7 +65,7 @@ def view_tags(parent_id: str, opening: SweepOpening) -> dict[str, str]:
 
 
 def view_link(address: str, experiment_id: str, parent_id: str) -> str:
-    """The page of the UI at `address` that shows a sweep's table."""
+    """Return the link to a sweep's table in the UI at `address`."""
     page = f"{address.rstrip('/')}/#/experiments/{experiment_id}/runs"
     return f"{page}?viewStateShareKey={_key(parent_id)}"
 

@@ -26,7 +26,7 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.storage.journal import Journal, rebuild, replay
-from orchestrator.storage.resume import unrecorded
+from orchestrator.storage.resume import unrecorded_trials
 from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
@@ -95,7 +95,7 @@ def record(home: Path, configs: int) -> int:
     assert state is not None
     with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:
         stored = recorder.open(_opening(home, len(blocks)))
-        for trial in unrecorded(state, stored):
+        for trial in unrecorded_trials(state, stored):
             recorder.put(trial)
         recorder.drain(_PATIENCE_S)
         recorder.close("complete", {}, timeout_s=_PATIENCE_S)

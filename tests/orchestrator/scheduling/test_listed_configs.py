@@ -149,7 +149,7 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     last = spec_of(lists[-1])
     laid = plan_of(last).resumed_from(past)
     identity = resume.identify(last, 1)
-    missing = laid.trials - resume.count_done(identity, laid, past)
+    missing = laid.trials - resume.count_finished(identity, laid, past)
     assert forecast_from(laid, trials(past)).remaining == missing
     new = work(last, past)
     assert len(trials(new)) == missing
@@ -176,9 +176,9 @@ def test_the_journal_of_a_list_takes_another_list_and_no_sampler(tmp_path: Path)
     with Journal.open(tmp_path) as journal:
         longer = spec_of([2, 3])
         records = resume.take_over(journal, None, resume.identify(longer, 1), longer)
-        assert resume.suggested(records) == [Block(0, config(1)), Block(1, config(2))]
-        state = resume.agree(journal, records, [])
-        past = list(resume.past(state, retry_failed=False))
+        assert resume.suggested_blocks(records) == [Block(0, config(1)), Block(1, config(2))]
+        state = resume.merge_stored(journal, records, [])
+        past = list(resume.events(state, retry_failed=False))
         assert units(work(longer, past)) == [(2, 3)]
     state_again = replay(read(tmp_path))
     assert state_again is not None

@@ -479,9 +479,9 @@ def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, 
     laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
     blocks, source = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
     state = work(blocks, random.Random(seed), cut, noise=0.3, failing=0.2)
-    again = resume.again(state, laid, AGAIN, retry_failed=False)
+    again = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
     later, heard = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
-    later.restore(resume.past(state, retry_failed=False, again=again), again)
+    later.restore(resume.events(state, retry_failed=False, reruns=again), again)
     assert heard.heard == source.heard
 
 
@@ -501,9 +501,11 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     first, later, left = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
     held = blocks_with(laid, PrecisionPolicy(first, AGAIN))
     state = work(held, random.Random(seed), cut, 0.1, failing)
-    again = resume.again(state, laid, AGAIN, retry_failed=False)
-    past = list(resume.past(state, retry_failed=False, again=again))
-    blocks_with(laid, PrecisionPolicy(later, AGAIN)).restore(past, again, resume.kept(state, again))
+    again = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
+    past = list(resume.events(state, retry_failed=False, reruns=again))
+    blocks_with(laid, PrecisionPolicy(later, AGAIN)).restore(
+        past, again, resume.kept_outcomes(state, again)
+    )
     for event in past:
         if isinstance(event, FinishedTrial):
             left.take(event)

@@ -65,11 +65,11 @@ class Held:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
-        state = resume.settle(self.journal, list(read(folder)))
-        again = resume.again(
+        state = resume.settle_rounds(self.journal, list(read(folder)))
+        again = resume.planned_reruns(
             state, self.plan, self.spec.disturbance_limits, retry_failed=retry_failed
         )
-        past = list(resume.past(state, retry_failed=retry_failed, again=again))
+        past = list(resume.events(state, retry_failed=retry_failed, reruns=again))
         self.stopping_rule = None
         if self.plan.auto:
             self.stopping_rule = StoppingRule(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
@@ -84,7 +84,7 @@ class Held:
                 self.stopping_rule, self.spec.disturbance_limits, self.spec.baseline
             ),
         )
-        self.blocks.restore(past, again, resume.kept(state, again))
+        self.blocks.restore(past, again, resume.kept_outcomes(state, again))
         self.recorded: list[FinishedTrial] = []
         self.view = PlainLines(Console(quiet=True), self.plan)
         canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
@@ -357,11 +357,11 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
         for finished in state.finished.values()
         if finished.trial.block == 0
     ]
-    left = resume.unrecorded(state, [*held.recorded, *rerun])
+    left = resume.unrecorded_trials(state, [*held.recorded, *rerun])
     assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
     assert all(stands(each.outcome) for each in left)
     known = len(read(held.journal.path.parent))
-    resume.agree(held.journal, list(read(held.journal.path.parent)), rerun)
+    resume.merge_stored(held.journal, list(read(held.journal.path.parent)), rerun)
     assert len(read(held.journal.path.parent)) == known
     assert fingerprint(left[0]) != fingerprint(rerun[0])
 

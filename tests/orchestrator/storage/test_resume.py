@@ -34,7 +34,7 @@ def agreed(journal: Journal, here: Sequence[Record], stored: Sequence[FinishedTr
     records: list[Record] = [SweepOpened(IDENTITY, {}), *here]
     for each in records:
         journal.append(each)
-    state = resume.agree(journal, records, stored)
+    state = resume.merge_stored(journal, records, stored)
     assert replay(read(journal.path.parent)) == state
     return state
 
@@ -55,8 +55,8 @@ def test_a_later_outcome_in_the_store_is_taken_over_and_never_overwritten(
     retried = finished(1, ended_s=before.outcome.ended_s + 60)
     state = agreed(journal, [suggested(before), TrialFinished(before)], [retried])
     assert state.finished[before.trial.key] == retried
-    assert list(resume.past(state, retry_failed=False)) == [state.blocks[1], retried]
-    assert resume.unrecorded(state, [retried]) == []
+    assert list(resume.events(state, retry_failed=False)) == [state.blocks[1], retried]
+    assert resume.unrecorded_trials(state, [retried]) == []
 
 
 def test_a_later_outcome_here_and_one_the_store_lacks_are_sent(journal: Journal) -> None:
@@ -70,14 +70,14 @@ def test_a_later_outcome_here_and_one_the_store_lacks_are_sent(journal: Journal)
         TrialFinished(other),
     ]
     state = agreed(journal, here, [before])
-    assert resume.unrecorded(state, [before]) == [retried, other]
+    assert resume.unrecorded_trials(state, [before]) == [retried, other]
     assert state.finished[before.trial.key] == retried
 
 
 def test_what_both_have_is_neither_sent_nor_written(journal: Journal) -> None:
     same = finished(1)
     state = agreed(journal, [suggested(same), TrialFinished(same)], [same])
-    assert resume.unrecorded(state, [same]) == []
+    assert resume.unrecorded_trials(state, [same]) == []
     assert len(read(journal.path.parent)) == 3
 
 
@@ -91,7 +91,7 @@ def test_a_block_without_an_outcome_here_is_the_stores(journal: Journal) -> None
     ]
     state = agreed(journal, here, [first, later])
     assert state.blocks[1].config == {"units": 2}
-    assert list(resume.past(state, retry_failed=False)) == [
+    assert list(resume.events(state, retry_failed=False)) == [
         state.blocks[0],
         Block(2, {"units": 3}),
         first,
