@@ -1,4 +1,4 @@
-"""One job at a time in trainer processes, trial_run: the trainable that Tune keeps as an actor.
+"""The trainable that Tune keeps as an actor: one job at a time, in trainer processes.
 
 A failure of any kind is a result with its reason, never an exception: an exception would cost
 Tune the actor, and with it every warm trainer.
@@ -18,12 +18,12 @@ from orchestrator.execution.cpu_claims import CpuClaims
 from orchestrator.execution.interleaved_round import InterleavedRound
 from orchestrator.execution.job import Job, TrialRun, job_adapter
 from orchestrator.execution.trainer_pool import TrainerPool, key_of, make_room, trainer_for
-from orchestrator.execution.watchdog import FAILURES, Watchdog, oom_kills, why
+from orchestrator.execution.watchdog import FAILURES, Watchdog, failure_of, oom_kills
 from workloads import protocol
 
 
 class TrialActor(tune.Trainable):
-    """Runs the trials that Tune sends it, keeping trainers warm from one to the next."""
+    """A runner of the trials that Tune sends, which keeps trainers warm from one to the next."""
 
     _run: Generator[protocol.Epoch, None, None]
 
@@ -41,13 +41,14 @@ class TrialActor(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Go on until the next epoch (a sign of life) or the end of the job."""
+        """Continue to the next epoch (a sign of life) or the end of the job."""
         for epoch in self._run:
             return {"epoch": epoch.index, "done": False}
         assert self._work is not None
-        each = [self._work.outcome()] if isinstance(self._work, TrialRun) else self._work.outcomes()
+        work = self._work
+        outcomes = [work.outcome()] if isinstance(work, TrialRun) else work.outcomes()
         return {
-            "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in each],
+            "outcomes": [to_json(outcome_adapter, outcome).decode() for outcome in outcomes],
             "done": True,
         }
 
@@ -59,7 +60,7 @@ class TrialActor(tune.Trainable):
         self._claims.release()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Keep nothing: the journal is what a stopped sweep is continued from."""
+        """Keep nothing: a stopped sweep resumes from the journal."""
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Load nothing: see `save_checkpoint`."""
@@ -87,10 +88,10 @@ def run_trial(
     trainers: TrainerPool,
     claims: CpuClaims | None = None,
 ) -> Generator[protocol.Epoch, None, None]:
-    """Run one trial, yielding its epochs as they happen; `trial_run` then holds how it ended.
+    """Run one trial, yielding its epochs as they happen; `trial_run` then holds its outcome.
 
-    A trainer that failed in a way that leaves its state in doubt is ended; one that reported
-    its failure itself goes on.
+    A trainer that reported a failure itself stays warm. Any other failure leaves its state in
+    doubt, so that it is ended.
     """
     key, killed = key_of(job), oom_kills()
     make_room(trainers, {key})
@@ -101,7 +102,7 @@ def run_trial(
         trial_run.setup_s = time.time() - trial_run.started_s
         trainer.trials += 1
         trainer.request(job.request)
-        trial_run.watch(trainer)
+        trial_run.start_sampler(trainer)
         for event in _until_the_end(Watchdog(trainer, job.limits)):
             trial_run.take(event)
             if isinstance(event, protocol.Epoch):
@@ -110,9 +111,9 @@ def run_trial(
         trial_run.ended = True
         return
     except FAILURES as error:
-        reason, message = why(error, killed)
+        reason, message = failure_of(error, killed)
     finally:
-        trial_run.end_watch()
+        trial_run.stop_sampler()
     dead = trainers.pop(key, None)
     trial_run.failure = FailureRecord(reason, message, dead.output_tail() if dead else "")
     trial_run.ended = True
@@ -121,7 +122,7 @@ def run_trial(
 
 
 def _until_the_end(watchdog: Watchdog) -> Iterator[protocol.Event]:
-    """The trainer's events up to its result or failure."""
+    """Yield the trainer's events up to its result or failure."""
     while True:
         event = watchdog.next_event()
         if event is not None:

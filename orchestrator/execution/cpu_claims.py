@@ -1,7 +1,7 @@
-"""CPUs of a node for one trainer alone, where several trainers are at work there at once.
+"""CPUs of a node reserved for one trainer, where several trainers work there at once.
 
-A claim is an abstract Unix socket with the CPU's number in its name: whoever binds it has the CPU,
-and the kernel gives it back when the process ends, however it does.
+A claim is an abstract Unix socket with the CPU's number in its name. The process that binds it has
+the CPU. The kernel releases it when that process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _PATIENCE_S = 10.0
-"""How long claims of actors that are about to end are waited for."""
+"""How long to wait for claims of actors that are about to end."""
 
 
 class CpusTaken(RuntimeError):
@@ -23,17 +23,17 @@ class CpusTaken(RuntimeError):
 
 @dataclass(slots=True)
 class CpuClaims:
-    """The CPUs that this process has claimed, until it ends. `prefix` begins the sockets' names."""
+    """The CPUs that this process has claimed. `prefix` begins the sockets' names."""
 
     prefix: str = "rnnsweep-cpu"
     patience_s: float = _PATIENCE_S
     _held: dict[int, socket.socket] | None = None
 
     def take(self, number: int) -> tuple[int, ...]:
-        """So many CPUs that no other process has claimed; some of those already held if enough.
+        """Claim so many CPUs that no other process has; reuse those already held if enough.
 
-        Neighbouring numbers where they are free, beginning at a multiple of `number`: trainers of
-        one size then never cut each other's neighbourhoods up.
+        Prefer neighbouring numbers from a multiple of `number`, so that trainers of one size never
+        split each other's neighbourhoods.
 
         Raises:
             CpusTaken: too few are free, and stay so.
@@ -43,19 +43,19 @@ class CpuClaims:
             return tuple(sorted(held)[:number])
         self.release()
         usable = sorted(os.sched_getaffinity(0))
-        due_s = time.monotonic() + self.patience_s
+        until_s = time.monotonic() + self.patience_s
         while len(usable) >= number:
             starts = range(0, len(usable) - number + 1, number)
             for wanted in (*(usable[start : start + number] for start in starts), usable):
-                if (found := self._claimed(wanted, number)) is not None:
-                    self._held = found
-                    return tuple(sorted(found))
-            if time.monotonic() >= due_s:
+                if (claims := self._claimed(wanted, number)) is not None:
+                    self._held = claims
+                    return tuple(sorted(claims))
+            if time.monotonic() >= until_s:
                 break
             time.sleep(0.1)
         raise CpusTaken(
-            f"the trial needs {number} CPU{'' if number == 1 else 's'} of its own, and of the "
-            f"{len(usable)} that Ray's worker may use here fewer are free of other trainers"
+            f"the trial needs {number} CPU{'' if number == 1 else 's'} of its own; of the "
+            f"{len(usable)} CPUs that Ray's worker may use here, other trainers hold too many"
         )
 
     def release(self) -> None:
@@ -65,8 +65,8 @@ class CpuClaims:
         self._held = None
 
     def _claimed(self, wanted: Sequence[int], number: int) -> dict[int, socket.socket] | None:
-        """`number` of the wanted CPUs, claimed; None, and nothing claimed, if fewer are free."""
-        found: dict[int, socket.socket] = {}
+        """Claim `number` of the wanted CPUs; claim nothing and return None if fewer are free."""
+        claims: dict[int, socket.socket] = {}
         for cpu in wanted:
             claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -74,19 +74,19 @@ class CpuClaims:
             except OSError:
                 claim.close()
                 continue
-            found[cpu] = claim
-            if len(found) == number:
-                return found
-        for claim in found.values():
+            claims[cpu] = claim
+            if len(claims) == number:
+                return claims
+        for claim in claims.values():
             claim.close()
         return None
 
 
 @contextlib.contextmanager
 def confined(cpus: Sequence[int] | None) -> Iterator[None]:
-    """A process that this thread starts inside may use these CPUs only; None for no change.
+    """Confine processes that this thread starts in the block to these CPUs; None for no change.
 
-    The thread itself is confined meanwhile, so that not even the process's first moment is not.
+    The thread itself is confined during the block, so that the process is from its first moment.
     """
     if cpus is None:
         yield
@@ -100,7 +100,7 @@ def confined(cpus: Sequence[int] | None) -> Iterator[None]:
 
 
 def shown(cpus: Sequence[int]) -> str:
-    """`0-3,8`: as the kernel writes lists of CPUs."""
+    """Return CPUs as the kernel writes them: `0-3,8`."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][-1] + 1:

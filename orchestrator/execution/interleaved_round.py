@@ -1,11 +1,11 @@
-"""Trials that are timed in turns: each in a trainer of its own, a slice at a time.
+"""Interleaved timing: the trials of a round take turns by slices, each in its own trainer.
 
-Two trials one after another differ by what the machine did meanwhile; slices that take turns share
-it. While one trainer trains, the others rest. Each turn is in another random order. After a few
-turns, planned beforehand, the intervals of the ratios are looked at, and the round ends when they
-are narrow enough: by their width, never by where the ratios lie.
+Two trials one after another differ by what else the machine did; trials that take turns share
+that. While one trainer trains, the others rest. Each turn has another random order. After planned
+numbers of turns the intervals of the ratios are computed. The round ends when these are narrow
+enough: their width decides, never the position of the ratios.
 
-A trial that fails does so alone; the others go on.
+A trial that fails does so alone; the others continue.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from orchestrator.execution.interleaved_trial import InterleavedTrial, TrialRepo
 from orchestrator.execution.job import Job, Rival, TrialRun
 from orchestrator.execution.trainer_pool import TrainerKey, TrainerPool, make_room, trainer_for
 from orchestrator.execution.trainer_process import Trainer
-from orchestrator.execution.watchdog import FAILURES, oom_kills, why
+from orchestrator.execution.watchdog import FAILURES, failure_of, oom_kills
 from workloads import protocol
 
 _REST_S = 0.02
-"""Between two slices: threads of the last one may still spin, waiting for more to do."""
+"""The pause between two slices: threads of the last one may still spin, waiting for work."""
 
 _SIGN_S = 1.0
-"""How often there is a sign of life, at most: whoever takes it needs the CPU too."""
+"""The least time between two signs of life: their receiver needs the CPU too."""
 
 _ROOMY = 0.5
-"""The used share of the node's memory up to which trainers that have no part stay warm: lower than
-otherwise, since several are started at once."""
+"""The used share of the node's memory up to which other trainers stay warm. It is lower than usual,
+since several trainers start at once."""
 
 
 class InterleavedRound:
-    """The trials of one job, timed in turns: its own first, then its rivals, in their order."""
+    """The trials of one job, timed in turns: its own first, then its rivals in their order."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class InterleavedRound:
     ) -> None:
         self._timing, self._trainers, self._claims = timing, trainers, claims
         self._instruments = instruments
-        jobs = _each_job(job, timing)
+        jobs = _jobs_of(job, timing)
         self._trials = [
-            InterleavedTrial(TrialRun(each), key)
-            for each, key in zip(jobs, _keys(jobs), strict=True)
+            InterleavedTrial(TrialRun(trial_job), key)
+            for trial_job, key in zip(jobs, _keys(jobs), strict=True)
         ]
         self._looks = planned_looks(timing.least, timing.most)
         self._draw = random.Random(job.request.seed)
@@ -68,26 +68,26 @@ class InterleavedRound:
 
     @property
     def sampler_hangs(self) -> bool:
-        """Whether the sampling has not ended by itself: its instruments are not free."""
+        """Return whether the sampler did not end in time: its instruments are in use."""
         return self._sampler is not None and self._sampler.hangs
 
     def outcomes(self) -> list[Outcome]:
-        """How each trial ended, once the round is over."""
+        """Return the outcome of each trial, once the round is over."""
         return [trial.trial_run.outcome() for trial in self._trials]
 
     def run(self) -> Generator[protocol.Epoch, None, None]:
-        """Run the round; yields a sign of life now and then, which tells the turn."""
+        """Run the round, yielding a sign of life with the turn now and then."""
         self._make_room()
         for trial in self._drawn(self._trials):
             trial.trial_run.started_s = time.time()
             with self._alone(trial):
                 trial.prepare(self._trainer(trial))
             yield protocol.Epoch(0, 0.0)
-        self._watch()
+        self._start_sampler()
         try:
             yield from self._turns()
         finally:
-            self._end_watch()
+            self._stop_sampler()
         for trial, ratio in self._ratios():
             with self._alone(trial):
                 trial.finish(ratio)
@@ -107,25 +107,25 @@ class InterleavedRound:
                 signed_s = time.monotonic()
 
     def _is_narrow(self) -> bool:
-        """Whether all ratios are told well enough; of a trial alone, its own time."""
+        """Return whether all ratios are precise enough; for a trial alone, its own time."""
         ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
         if not ratios:
             ratios = [
-                paired(list(each.logs.values()), len(self._looks)) for each in self._running()
+                paired(list(trial.logs.values()), len(self._looks)) for trial in self._running()
             ]
-        widths = [math.inf if each.interval is None else each.interval for each in ratios]
+        widths = [math.inf if ratio.interval is None else ratio.interval for ratio in ratios]
         return max(widths) <= self._timing.interval
 
     def _ratios(self) -> list[tuple[InterleavedTrial, Paired | None]]:
-        """Each trial that runs with its ratio to the first one of them, which itself has none."""
+        """Return each running trial with its ratio to the first one, which itself has none."""
         if not (running := self._running()):
             return []
         first, *others = running
-        told = [
-            paired([each.logs[turn] - log for turn, log in first.logs.items()], len(self._looks))
-            for each in others
+        ratios = [
+            paired([trial.logs[turn] - log for turn, log in first.logs.items()], len(self._looks))
+            for trial in others
         ]
-        return [(first, None), *zip(others, told, strict=True)]
+        return [(first, None), *zip(others, ratios, strict=True)]
 
     def _running(self) -> list[InterleavedTrial]:
         return [trial for trial in self._trials if trial.runs]
@@ -135,33 +135,33 @@ class InterleavedRound:
 
     @contextlib.contextmanager
     def _alone(self, trial: InterleavedTrial) -> Iterator[None]:
-        """What fails inside fails alone: the trial is over, and a trainer in doubt is ended."""
+        """Keep a failure in the block to this trial, and end its trainer if that is in doubt."""
         try:
             yield
         except TrialReportedFailure:
             trial.end()
         except FAILURES as error:
-            reason, message = why(error, self._killed)
+            reason, message = failure_of(error, self._killed)
             dead = self._trainers.pop(trial.key, None)
             trial.end(FailureRecord(reason, message, dead.output_tail() if dead else ""))
             if dead:
                 dead.close()
 
     def _trainer(self, trial: InterleavedTrial) -> Trainer:
-        keys = [each.key for each in self._trials]
+        keys = [other.key for other in self._trials]
         return trainer_for(trial.trial_run.job, self._trainers, trial.key, self._claims, keys)
 
     def _make_room(self) -> None:
-        """End trainers that have no part, where they are not to be, or memory is short."""
+        """End other trainers if a fresh one is wanted or memory is short."""
         jobs = [trial.trial_run.job for trial in self._trials]
         wanted = set() if jobs[0].fresh else {trial.key for trial in self._trials}
         make_room(self._trainers, wanted, 0.0 if jobs[0].fresh else _ROOMY)
-        with contextlib.suppress(CpusTaken):  # the most of them first: the others' are among these
+        with contextlib.suppress(CpusTaken):  # the largest number first: the others take from it
             if cpus := [job.cpus for job in jobs if job.cpus is not None]:
                 self._claims.take(max(cpus))
 
-    def _watch(self) -> None:
-        """Begin to sample; one sampler for all, since each rests in the others' slices."""
+    def _start_sampler(self) -> None:
+        """Begin to sample, with one sampler for all, since each rests in the others' slices."""
         running = self._running()
         if not running:
             return
@@ -176,31 +176,31 @@ class InterleavedRound:
         )
         self._sampler.start()
 
-    def _end_watch(self) -> None:
+    def _stop_sampler(self) -> None:
         if self._sampler is None:
             return
-        seen = self._sampler.stop()
+        recording = self._sampler.stop()
         for trial in self._trials:
             device = trial.trial_run.job.request.device
-            trial.trial_run.seen_as(seen.of(device, trial.windows))
+            trial.trial_run.use_recording(recording.of(device, trial.windows))
 
 
-def _each_job(job: Job, timing: Timing) -> list[Job]:
-    """The job of each trial of a round."""
-    each = [Rival(job.request, job.cpus), *job.rivals]
+def _jobs_of(job: Job, timing: Timing) -> list[Job]:
+    """Return the job of each trial of a round."""
+    members = [Rival(job.request, job.cpus), *job.rivals]
     return [
         replace(
             job,
-            request=replace(rival.request, measure="timing", slice_s=timing.slice_s),
-            cpus=rival.cpus,
+            request=replace(member.request, measure="timing", slice_s=timing.slice_s),
+            cpus=member.cpus,
             rivals=(),
         )
-        for rival in each
+        for member in members
     ]
 
 
 def _keys(jobs: Sequence[Job]) -> list[TrainerKey]:
-    """A trainer for each, the same in the next round: of its implementation, and of it only."""
+    """Return a trainer for each job, of its implementation only and the same in the next round."""
     seen: Counter[TrainerKey] = Counter()
     keys = []
     for job in jobs:

@@ -1,4 +1,4 @@
-"""One of several trials that are timed in turns, and what it is asked for."""
+"""One of several trials that are timed in turns, and its commands."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from workloads import protocol
 
 
 class TrialReportedFailure(Exception):
-    """The trainer itself has reported the failure of its trial."""
+    """A failure that the trainer itself has reported."""
 
 
 @dataclass(slots=True)
 class InterleavedTrial:
-    """One trial of a round, and its trainer's watchdog while it can take slices."""
+    """One trial of a round, with its trainer's watchdog while it can take slices."""
 
     trial_run: TrialRun
     key: TrainerKey
     watchdog: Watchdog | None = None
     logs: dict[int, float] = field(default_factory=dict)
-    """By turn, the logarithm of the seconds that a step of its slice took."""
+    """The logarithm of the seconds per step of its slice, by turn."""
     windows: list[telemetry.TimeWindow] = field(default_factory=list)
 
     @property
     def runs(self) -> bool:
-        """Whether it can take another slice."""
+        """Return whether it can take another slice."""
         return self.watchdog is not None
 
     def prepare(self, trainer: Trainer) -> None:
@@ -54,7 +54,7 @@ class InterleavedTrial:
         self.logs[turn] = math.log(done.seconds / done.steps)
 
     def finish(self, ratio: Paired | None) -> None:
-        """Prove the kernel and end the trial; `ratio` is what was found of it beside the first."""
+        """Prove the kernel and end the trial; `ratio` is that to the first trial of the round."""
         self._ask(protocol.Finish())
         self._until(protocol.Result)
         if ratio is not None and ratio.interval is not None:
@@ -62,7 +62,7 @@ class InterleavedTrial:
         self.end()
 
     def end(self, failure: FailureRecord | None = None) -> None:
-        """The trial is over."""
+        """End the trial, with a failure if there is one."""
         if failure is not None:
             self.trial_run.failure = failure
         elif self.watchdog is not None:
@@ -73,10 +73,10 @@ class InterleavedTrial:
     def _ask(self, command: protocol.Command) -> None:
         assert self.watchdog is not None
         self.watchdog.wake()
-        self.watchdog.trainer.tell(command)
+        self.watchdog.trainer.send(command)
 
     def _until(self, kind: type[protocol.Event]) -> protocol.Event:
-        """The next event of that kind, with all that come before it taken.
+        """Take events up to the next one of that kind, and return that.
 
         Raises:
             TrialReportedFailure: the trial failed.

@@ -1,7 +1,9 @@
-"""One trial, as its actor is asked for it, and what is seen of it until it is an outcome."""
+"""One trial as a job for an actor, and its run until it is an outcome."""
 
 from __future__ import annotations
 
+import functools
+import importlib.metadata
 import os
 import platform
 import time
@@ -10,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter
 
+from orchestrator import __version__, hardware
+from orchestrator.core import version
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import (
     SLICE,
@@ -22,21 +26,20 @@ from orchestrator.core.trial import (
 )
 from orchestrator.execution import telemetry
 from orchestrator.execution.cpu_claims import shown
-from orchestrator.execution.environment import recorded_environment
 from orchestrator.execution.trainer_process import Trainer
 from workloads import protocol
 
 _OF_A_NODE = ("not_possible", "data")
-"""Failures that may be one node's alone: a package or a file that it lacks."""
+"""Failures that may concern one node only: a package or a file that it lacks."""
 
 _OF_ALL_RIVALS = ("trainer_cpu_pct", "peak_gpu_used_mib")
-"""What cannot be told apart of trials that take turns: their slices are shorter than samples are
-apart, and all of them reside on the device."""
+"""Metrics that cannot be separated for trials that take turns: their slices are shorter than the
+time between samples, and all of them reside on the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """What a trial may take. `idle_s`: neither an event nor CPU time for so long is a hang."""
+    """Limits of a trial. Neither an event nor CPU time for `idle_s` is a hang."""
 
     trial_s: float
     idle_s: float
@@ -53,11 +56,11 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an actor needs to know to run one trial; `fresh`: in a trainer process of its own.
+    """Everything that an actor needs to run one trial.
 
-    `cpus`: how many of the node's its trainer may use, and nobody else's; None for all.
-    `neighbours`: at most so many other trials of this sweep are at work on the node beside it.
-    With `timing` the trial and its `rivals` are timed in slices, turn by turn.
+    A `fresh` one has a trainer process of its own. `cpus` is how many of the node's CPUs its
+    trainer may use, alone; None for all. At most `neighbours` other trials of this sweep run on the
+    node at the same time. With `timing` the trial and its `rivals` are timed in slices, in turns.
     """
 
     request: protocol.TrialRequest
@@ -75,9 +78,27 @@ class Job:
 job_adapter: TypeAdapter[Job] = TypeAdapter(Job)
 
 
+@functools.cache
+def recorded_environment() -> dict[str, str | int | float | bool | None]:
+    """Return versions, commit and node of this process, without those that are unknown."""
+    profile = hardware.probe(every_gpu=True)  # GPUs that Ray hides are part of the node
+    facts: dict[str, str | int | float | bool | None] = {
+        "rnnsweep": __version__,
+        "git_commit": version.commit(),
+        "ray": importlib.metadata.version("ray"),
+        "optuna": importlib.metadata.version("optuna"),
+        "system": profile.system,
+        "cpu_model": profile.cpu_model,
+        "memory_mib": profile.memory_mib,
+        "gpu_driver": profile.driver,
+        "gpus": ", ".join(gpu.name for gpu in profile.gpus) or None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
 @dataclass(slots=True)
 class TrialRun:
-    """What is known of a trial so far; becomes its outcome."""
+    """The facts about a trial so far; they become its outcome."""
 
     job: Job
     started_s: float = field(default_factory=time.time)
@@ -97,33 +118,33 @@ class TrialRun:
     _sampler: telemetry.Sampler | None = None
     _recording: telemetry.Recording | None = None
 
-    def watch(self, trainer: Trainer) -> None:
-        """Begin to sample what the trainer draws and shares."""
+    def start_sampler(self, trainer: Trainer) -> None:
+        """Begin to sample the trainer and its node."""
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._sampler = telemetry.Sampler(
             self.job.request.device, trainer.pid, visible, self.instruments
         )
         self._sampler.start()
 
-    def end_watch(self) -> None:
-        """End the sampling; the outcome then has what was seen."""
+    def stop_sampler(self) -> None:
+        """End the sampling; the outcome then has its telemetry."""
         if self._sampler is not None:
             self._recording = self._sampler.stop()
 
-    def seen_as(self, recording: telemetry.Recording) -> None:
-        """Take what was sampled of it together with others that took turns with it."""
+    def use_recording(self, recording: telemetry.Recording) -> None:
+        """Use a recording that was made together with others that took turns with it."""
         self._recording = recording
 
     @property
     def sampler_hangs(self) -> bool:
-        """Whether the sampling has not ended by itself: its instruments are not free."""
+        """Return whether the sampler did not end in time: its instruments are in use."""
         return self._sampler is not None and self._sampler.hangs
 
     def take(self, event: protocol.Event) -> None:
         """Note an event of the trainer.
 
         Raises:
-            ProtocolError: it is a text that no trial may keep.
+            ProtocolError: it is an artifact that no trial may keep.
         """
         if self._sampler is not None:
             self._sampler.take(event)
@@ -151,30 +172,30 @@ class TrialRun:
                 self.failure = FailureRecord(kind, message, detail)
 
     def keep_output(self, tail: str) -> None:
-        """Put the trainer's last output beside a failure that it reported itself."""
+        """Add the trainer's last output to a failure that it reported itself."""
         if self.failure is not None and tail not in self.failure.output_tail:
             both = f"{self.failure.output_tail.strip()}\n{tail}".strip()
             self.failure = replace(self.failure, output_tail=both)
 
     def outcome(self) -> Outcome:
-        """The outcome, once the trial has ended."""
+        """Return the outcome, once the trial has ended."""
         outside = {
             "queue_s": max(0.0, self.started_s - self.job.issued_s),
             "setup_s": self.setup_s,
         }
         ended_s = time.time() if self.ended_s is None else self.ended_s
-        seen, told = dict[str, float](), None
+        sampled, record = dict[str, float](), None
         if self._recording is not None and self._recording.samples:
-            seen, told = telemetry.record(self._recording, self.started_s, self.metrics)
+            sampled, record = telemetry.record(self._recording, self.started_s, self.metrics)
         if self.job.timing is not None:
-            seen = {name: value for name, value in seen.items() if name not in _OF_ALL_RIVALS}
+            sampled = {k: v for k, v in sampled.items() if k not in _OF_ALL_RIVALS}
         return Outcome(
             status=self._status(),
             started_s=self.started_s,
             ended_s=ended_s,
             attempt=self.job.attempt,
             node=platform.node(),
-            metrics={**seen, **self.metrics, **outside},
+            metrics={**sampled, **self.metrics, **outside},
             epochs=tuple(self.epochs),
             kernel=self.kernel,
             dataset=self.dataset,
@@ -182,11 +203,11 @@ class TrialRun:
             failure=self.failure,
             trainer_trials=self.trainer_trials,
             artifacts=self.artifacts,
-            telemetry=told,
+            telemetry=record,
         )
 
     def _company(self) -> Mapping[str, str | int]:
-        """Who else may be at work on the node, and which CPUs are this trainer's alone."""
+        """Return who else may be at work on the node, and which CPUs are this trainer's alone."""
         facts: dict[str, str | int] = {}
         if self.job.neighbours:
             facts["neighbours_at_most"] = self.job.neighbours

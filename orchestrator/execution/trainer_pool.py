@@ -1,4 +1,4 @@
-"""The trainers that an actor keeps warm between trials, and which of them a trial may have."""
+"""The trainers that an actor keeps warm between trials."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from workloads.implementations import parse_implementation
 from workloads.protocol import Device
 
 _WARM_SHARE = 0.5
-"""The share of what a trial may hold at which a warm trainer is replaced by a fresh one: XLA
-keeps every program that it ever compiled (about 30 MiB for a small model)."""
+"""The share of a trial's memory limit from which a fresh trainer replaces a warm one: XLA keeps
+every program that it ever compiled (about 30 MiB for a small model)."""
 
 CROWDED = 0.8
-"""The used share of the node's memory beyond which trainers that idle do not stay warm."""
+"""The used share of the node's memory beyond which idle trainers are ended."""
 
 TrainerKey: TypeAlias = tuple[str, Device, int | None]
-"""What a warm trainer is for: backend, device, and how many CPUs it may use.
+"""The use of a warm trainer: backend, device, and how many CPUs it may use.
 
-The backend of a trainer for `+again` says so: the same once more runs in a process of its own. One
-that takes turns with others is for one implementation only.
+The backend of a trainer for `+again` includes that option, since the repeat of an implementation
+runs in a process of its own. A trainer that takes turns with others has one implementation only.
 """
 
 TrainerPool: TypeAlias = dict[TrainerKey, Trainer]
@@ -33,7 +33,7 @@ TrainerPool: TypeAlias = dict[TrainerKey, Trainer]
 
 
 def key_of(job: Job) -> TrainerKey:
-    """The trainer of a job's own trial, by itself."""
+    """Return the key of the trainer of a job's own trial."""
     implementation = parse_implementation(job.request.implementation, known_only=False)
     return implementation.process, job.request.device, job.cpus
 
@@ -45,10 +45,9 @@ def trainer_for(
     claims: CpuClaims,
     rivals: Collection[TrainerKey] = (),
 ) -> Trainer:
-    """The trainer of that key: a warm one, or a fresh one in its place.
+    """Return the trainer of that key: a warm one, or a fresh one in its place.
 
-    On a GPU it is the only one that resides there, since memory is not shared, but for the `rivals`
-    that it takes turns with.
+    On a GPU it and the `rivals` that it takes turns with are the only ones: memory is not shared.
 
     Raises:
         CpusTaken: too few CPUs are free for it.
@@ -70,13 +69,13 @@ def trainer_for(
 
 
 def make_room(trainers: TrainerPool, wanted: Collection[TrainerKey], most: float = CROWDED) -> None:
-    """End trainers that have no part in what comes next, where memory is short.
+    """End unwanted trainers if memory is short.
 
-    Otherwise those that idle could fill the node, and the one at work would be ended for it.
+    Otherwise idle trainers could fill the node, and the one at work would be ended for it.
 
     Args:
-        trainers: that are warm.
-        wanted: those that have a part.
+        trainers: the warm ones.
+        wanted: those that the next job uses.
         most: the used share of the node's memory up to which the others stay.
     """
     if memory_share() > most:

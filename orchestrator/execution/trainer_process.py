@@ -1,4 +1,4 @@
-"""A trainer process, held by whoever watches it: spawned, spoken to, read from, ended.
+"""A trainer process: start it, send it requests, read its events, end it.
 
 The process is `python -m workloads`. It dies with the thread that spawned it (the kernel's
 parent-death signal follows the thread) and at the end of its standard input, whichever comes
@@ -99,11 +99,11 @@ class Trainer:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is running."""
+        """Return whether the process is running."""
         return self._process.poll() is None
 
     def request(self, request: TrialRequest) -> None:
-        """Send one trial; its output starts on a clean page.
+        """Send one trial, and clear the output of the previous one.
 
         Raises:
             TrainerGone: the process has ended.
@@ -112,7 +112,7 @@ class Trainer:
         self._output.seek(0)
         self._write(encode(request))
 
-    def tell(self, command: Command) -> None:
+    def send(self, command: Command) -> None:
         """Send a command to the trial that is being timed in slices.
 
         Raises:
@@ -129,7 +129,7 @@ class Trainer:
             raise TrainerGone(self._process.wait()) from error
 
     def next_event(self, timeout_s: float) -> Event | None:
-        """The next event, or None if none came in time.
+        """Return the next event, or None if none came in time.
 
         Raises:
             TrainerGone: the process has ended, and everything that it wrote has been read.
@@ -148,21 +148,21 @@ class Trainer:
         return event
 
     def _last_event(self) -> Event | ProtocolError | None:
-        """What is left of a process that has ended: a child of its own may hold the pipe open."""
+        """Return an event of a process that has ended: a child of its own may hold the pipe open."""
         try:
             return self._events.get(timeout=_DRAIN_S)
         except queue.Empty:
             return None
 
     def memory_mib(self) -> float:
-        """Resident memory of the process, in MiB; 0 once it has ended."""
+        """Return the resident memory of the process, in MiB; 0 once it has ended."""
         try:
             return float(self._handle.memory_info().rss) / 2**20
         except psutil.Error:
             return 0.0
 
     def cpu_s(self) -> float:
-        """CPU seconds of the process and its ended children; 0 once it has ended."""
+        """Return CPU seconds of the process and its ended children; 0 once it has ended."""
         try:
             used = self._handle.cpu_times()
             return float(used.user + used.system + used.children_user + used.children_system)
@@ -170,9 +170,9 @@ class Trainer:
             return 0.0
 
     def family(self) -> tuple[float, float]:
-        """CPU seconds and resident MiB of the process and all its descendants.
+        """Return CPU seconds and resident MiB of the process and all its descendants.
 
-        Looks through every process of the node, which takes some milliseconds: for now and then.
+        Call it rarely: it looks through every process of the node, which takes milliseconds.
         """
         cpu_s, memory_mib = self.cpu_s(), self.memory_mib()
         with contextlib.suppress(psutil.Error):
@@ -184,7 +184,7 @@ class Trainer:
         return cpu_s, memory_mib
 
     def output_tail(self) -> str:
-        """The last of what the current trial wrote to standard output and standard error."""
+        """Return the end of what the current trial wrote to standard output and standard error."""
         size = os.fstat(self._output.fileno()).st_size
         start = max(0, size - _TAIL_BYTES)
         text = os.pread(self._output.fileno(), _TAIL_BYTES, start).decode(errors="replace")
@@ -197,7 +197,7 @@ class Trainer:
         self._process.wait()
 
     def close(self) -> None:
-        """End the process and let go of its pipes and its output."""
+        """End the process and close its pipes and its output."""
         self.kill()
         self._reader.join(timeout=5)
         for stream in (self._process.stdin, self._process.stdout, self._output):

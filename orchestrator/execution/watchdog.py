@@ -1,4 +1,4 @@
-"""A trainer at work, guarded: against its limits, and against whatever ends its process."""
+"""A watchdog of a working trainer, for its limits and for whatever ends its process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from orchestrator.execution.trainer_process import Trainer, TrainerGone
 from workloads.protocol import Event, Failure, ProtocolError, Result
 
 _WATCH_S = 0.1
-"""How often a silent trainer is looked at."""
+"""How often a silent trainer is checked."""
 
 _NODE_MEMORY_LIMIT = 0.93
 """The used share of a node's memory at which the trainer is ended, below the 0.95 at which
 Ray's memory monitor would kill the actor, and with it the sweep."""
 
 _FAMILY_S = 10.0
-"""How often a trainer's descendants are looked for: that takes milliseconds of a core."""
+"""How often a trainer's descendants are searched for: that takes milliseconds of a core."""
 
 
 class TrialFailed(Exception):
-    """Ends the watching of a trial; becomes the outcome's failure."""
+    """A trial that exceeded a limit; it becomes the outcome's failure."""
 
     def __init__(self, reason: FailureReason, message: str) -> None:
         super().__init__(message)
@@ -34,14 +34,14 @@ class TrialFailed(Exception):
 
 
 FAILURES = (TrialFailed, ProtocolError, TrainerGone, OSError, CpusTaken)
-"""What ends a trial and leaves its trainer in doubt; `why` says what it is."""
+"""Errors that end a trial and leave its trainer in doubt; see `failure_of`."""
 
 
 class Watchdog:
-    """Reads one trainer's events, and looks at its limits meanwhile.
+    """A reader of one trainer's events that enforces its limits.
 
-    `limits.trial_s` counts while the trainer is awake: one that waits for its turn does not hang,
-    and takes no time.
+    `limits.trial_s` counts while the trainer is awake: waiting for a turn is no hang, and takes no
+    time.
     """
 
     def __init__(self, trainer: Trainer, limits: TrialLimits) -> None:
@@ -51,16 +51,16 @@ class Watchdog:
         self._cpu_s, self._family_mib = trainer.family()
 
     def wake(self) -> None:
-        """The trainer has been asked for something."""
+        """Start the clock: the trainer has received a command."""
         now = time.monotonic()
         self._began = self._active = now
 
     def rest(self) -> None:
-        """It has answered, and waits."""
+        """Stop the clock: the trainer has answered, and waits."""
         self._spent_s += time.monotonic() - self._began
 
     def next_event(self) -> Event | None:
-        """The trainer's next event; None where a moment brought none.
+        """Return the trainer's next event, or None after a moment without one.
 
         Raises:
             TrialFailed: a limit was exceeded.
@@ -97,13 +97,16 @@ class Watchdog:
             )
 
 
-def why(error: BaseException, oom_kills_before: int | None) -> tuple[FailureReason, str]:
-    """What one of `FAILURES` is; `oom_kills_before` as `oom_kills` told when the trial began."""
+def failure_of(error: BaseException, oom_kills_before: int | None) -> tuple[FailureReason, str]:
+    """Return reason and message of one of `FAILURES`.
+
+    `oom_kills_before` is the number of `oom_kills` when the trial began.
+    """
     match error:
         case TrialFailed():
             return error.reason, str(error)
         case ProtocolError():
-            return "protocol", f"a line that is no event of the protocol: {error}"
+            return "protocol", f"the trainer wrote a line that is no event: {error}"
         case TrainerGone():
             if error.returncode == -signal.SIGKILL and oom_kills() != oom_kills_before:
                 return (
@@ -115,9 +118,9 @@ def why(error: BaseException, oom_kills_before: int | None) -> tuple[FailureReas
 
 
 def memory_share(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
-    """The used share of the memory that this process may use: the node's, or the cgroup's.
+    """Return the used share of the memory that this process may use: the node's, or the cgroup's.
 
-    As Ray's memory monitor counts it: a cgroup's inactive page cache is not in use.
+    It counts as Ray's memory monitor does: a cgroup's inactive page cache is not in use.
     """
     share = psutil.virtual_memory().percent / 100
     try:
@@ -130,7 +133,7 @@ def memory_share(cgroup: Path = Path("/sys/fs/cgroup")) -> float:
 
 
 def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int | None:
-    """How many processes the kernel's out-of-memory killer has ended since the node started."""
+    """Return how many processes the kernel's out-of-memory killer has ended on this node."""
     try:
         counters = dict(line.split() for line in vmstat.read_text().splitlines())
         return int(counters["oom_kill"])

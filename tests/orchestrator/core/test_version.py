@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cluster import code_bundle
 from orchestrator.core.version import COMMIT, _git_commit
-from orchestrator.execution.environment import recorded_environment
+from orchestrator.execution.job import recorded_environment
 from tests.lacking import skip_here
 
 

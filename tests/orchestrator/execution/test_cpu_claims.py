@@ -19,14 +19,14 @@ def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CpuClaims]]:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 8, 9, 10, 11})
     with ExitStack() as stack:
         made = [CpuClaims(f"rnnsweep-test-{os.getpid()}", patience_s=0.0) for _ in range(6)]
-        for each in made:
-            stack.callback(each.release)
+        for claimant in made:
+            stack.callback(claimant.release)
         yield made
 
 
 def test_each_claimant_has_cpus_of_its_own(claims: list[CpuClaims]) -> None:
-    assert [each.take(2) for each in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
-    with pytest.raises(CpusTaken, match="needs 2 CPUs of its own, and of the 8"):
+    assert [claimant.take(2) for claimant in claims[:4]] == [(0, 1), (2, 3), (8, 9), (10, 11)]
+    with pytest.raises(CpusTaken, match="needs 2 CPUs of its own; of the 8"):
         claims[4].take(2)
     claims[1].release()
     assert claims[4].take(2) == (2, 3)
@@ -35,18 +35,18 @@ def test_each_claimant_has_cpus_of_its_own(claims: list[CpuClaims]) -> None:
 def test_a_claimant_keeps_what_it_has(claims: list[CpuClaims]) -> None:
     assert claims[0].take(4) == claims[0].take(4) == (0, 1, 2, 3)
     assert claims[0].take(2) == (0, 1)
-    assert claims[1].take(4) == (8, 9, 10, 11), "nothing was let go of"
+    assert claims[1].take(4) == (8, 9, 10, 11), "nothing was released"
 
 
-def test_a_larger_share_is_claimed_anew(claims: list[CpuClaims]) -> None:
+def test_a_larger_share_is_claimed_as_a_whole(claims: list[CpuClaims]) -> None:
     assert claims[0].take(1) == (0,)
     assert claims[1].take(1) == (1,)
     assert claims[0].take(4) == (8, 9, 10, 11)
 
 
 def test_scattered_cpus_are_better_than_none(claims: list[CpuClaims]) -> None:
-    for each in claims[:5]:
-        each.take(1)
+    for claimant in claims[:5]:
+        claimant.take(1)
     claims[1].release()
     assert claims[5].take(4) == (1, 9, 10, 11)
 

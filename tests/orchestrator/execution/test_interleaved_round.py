@@ -1,4 +1,4 @@
-"""Trials that take turns in slices, in real trainer processes, and every way that goes wrong."""
+"""Trials that take turns in slices, in real trainer processes, and all their failures."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def job_of(
     **settings: Any,
 ) -> Job:
     first, *others = (
-        TrialRequest(f"{SLICING}:{name}", each, settings, seed=3) for each in implementations
+        TrialRequest(f"{SLICING}:{name}", implementation, settings, seed=3)
+        for implementation in implementations
     )
     return Job(
         first,
@@ -52,7 +53,9 @@ def job_of(
     )
 
 
-def race(trainers: TrainerPool, name: str, *implementations: str, **options: Any) -> list[Outcome]:
+def run_round(
+    trainers: TrainerPool, name: str, *implementations: str, **options: Any
+) -> list[Outcome]:
     job = job_of(name, implementations, **options)
     assert job.timing is not None
     running = InterleavedRound(job, job.timing, trainers, CpuClaims(), telemetry.Instruments())
@@ -65,41 +68,47 @@ def test_a_slowdown_is_found_in_the_ratio_of_step_times(trainers: TrainerPool) -
     timing = Timing(interval=0.02, least=12, most=24, slice_s=0.05)
     names = ("none/one", "none/slow", "none/one+again")
     slower = {"none/slow": 1.2}
-    first, slow, again = race(trainers, "steady", *names, timing=timing, slower=slower, spread=0.02)
-    ratio, same = (each.metrics["step_ms"] / first.metrics["step_ms"] for each in (slow, again))
+    first, slow, repeat = run_round(
+        trainers, "steady", *names, timing=timing, slower=slower, spread=0.02
+    )
+    ratio, same = (
+        outcome.metrics["step_ms"] / first.metrics["step_ms"] for outcome in (slow, repeat)
+    )
     assert ratio == pytest.approx(1.2, rel=0.02)
     assert same == pytest.approx(1.0, rel=0.02)
     assert "ratio_interval" not in first.metrics
-    for each in (slow, again):
+    for outcome in (slow, repeat):
         logs = [
             math.log(mine.metrics["slice_step_ms"] / its.metrics["slice_step_ms"])
-            for mine, its in zip(each.epochs, first.epochs, strict=True)
+            for mine, its in zip(outcome.epochs, first.epochs, strict=True)
         ]
         mean = math.fsum(logs) / len(logs)
-        assert math.log(each.metrics["step_ms"] / first.metrics["step_ms"]) == pytest.approx(mean)
-        assert each.metrics["ratio_interval"] > 0
-        assert each.kernel is not None and each.status == "complete"
+        assert math.log(outcome.metrics["step_ms"] / first.metrics["step_ms"]) == pytest.approx(
+            mean
+        )
+        assert outcome.metrics["ratio_interval"] > 0
+        assert outcome.kernel is not None and outcome.status == "complete"
     assert first.metrics["slices"] == slow.metrics["slices"] == len(first.epochs)
-    assert first.metrics["timed_s"] == pytest.approx(sum(each.seconds for each in first.epochs))
+    assert first.metrics["timed_s"] == pytest.approx(sum(epoch.seconds for epoch in first.epochs))
     assert not {"train_s", "loss", "accuracy", "trainer_cpu_pct"} & set(first.metrics)
 
 
 def test_a_trial_alone_is_timed_by_itself(trainers: TrainerPool) -> None:
-    (alone,) = race(trainers, "steady", "none/one")
+    (alone,) = run_round(trainers, "steady", "none/one")
     assert alone.metrics["slices"] == 6
     assert "ratio_interval" not in alone.metrics
 
 
 def test_each_trial_has_a_trainer_that_stays_warm_for_the_next_round(trainers: TrainerPool) -> None:
     names = ("none/one", "none/other", "none/one")
-    before = race(trainers, "steady", *names)
+    before = run_round(trainers, "steady", *names)
     pids = {trainer.pid for trainer in trainers.values()}
-    after = race(trainers, "steady", *names)
-    assert [each.trainer_trials for each in before] == [0, 0, 0]
-    assert [each.trainer_trials for each in after] == [1, 1, 1]
+    after = run_round(trainers, "steady", *names)
+    assert [outcome.trainer_trials for outcome in before] == [0, 0, 0]
+    assert [outcome.trainer_trials for outcome in after] == [1, 1, 1]
     assert len(pids) == 3 and pids == {trainer.pid for trainer in trainers.values()}
-    fresh = race(trainers, "steady", *names, fresh=True)
-    assert [each.trainer_trials for each in fresh] == [0, 0, 0]
+    fresh = run_round(trainers, "steady", *names, fresh=True)
+    assert [outcome.trainer_trials for outcome in fresh] == [0, 0, 0]
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
 
 
@@ -118,37 +127,41 @@ def test_a_failing_trial_fails_alone(
 ) -> None:
     names = ("none/one", "none/two", "none/three")
     outcomes = dict(
-        zip(names, race(trainers, name, *names, of=of, limits=TrialLimits(60, 1.5)), strict=True)
+        zip(
+            names,
+            run_round(trainers, name, *names, of=of, limits=TrialLimits(60, 1.5)),
+            strict=True,
+        )
     )
     failure = outcomes.pop(of).failure
     assert failure is not None
     assert failure.reason == reason
     assert words in failure.message
-    assert [each.status for each in outcomes.values()] == ["complete"] * 2
-    assert [each.metrics["slices"] for each in outcomes.values()] == [6, 6]
-    assert [each.status for each in race(trainers, "steady", *names)] == ["complete"] * 3
+    assert [outcome.status for outcome in outcomes.values()] == ["complete"] * 2
+    assert [outcome.metrics["slices"] for outcome in outcomes.values()] == [6, 6]
+    assert [outcome.status for outcome in run_round(trainers, "steady", *names)] == ["complete"] * 3
 
 
 def test_all_may_fail(trainers: TrainerPool) -> None:
-    outcomes = race(trainers, "forgets", "none/one", "none/two")
-    for each in outcomes:
-        assert each.failure is not None
-        assert "expected a loop over trial.slices(steps)" in each.failure.message
+    outcomes = run_round(trainers, "forgets", "none/one", "none/two")
+    for outcome in outcomes:
+        assert outcome.failure is not None
+        assert "expected a loop over trial.slices(steps)" in outcome.failure.message
 
 
 def test_waiting_for_a_turn_is_no_hang_and_takes_no_time(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.01, least=4, most=4, slice_s=0.5)
     limits = TrialLimits(trial_s=6.0, idle_s=1.3)
     names = ("none/a", "none/b", "none/c", "none/d")
-    outcomes = race(trainers, "steady", *names, timing=timing, limits=limits, step_s=0.1)
-    assert [each.status for each in outcomes] == ["complete"] * 4
+    outcomes = run_round(trainers, "steady", *names, timing=timing, limits=limits, step_s=0.1)
+    assert [outcome.status for outcome in outcomes] == ["complete"] * 4
     assert outcomes[0].ended_s - outcomes[0].started_s > limits.trial_s
 
 
 def test_a_trial_meets_its_own_time_limit(trainers: TrainerPool) -> None:
     timing = Timing(interval=0.01, least=10, most=10, slice_s=0.1)
     slower = {"none/slow": 10.0}
-    one, slow = race(
+    one, slow = run_round(
         trainers,
         "steady",
         *("none/one", "none/slow"),
@@ -164,8 +177,8 @@ def test_a_trial_meets_its_own_time_limit(trainers: TrainerPool) -> None:
 
 def test_a_round_ends_at_a_look_once_it_is_narrow_enough(trainers: TrainerPool) -> None:
     timing = Timing(interval=9.0, least=10, most=40, slice_s=0.02)
-    outcomes = race(trainers, "steady", "none/one", "none/two", timing=timing)
-    assert [each.metrics["slices"] for each in outcomes] == [10, 10]
+    outcomes = run_round(trainers, "steady", "none/one", "none/two", timing=timing)
+    assert [outcome.metrics["slices"] for outcome in outcomes] == [10, 10]
 
 
 def actor_of(job: Job) -> TrialActor:
@@ -180,14 +193,14 @@ def test_an_actor_runs_a_round_and_gives_signs_of_life() -> None:
         while not results[-1]["done"]:
             results.append(actor.step())
         assert len(results) > 2
-        found = [outcome_adapter.validate_json(each) for each in results[-1]["outcomes"]]
-        assert [each.status for each in found] == ["complete", "complete"]
+        outcomes = [outcome_adapter.validate_json(text) for text in results[-1]["outcomes"]]
+        assert [outcome.status for outcome in outcomes] == ["complete", "complete"]
         next_job = job_of("steady", ("none/one", "none/two"))
         assert actor.reset_config({"job": job_adapter.dump_json(next_job).decode()})
         while not (result := actor.step())["done"]:
             pass
-        again = [outcome_adapter.validate_json(each) for each in result["outcomes"]]
-        assert [each.trainer_trials for each in again] == [1, 1]
+        repeat = [outcome_adapter.validate_json(text) for text in result["outcomes"]]
+        assert [outcome.trainer_trials for outcome in repeat] == [1, 1]
     finally:
         actor.cleanup()
 
@@ -198,12 +211,13 @@ def test_a_round_that_is_taken_away_leaves_no_trainer() -> None:
     actor = actor_of(job_of("steady", ("none/one", "none/two"), timing=timing))
     for _ in range(3):  # each of them is warm, and turns have been taken
         assert not actor.step()["done"]
-    children = [each for each in psutil.Process().children() if each not in others]
-    assert len([each for each in children if "workloads" in each.cmdline()]) == 2
+    children = [child for child in psutil.Process().children() if child not in others]
+    assert len([child for child in children if "workloads" in child.cmdline()]) == 2
     actor.reset_config({"job": job_adapter.dump_json(job_of("steady", ("none/three",))).decode()})
     actor.cleanup()
-    left = [each for each in psutil.Process().children() if each in children and each.is_running()]
-    assert not [each for each in left if each.status() != psutil.STATUS_ZOMBIE]
+    remaining = [child for child in psutil.Process().children() if child in children]
+    running = [child for child in remaining if child.is_running()]
+    assert not [child for child in running if child.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_a_trainer_that_dies_while_it_waits_fails_alone(trainers: TrainerPool) -> None:

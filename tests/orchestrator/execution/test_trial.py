@@ -1,4 +1,4 @@
-"""One trial in a real trainer process, and every way in which it can go wrong. No Ray."""
+"""One trial in a real trainer process, and all its failures, without Ray."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from typing import Any
 import psutil
 import pytest
 
+from orchestrator import __version__
 from orchestrator.core.trial import FailureReason, Outcome, outcome_adapter, to_json
 from orchestrator.execution import trainer_pool
 from orchestrator.execution.actor import run_trial
 from orchestrator.execution.cpu_claims import CpuClaims
-from orchestrator.execution.job import Job, TrialLimits, TrialRun
+from orchestrator.execution.job import Job, TrialLimits, TrialRun, recorded_environment
 from orchestrator.execution.trainer_pool import TrainerPool
 from orchestrator.execution.trainer_process import Trainer
 from orchestrator.execution.watchdog import memory_share
@@ -32,7 +33,7 @@ HOSTILE = "tests.workloads.examples.hostile"
 
 @pytest.fixture
 def free_claims() -> Iterator[Callable[[], CpuClaims]]:
-    """Claims on this machine's CPUs that know nothing of other tests and sweeps."""
+    """Claims on this machine's CPUs that ignore other tests and sweeps."""
     made: list[CpuClaims] = []
 
     def make() -> CpuClaims:
@@ -73,6 +74,13 @@ def test_trials_share_a_warm_trainer(trainers: TrainerPool) -> None:
     assert len(trainers) == 1
 
 
+def test_the_environment_has_versions_and_node_and_nothing_absent() -> None:
+    facts = recorded_environment()
+    assert facts["rnnsweep"] == __version__
+    assert {"ray", "optuna", "system", "cpu_model", "memory_mib"} <= set(facts)
+    assert None not in facts.values()
+
+
 def test_each_backend_has_a_trainer_of_its_own(trainers: TrainerPool) -> None:
     run(trainers, "noop", implementation="one/noop")
     run(trainers, "noop", implementation="two/noop")
@@ -81,7 +89,7 @@ def test_each_backend_has_a_trainer_of_its_own(trainers: TrainerPool) -> None:
     assert trainers["one", "cpu", None].trials == 2
 
 
-def test_trainers_that_idle_make_room_where_memory_is_short(
+def test_idle_trainers_end_if_memory_is_short(
     trainers: TrainerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for share, stay in ((0.75, {"one", "two"}), (0.85, {"one"})):
@@ -116,13 +124,13 @@ def test_a_trainer_keeps_to_the_cpus_that_its_trial_may_use(
     mine, other = free_claims(), free_claims()
     taken = other.take(1)
     outcomes = [run(trainers, "usable_cpus", cpus=1, claims=mine) for _ in range(2)]
-    assert [each.metrics["usable_cpus"] for each in outcomes] == [1.0, 1.0]
-    assert [each.trainer_trials for each in outcomes] == [0, 1]
-    assert {each.environment["trainer_cpus"] for each in outcomes} != {str(taken[0])}
+    assert [outcome.metrics["usable_cpus"] for outcome in outcomes] == [1.0, 1.0]
+    assert [outcome.trainer_trials for outcome in outcomes] == [0, 1]
+    assert {outcome.environment["trainer_cpus"] for outcome in outcomes} != {str(taken[0])}
     whole = run(trainers, "usable_cpus", claims=mine)
     assert whole.metrics["usable_cpus"] >= 2
     assert "trainer_cpus" not in whole.environment
-    assert len(trainers) == 2, "the confined trainer stays warm beside the other"
+    assert len(trainers) == 2, "the confined trainer stays warm as well"
 
 
 def test_a_trial_whose_cpus_are_taken_fails_with_the_reason(
