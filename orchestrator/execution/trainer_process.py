@@ -148,7 +148,7 @@ class Trainer:
         return event
 
     def _last_event(self) -> Event | ProtocolError | None:
-        """Return an event of a process that has ended: a child of its own may hold the pipe open."""
+        """Return an event of an ended process: a child of its own may hold the pipe open."""
         try:
             return self._events.get(timeout=_DRAIN_S)
         except queue.Empty:
