@@ -172,7 +172,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
             with interrupted_by(signal.SIGTERM):
                 measured = peaks.measure(classes, sweep_home(), _progress, fresh=fresh)
         else:
-            measured = peaks.PeakMeasurements(peaks.kept(sweep_home(), classes), ())
+            measured = peaks.PeakMeasurements(peaks.stored_peaks(sweep_home(), classes), ())
     if form == "json":
         _print_json(hardware_json(classes, measured.peaks))
     else:
@@ -200,7 +200,11 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     if overrides and name is None:
         raise Refusal("--set: expected the name of the workload whose setting it is")
     classes = classify(connection.this_machine())
-    listing = catalogue.one(name, overrides, classes) if name else catalogue.whole(classes)
+    listing = (
+        catalogue.workload_catalogue(name, overrides, classes)
+        if name
+        else catalogue.full_catalogue(classes)
+    )
     if form == "json":
         _print_json(catalogue.as_json(listing))
     else:

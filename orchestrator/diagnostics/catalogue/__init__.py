@@ -1,7 +1,11 @@
-"""What can be put into a spec, and what of it runs here: workloads, settings, implementations."""
+"""The choices of a spec and which of them run here: workloads, settings, implementations."""
 
-from orchestrator.diagnostics.catalogue.listing import Catalogue, as_json, whole
-from orchestrator.diagnostics.catalogue.one_workload import one
+from orchestrator.diagnostics.catalogue.listing import (
+    Catalogue,
+    as_json,
+    full_catalogue,
+    workload_catalogue,
+)
 from orchestrator.diagnostics.catalogue.text import as_text
 
-__all__ = ["Catalogue", "as_json", "as_text", "one", "whole"]
+__all__ = ["Catalogue", "as_json", "as_text", "full_catalogue", "workload_catalogue"]

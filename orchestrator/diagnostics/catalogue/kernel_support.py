@@ -1,6 +1,6 @@
-"""What each kernel needs of the layers that it runs, told by asking the rules.
+"""The requirements of each kernel on its layers.
 
-Nothing is written down twice: each row is one question to `workloads.eligibility`.
+They are read from `workloads.eligibility`, which is the only place that states them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEVICES: tuple[Device, ...] = ("gpu", "cpu")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it is by default: a trait of the layers, or an option."""
+    """One change to the defaults: a trait of the layers, or an option."""
 
     name: str
     traits: LayerTraits = field(default_factory=LayerTraits)
@@ -27,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Whether an implementation can do a change on a device; `reason` is None where it can."""
+    """Support of a change by an implementation on a device; `reason` is None if it is supported."""
 
     change: str
     implementation: Implementation
@@ -36,7 +36,7 @@ class Need:
 
 
 def changes() -> Iterator[Change]:
-    """Nothing changed, each trait changed alone, and each option."""
+    """Yield no change, each trait changed alone, and each option."""
     usual = LayerTraits()
     yield Change("one lstm layer")
     for cell in typing.get_args(Cell):
@@ -57,19 +57,19 @@ def changes() -> Iterator[Change]:
 
 
 def runners(device: Device) -> tuple[Implementation, ...]:
-    """Every backend with every kernel that runs on that device at all, options aside."""
+    """Return every backend with every kernel that runs on that device, without options."""
     plain = (Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS)
-    return tuple(each for each in plain if _why_not(each, LayerTraits(), device) is None)
+    return tuple(one for one in plain if _reason(one, LayerTraits(), device) is None)
 
 
 def needs() -> Iterator[Need]:
-    """Every change on every implementation that runs on a device at all, whatever is installed."""
+    """Yield every change on every implementation for a device, installed or not."""
     for device in DEVICES:
         for change in changes():
-            for each in runners(device):
-                asked = replace(each, options=change.options)
-                yield Need(change.name, each, device, _why_not(asked, change.traits, device))
+            for runner in runners(device):
+                changed = replace(runner, options=change.options)
+                yield Need(change.name, runner, device, _reason(changed, change.traits, device))
 
 
-def _why_not(each: Implementation, traits: LayerTraits, device: Device) -> str | None:
-    return ineligibility_reason(each, traits, device, has_package=lambda _: True)
+def _reason(implementation: Implementation, traits: LayerTraits, device: Device) -> str | None:
+    return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)

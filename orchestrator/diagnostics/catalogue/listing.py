@@ -1,4 +1,4 @@
-"""The catalogue as data: what a command shows of it, and its JSON object."""
+"""The catalogue as data, and as a JSON object."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
+from orchestrator.core.errors import Refusal
 from orchestrator.diagnostics.catalogue.kernel_support import needs
 from orchestrator.hardware import HardwareClass
+from orchestrator.spec import SpecError, yaml_locations
 from workloads import registry
 from workloads.eligibility import ineligibility_reason
 from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
@@ -21,55 +24,86 @@ FORMAT, VERSION = "rnnsweep-workloads", 2
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Workloads, hardware, and the settings that eligibility is asked with beside the defaults.
+    """Workloads, hardware, and the user's settings for which eligibility is checked.
 
-    `is_whole` is false where one workload alone was asked for.
+    `is_full` is false for a catalogue of one workload.
     """
 
     workloads: tuple[Workload, ...]
     hardware: tuple[HardwareClass, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    is_whole: bool = True
+    is_full: bool = True
 
-    def why_not(self, each: Implementation, hardware: HardwareClass) -> dict[str, str | None]:
-        """Why an implementation cannot run there, or None, for each workload by name."""
+    def reasons(
+        self, implementation: Implementation, hardware: HardwareClass
+    ) -> dict[str, str | None]:
+        """Return by workload why an implementation cannot run there; None if it can."""
         return {
             workload.name: ineligibility_reason(
-                each, workload.traits(self.settings), hardware.device
+                implementation, workload.traits(self.settings), hardware.device
             )
             for workload in self.workloads
         }
 
 
-def whole(hardware: Sequence[HardwareClass]) -> Catalogue:
-    """Every built-in workload with its defaults."""
+def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
+    """Return the catalogue of all built-in workloads with their defaults."""
     return Catalogue(registry.built_in_workloads(), tuple(hardware))
 
 
+def workload_catalogue(
+    name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]
+) -> Catalogue:
+    """Return the catalogue of one workload with its defaults and these settings (`KEY=YAML`).
+
+    Raises:
+        Refusal: it is no built-in workload, or does not take the settings.
+        SpecError: an override is not `KEY=VALUE`.
+    """
+    try:
+        workload = registry.find_workload(name)
+    except registry.UnknownWorkload as error:
+        raise Refusal(str(error)) from None
+    if not workload.is_built_in:
+        names = ", ".join(built_in.name for built_in in registry.built_in_workloads())
+        raise Refusal(
+            f"{name} is a workload of your own; its rules are unknown here. Expected a built-in "
+            f"one: {names}"
+        )
+    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    if problems := document.problems(()):
+        raise SpecError("--set", problems)
+    try:
+        workload.resolve(document.data)
+    except ValidationError as error:
+        raise Refusal(registry.explain_invalid_settings(error, workload.settings_model)) from None
+    return Catalogue((workload,), tuple(hardware), document.data, is_full=False)
+
+
 def plain_implementations() -> list[Implementation]:
-    """Every backend with every kernel, without options."""
+    """Return every backend with every kernel, without options."""
     return [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
 
 
-def with_options(each: Implementation) -> list[Implementation]:
-    """The implementation with each option alone."""
-    return [Implementation(each.backend, each.kernel, (option,)) for option in OPTIONS]
+def with_options(plain: Implementation) -> list[Implementation]:
+    """Return the implementation with each option alone."""
+    return [Implementation(plain.backend, plain.kernel, (option,)) for option in OPTIONS]
 
 
 def choices(field: FieldInfo) -> tuple[str, ...]:
-    """The values of a setting that takes one of a few texts; empty for any other."""
-    found = typing.get_args(field.annotation)
-    return found if all(isinstance(each, str) for each in found) else ()
+    """Return the values of a setting that takes one of a few texts; nothing for any other."""
+    values = typing.get_args(field.annotation)
+    return values if all(isinstance(value, str) for value in values) else ()
 
 
 def as_json(catalogue: Catalogue) -> dict[str, Any]:
-    """The catalogue as one versioned object."""
+    """Return the catalogue as one versioned object."""
     return {
         "format": FORMAT,
         "version": VERSION,
-        "hardware": [each.name for each in catalogue.hardware],
+        "hardware": [hardware.name for hardware in catalogue.hardware],
         "asked": dict(catalogue.settings),
-        "workloads": [_workload(each, catalogue) for each in catalogue.workloads],
+        "workloads": [_workload(workload, catalogue) for workload in catalogue.workloads],
         "needs": [
             {
                 "change": need.change,
@@ -105,12 +139,12 @@ def _workload(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
         "timing_metrics": list(TIMING_METRICS),
         "implementations": [
             {
-                "implementation": str(each),
+                "implementation": str(implementation),
                 "hardware": hardware.name,
-                "reason": catalogue.why_not(each, hardware)[workload.name],
+                "reason": catalogue.reasons(implementation, hardware)[workload.name],
             }
             for plain in plain_implementations()
-            for each in (plain, *with_options(plain))
+            for implementation in (plain, *with_options(plain))
             for hardware in catalogue.hardware
         ],
     }

@@ -1,4 +1,4 @@
-"""The catalogue for a person: settings and metrics, what runs here, and what each kernel needs."""
+"""The catalogue as text: settings and metrics, what runs here, and the needs of each kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GAP = 2
 
 
 def as_text(catalogue: Catalogue, width: int = 100) -> str:
-    """The catalogue in lines of at most `width` characters (at least 60)."""
+    """Return the catalogue in lines of at most `width` characters (at least 60)."""
     lines: list[str] = []
     for workload in catalogue.workloads:
         lines += [*_workload(workload, width), ""]
@@ -33,11 +33,11 @@ def as_text(catalogue: Catalogue, width: int = 100) -> str:
         lines += [*_what_runs(catalogue, hardware, width), ""]
     lines += ["kernels", *_definitions(KERNELS, width), ""]
     lines += ["options", *_definitions({f"+{k}": text for k, text in OPTIONS.items()}, width), ""]
-    told = "rnnsweep workloads, without a name, tells what each kernel needs"
-    if catalogue.is_whole:
+    hint = "For the needs of each kernel, run rnnsweep workloads without a name."
+    if catalogue.is_full:
         lines += [*_needs(width), ""]
-        told = "your own: workload: package.module:function (see workloads/context.py)"
-    lines += folded(told, width, rest="  ")
+        hint = "Your own workload: package.module:function (see workloads/context.py)"
+    lines += folded(hint, width, rest="  ")
     return "\n".join(lines) + "\n"
 
 
@@ -57,7 +57,7 @@ def _workload(workload: Workload, width: int) -> Iterator[str]:
 
 
 def _setting(field: FieldInfo) -> str:
-    """`the recurrent cell: lstm, gru, rnn_tanh or rnn_relu [lstm]`."""
+    """Return a text such as `the recurrent cell: lstm, gru, rnn_tanh or rnn_relu [lstm]`."""
     text, values = field.description or "", choices(field)
     if not all(value in text for value in values):
         text += f": {', '.join(values[:-1])} or {values[-1]}"
@@ -67,14 +67,16 @@ def _setting(field: FieldInfo) -> str:
 def _what_runs(catalogue: Catalogue, hardware: HardwareClass, width: int) -> Iterator[str]:
     asked = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
     yield from folded(f"on {hardware.name}, with {asked or 'each default'}", width, rest="  ")
-    verdicts = {str(each): _verdict(catalogue, each, hardware) for each in plain_implementations()}
+    verdicts = {
+        str(plain): _verdict(catalogue, plain, hardware) for plain in plain_implementations()
+    }
     yield from _definitions(verdicts, width)
 
 
-def _verdict(catalogue: Catalogue, each: Implementation, hardware: HardwareClass) -> str:
-    """`runs, also +xla`, a reason, or both where workloads differ."""
+def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClass) -> str:
+    """Return `runs, also +xla`, a reason, or both if workloads differ."""
     by_reason: dict[str | None, list[str]] = {}
-    for name, reason in catalogue.why_not(each, hardware).items():
+    for name, reason in catalogue.reasons(plain, hardware).items():
         by_reason.setdefault(reason, []).append(name)
     able = by_reason.pop(None, [])
     parts = [
@@ -84,8 +86,8 @@ def _verdict(catalogue: Catalogue, each: Implementation, hardware: HardwareClass
     if able:
         also = [
             f"+{option.options[0]}"
-            for option in with_options(each)
-            if all(catalogue.why_not(option, hardware)[name] is None for name in able)
+            for option in with_options(plain)
+            if all(catalogue.reasons(option, hardware)[name] is None for name in able)
         ]
         runs = f"runs {', '.join(able)}" if by_reason else "runs"
         parts.insert(0, f"{runs}, also {' '.join(also)}" if also else runs)
@@ -93,54 +95,52 @@ def _verdict(catalogue: Catalogue, each: Implementation, hardware: HardwareClass
 
 
 def _needs(width: int) -> Iterator[str]:
-    """One table a device, and the reasons beneath."""
+    """Yield one table per device, and the reasons below them."""
     yield from folded(
-        "what each kernel can do, one change at a time (no: the reason of that number)",
+        "support of each kernel, one change at a time (no 3: for reason 3 below)",
         width,
         rest="  ",
     )
-    found = list(needs())
+    rows = list(needs())
     numbers: dict[str, int] = {}
-    for need in found:
+    for need in rows:
         if need.reason is not None:
             numbers.setdefault(need.reason, len(numbers) + 1)
     for device in DEVICES:
         yield ""
-        yield from _matrix(
-            device, [each for each in found if each.device == device], numbers, width
-        )
+        yield from _matrix(device, [need for need in rows if need.device == device], numbers, width)
     yield ""
     reasons = {f"{number:>2}": reason for reason, number in numbers.items()}
     yield from _definitions(reasons, width)
 
 
 def _matrix(
-    device: Device, found: Sequence[Need], numbers: Mapping[str, int], width: int
+    device: Device, device_needs: Sequence[Need], numbers: Mapping[str, int], width: int
 ) -> Iterator[str]:
-    """Changes by implementations, under a head of two lines; in parts where it is too wide."""
+    """Yield changes by implementations, under a head of two lines; in parts if it is too wide."""
     head = f"on {_DEVICES[device]}"
-    changes = [f"  {change}" for change in dict.fromkeys(each.change for each in found)]
+    changes = [f"  {change}" for change in dict.fromkeys(need.change for need in device_needs)]
     label = max(map(len, (head, *changes))) + _GAP
-    columns = dict.fromkeys(each.implementation for each in found)
-    cells: dict[Implementation, list[str]] = {each: [] for each in columns}
-    for need in found:
+    columns = dict.fromkeys(need.implementation for need in device_needs)
+    cells: dict[Implementation, list[str]] = {column: [] for column in columns}
+    for need in device_needs:
         cells[need.implementation].append(f"no {numbers[need.reason]}" if need.reason else "yes")
     for part in _fitting(list(columns), width - label):
         rows = [head.ljust(label), " " * label, *(change.ljust(label) for change in changes)]
         before = ""
-        for each, wide in part.items():
-            backend = each.backend if each.backend != before else ""
-            column = [backend, each.kernel, *cells[each]]
+        for implementation, wide in part.items():
+            backend = implementation.backend if implementation.backend != before else ""
+            column = [backend, implementation.kernel, *cells[implementation]]
             rows = [row + text.ljust(wide) for row, text in zip(rows, column, strict=True)]
-            before = each.backend
+            before = implementation.backend
         yield from (row.rstrip() for row in rows)
 
 
 def _fitting(columns: Sequence[Implementation], room: int) -> Iterator[dict[Implementation, int]]:
-    """The columns with their widths, in parts that fit; no backend is torn apart."""
+    """Yield the columns with their widths, in parts that fit without splitting a backend."""
     part: dict[Implementation, int] = {}
-    for backend, group in groupby(columns, lambda each: each.backend):
-        more = {each: max(len(each.kernel), len("no 10")) + _GAP for each in group}
+    for backend, group in groupby(columns, lambda column: column.backend):
+        more = {column: max(len(column.kernel), len("no 10")) + _GAP for column in group}
         last = next(reversed(more))
         more[last] += max(0, len(backend) + _GAP - sum(more.values()))
         if part and sum(part.values()) + sum(more.values()) - _GAP > room:
@@ -151,7 +151,7 @@ def _fitting(columns: Sequence[Implementation], room: int) -> Iterator[dict[Impl
 
 
 def _definitions(texts: Mapping[str, str], width: int, indent: str = "  ") -> Iterator[str]:
-    """Names and their texts in two columns, the second one folded."""
+    """Yield names and their texts in two columns, the second one folded."""
     column = max(map(len, texts), default=0) + _GAP
     for name, text in texts.items():
         yield from folded(text, width, indent + name.ljust(column), " " * (len(indent) + column))

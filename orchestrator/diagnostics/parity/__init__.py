@@ -1,4 +1,4 @@
-"""`rnnsweep parity`: weights that one implementation saved, loaded by the others."""
+"""`rnnsweep parity`: weights saved by one implementation are loaded by the others."""
 
 from orchestrator.diagnostics.parity.check import check, devices, load, save
 from orchestrator.diagnostics.parity.request import ask

@@ -1,4 +1,4 @@
-"""The check itself: every participant trains and saves, then all load what all have saved."""
+"""The check itself: all participants train and save, then all load the weights of all."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from workloads.protocol import Device, TrialRequest
 from workloads.settings.parity import ANSWER, OUTPUT_COMPARISONS, LoadRequest, SaveRequest
 
 Report = Callable[[str], None]
+"""Prints a line of progress, from any thread."""
 
 
 def devices() -> tuple[Device, ...]:
-    """Of this machine; the GPU last."""
+    """Return the devices of this machine, the GPU last."""
     return ("cpu", "gpu") if hardware.probe().gpus else ("cpu",)
 
 
-def check(request: ParityRequest, tell: Report, tolerance: float | None = None) -> Findings:
-    """Save and load on this machine, through a temporary folder.
+def check(request: ParityRequest, report: Report, tolerance: float | None = None) -> Findings:
+    """Check all pairs on this machine, through a temporary folder.
 
     Args:
-        request: what is asked.
-        tell: is given a line for each step that is done, in some thread.
-        tolerance: in place of those by precision.
+        request: implementations, devices and settings.
+        report: prints a line for each finished step.
+        tolerance: replaces those by precision.
 
     Raises:
         Refusal: the settings are wrong, or nothing can be compared here.
@@ -44,30 +45,30 @@ def check(request: ParityRequest, tell: Report, tolerance: float | None = None) 
         ParityTrainers() as trainers,
     ):
         folder = Path(name)
-        listed = _save(participants, folder, trainers, tell)
-        found = _load(participants, listed, folder, trainers, tell, tolerance)
-    return _findings(participants, listed, found)
+        listed = _save(participants, folder, trainers, report)
+        pairs = _load(participants, listed, folder, trainers, report, tolerance)
+    return _findings(participants, listed, pairs)
 
 
-def save(request: ParityRequest, folder: Path, tell: Report) -> Findings:
-    """Only save, into a folder that can be carried to another machine; no pairs are found.
+def save(request: ParityRequest, folder: Path, report: Report) -> Findings:
+    """Save weights only, into a folder that can be copied to another machine; compare nothing.
 
     Raises:
-        Refusal: the settings are wrong, nothing can run here, or the folder cannot be one.
+        Refusal: the settings are wrong, nothing can run here, or the folder cannot be made.
     """
     participants = Participants.of(request, request.cells(), USUAL)
     participants.expect(1)
     folder = weights_folder.make(folder)
     with ParityTrainers() as trainers:
-        listed = _save(participants, folder, trainers, tell)
+        listed = _save(participants, folder, trainers, report)
     weights_folder.write(folder, listed)
     return _findings(participants, listed, (), kept_in=folder)
 
 
 def load(
-    request: ParityRequest, folder: Path, tell: Report, tolerance: float | None = None
+    request: ParityRequest, folder: Path, report: Report, tolerance: float | None = None
 ) -> Findings:
-    """Load what `save` has saved, here or on another machine, and compare.
+    """Load the weights that `save` saved, here or on another machine, and compare.
 
     Raises:
         Refusal: the settings are wrong, nothing can run here, or nothing was saved there.
@@ -75,19 +76,19 @@ def load(
     listed = weights_folder.read(folder)
     cells = [cell for cell in request.cells() if listed.of(cell)]
     if not cells:
-        kept = ", ".join(dict.fromkeys(each.cell for each in listed.saved))
+        kept = ", ".join(dict.fromkeys(saved.cell for saved in listed.saved))
         raise Refusal(f"--set cell: expected one that was saved in {folder} ({kept})")
     participants = Participants.of(request, cells, listed.settings)
     participants.expect(1)
     with ParityTrainers() as trainers:
-        found = _load(participants, listed, folder.resolve(), trainers, tell, tolerance)
-    return _findings(participants, listed, found, saved_on=listed.machine)
+        pairs = _load(participants, listed, folder.resolve(), trainers, report, tolerance)
+    return _findings(participants, listed, pairs, saved_on=listed.machine)
 
 
 def _save(
-    participants: Participants, folder: Path, trainers: ParityTrainers, tell: Report
+    participants: Participants, folder: Path, trainers: ParityTrainers, report: Report
 ) -> SavedList:
-    """Each participant trains from a start of its own, so that no two have the same weights."""
+    """Train and save all participants, each with its own seed, so that all weights differ."""
     places = [
         Saved(
             implementation=str(participant.implementation),
@@ -98,18 +99,18 @@ def _save(
         for number, participant in enumerate(participants.members, 1)
     ]
     requests = [
-        _request("save", each.participant, _saving(participants, each, folder), seed=number)
-        for number, each in enumerate(places)
+        _request("save", saved.participant, _saving(participants, saved, folder), seed=number)
+        for number, saved in enumerate(places)
     ]
-    answered = trainers.ask(requests, _progress(tell, len(requests), "saved"))
-    participants.keep(answered)
+    answered = trainers.ask(requests, _progress(report, len(requests), "saved"))
+    participants.drop_failures(answered)
     data = next((answer.dataset for answer in answered.values() if answer.dataset), None)
     return SavedList(
         machine=_machine(),
         settings={**participants.base_settings, **participants.request.settings},
         data=data.name if data else "",
         digest=data.digest if data else "",
-        saved=tuple(each for each in places if each.participant in participants.members),
+        saved=tuple(saved for saved in places if saved.participant in participants.members),
     )
 
 
@@ -118,12 +119,12 @@ def _load(
     listed: SavedList,
     folder: Path,
     trainers: ParityTrainers,
-    tell: Report,
+    report: Report,
     tolerance: float | None,
 ) -> tuple[ParityPair, ...]:
-    """Each participant loads what every participant has saved of its cell."""
+    """Have all participants load the weights that all have saved of their cell."""
     wanted = {
-        participant: [each for each in listed.saved if comparable(each.participant, participant)]
+        participant: [s for s in listed.saved if comparable(s.participant, participant)]
         for participant in participants.members
     }
     requests = [
@@ -131,26 +132,26 @@ def _load(
         for participant, those in wanted.items()
         if those
     ]
-    answered = trainers.ask(requests, _progress(tell, len(requests), "loaded"))
-    participants.keep(answered)
+    answered = trainers.ask(requests, _progress(report, len(requests), "loaded"))
+    participants.drop_failures(answered)
     return tuple(
         ParityPair(
-            each.participant,
+            saved.participant,
             participant,
-            found.difference,
-            found.exact,
-            tolerance or tolerance_of(each.participant, participant),
+            comparison.difference,
+            comparison.exact,
+            tolerance or tolerance_of(saved.participant, participant),
         )
         for participant, answer in answered.items()
         if answer.reason is None
-        for each, found in zip(
+        for saved, comparison in zip(
             wanted[participant], OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER]), strict=True
         )
     )
 
 
-def _saving(participants: Participants, each: Saved, folder: Path) -> SaveRequest:
-    return SaveRequest(settings=participants.settings(each.cell), into=each.files(folder))
+def _saving(participants: Participants, saved: Saved, folder: Path) -> SaveRequest:
+    return SaveRequest(settings=participants.settings(saved.cell), into=saved.files(folder))
 
 
 def _loading(
@@ -163,7 +164,7 @@ def _loading(
     return LoadRequest(
         settings=participants.settings(participant.cell),
         digest=listed.digest,
-        saved=[each.files(folder) for each in those],
+        saved=[saved.files(folder) for saved in those],
     )
 
 
@@ -179,23 +180,25 @@ def _request(
     )
 
 
-def _progress(tell: Report, total: int, done: str) -> Callable[[Participant, RequestOutcome], None]:
-    """Tells of answers, counted."""
-    heard: list[Participant] = []
+def _progress(
+    report: Report, total: int, done: str
+) -> Callable[[Participant, RequestOutcome], None]:
+    """Return a function that reports outcomes with their number."""
+    finished: list[Participant] = []
 
-    def hear(participant: Participant, answer: RequestOutcome) -> None:
-        heard.append(participant)
-        how = done if answer.reason is None else f"FAILED: {answer.reason}"
+    def report_outcome(participant: Participant, answer: RequestOutcome) -> None:
+        finished.append(participant)
+        result = done if answer.reason is None else f"FAILED: {answer.reason}"
         name = f"{participant.label}  {participant.cell}"
-        tell(f"{len(heard)}/{total}  {name}  {how}  ({answer.seconds:.0f} s)")
+        report(f"{len(finished)}/{total}  {name}  {result}  ({answer.seconds:.0f} s)")
 
-    return hear
+    return report_outcome
 
 
 def _machine() -> str:
-    """This machine in words: `host (AMD EPYC, 2 CPUs)`."""
+    """Return a text for this machine: `host (AMD EPYC, 2 CPUs)`."""
     nodes = this_machine()
-    classes = "; ".join(each.name for each in hardware.classify(nodes))
+    classes = "; ".join(hardware_class.name for hardware_class in hardware.classify(nodes))
     return f"{nodes[0].profile.hostname} ({classes})"
 
 
@@ -213,7 +216,7 @@ def _findings(
         kept_in=kept_in,
         data=listed.data,
         settings={**listed.settings, **participants.request.settings},
-        saved=tuple(each.participant for each in listed.saved),
+        saved=tuple(saved.participant for saved in listed.saved),
         pairs=pairs,
         failed=tuple(participants.failed),
         impossible=tuple(participants.impossible),

@@ -1,4 +1,4 @@
-"""What a portability check found: pairs with their differences, and what could not take part."""
+"""The result of a parity check: pairs with their differences, failures and impossible ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TOLERANCES: Mapping[Precision, float] = {
     "fp16": 5e-3,
     "bf16": 3e-2,
 }
-"""Largest relative differences that rounding alone explains, by the coarser precision.
+"""The largest relative differences explained by rounding alone, by the coarser precision.
 
-Seen between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16, 5e-3 in bfloat16; TF32
-keeps as many bits of a factor as float16. Gates in another order, a matrix transposed or a bias
-lost make more than 1e-3 of a difference in float32.
+Observed between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16 and 5e-3 in bfloat16.
+TF32 keeps as many bits of a factor as float16. Gates in another order, a transposed matrix or a
+lost bias differ by more than 1e-3 in float32.
 """
 
 
@@ -37,13 +37,13 @@ class ParityPair:
 
     @property
     def within(self) -> bool:
-        """Whether the outputs are within the tolerance, and the weights exactly the same."""
+        """Return whether the outputs are within the tolerance and the weights exactly the same."""
         return self.exact and self.difference is not None and self.difference <= self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A participant that could not save, or not load."""
+    """A participant that failed to save or to load."""
 
     participant: Participant
     reason: str
@@ -51,10 +51,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that a check found.
+    """All results of a check.
 
-    `saved_on` is the machine of weights that were brought here; None where all was done at once.
-    `kept_in` is the folder of those that were saved only.
+    `saved_on` is the machine where loaded weights had been saved, or None if this run saved them.
+    `kept_in` is the folder of weights that were only saved.
     """
 
     machine: str
@@ -69,9 +69,9 @@ class Findings:
 
     @property
     def is_good(self) -> bool:
-        """Whether something was compared with something else, and nothing speaks against it.
+        """Return whether at least one pair was compared across, all are within and none failed.
 
-        Where weights were saved only: whether there are any, and none are missing.
+        If weights were only saved: whether there are any and none are missing.
         """
         if self.kept_in is not None:
             return bool(self.saved) and not self.failed
@@ -82,26 +82,26 @@ class Findings:
         )
 
     def is_across(self, pair: ParityPair) -> bool:
-        """Whether others loaded the weights than saved them."""
+        """Return whether the weights were loaded by another one than saved them."""
         return pair.saved != pair.loaded or self.saved_on is not None
 
     def of(self, cell: Cell) -> tuple[ParityPair, ...]:
-        """The pairs of a cell."""
+        """Return the pairs of a cell."""
         return tuple(pair for pair in self.pairs if pair.saved.cell == cell)
 
     def cells(self) -> tuple[Cell, ...]:
-        """The cells that have pairs, in order."""
+        """Return the cells that have pairs, in order."""
         return tuple(dict.fromkeys(pair.saved.cell for pair in self.pairs))
 
 
 def tolerance_of(saved: Participant, loaded: Participant) -> float:
-    """That of the coarser of two precisions."""
+    """Return the tolerance of the coarser of the two precisions."""
     participants = (saved, loaded)
     return max(TOLERANCES[participant.implementation.precision] for participant in participants)
 
 
 def comparable(saved: Participant, loaded: Participant) -> bool:
-    """Whether both compute the same function of the same weights."""
+    """Return whether both compute the same function of the same weights."""
     return (
         saved.cell == loaded.cell
         and saved.implementation.mathematics == loaded.implementation.mathematics
@@ -109,7 +109,7 @@ def comparable(saved: Participant, loaded: Participant) -> bool:
 
 
 def worst(pairs: tuple[ParityPair, ...]) -> Iterator[ParityPair]:
-    """Pairs by how far they are beyond their tolerance, those that are not finite first."""
+    """Yield pairs by difference over tolerance, the largest (or not finite) ones first."""
     yield from sorted(
         pairs,
         key=lambda pair: (

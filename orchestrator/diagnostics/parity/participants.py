@@ -1,4 +1,4 @@
-"""Who takes part in a check: those that can run here, less those that turn out not to."""
+"""The participants of a check: all that can run here, without those that failed so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workloads.settings.image_rows import ImageRowsSettings
 
 @dataclass(slots=True)
 class Participants:
-    """Who takes part, with which settings; and who could not, as that turns out."""
+    """Members with their settings, those that failed and those that cannot run here."""
 
     request: ParityRequest
     base_settings: Mapping[str, Any]
@@ -28,37 +28,37 @@ class Participants:
     def of(
         cls, request: ParityRequest, cells: Sequence[Cell], base_settings: Mapping[str, Any]
     ) -> Participants:
-        """All participants of some cells."""
+        """Return all participants of some cells."""
         participants = cls(request, base_settings)
         for cell in cells:
-            for each in request.participants(cell, base_settings):
-                if isinstance(each, Participant):
-                    participants.members.append(each)
+            for candidate in request.participants(cell, base_settings):
+                if isinstance(candidate, Participant):
+                    participants.members.append(candidate)
                 else:
-                    participants.impossible.append(each)
+                    participants.impossible.append(candidate)
         return participants
 
     def settings(self, cell: Cell) -> ImageRowsSettings:
-        """The complete settings of a cell."""
+        """Return the complete settings of a cell."""
         return self.request.resolved(cell, self.base_settings)
 
     def expect(self, number: int) -> None:
-        """Refuse a check for which fewer participants of every cell can run here."""
+        """Refuse a check if fewer than `number` participants of every cell can run here."""
         counts = [
-            sum(participant.cell == each.cell for participant in self.members)
-            for each in self.members
+            sum(participant.cell == member.cell for participant in self.members)
+            for member in self.members
         ]
         if max(counts, default=0) >= number:
             return
         able = ", ".join(dict.fromkeys(participant.label for participant in self.members)) or "none"
-        reasons = {f"{each.implementation}: {each.reason}" for each in self.impossible}
+        reasons = {f"{one.implementation}: {one.reason}" for one in self.impossible}
         raise Refusal(
             f"nothing to compare: expected at least {number} of the implementations on some device"
             f" here; received {able}" + "".join(f"\n  {reason}" for reason in sorted(reasons))
         )
 
-    def keep(self, answered: Mapping[Participant, RequestOutcome]) -> None:
-        """Go on with those that succeeded."""
+    def drop_failures(self, answered: Mapping[Participant, RequestOutcome]) -> None:
+        """Keep only the members that succeeded."""
         for participant, answer in answered.items():
             if answer.reason is None:
                 continue

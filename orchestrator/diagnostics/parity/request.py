@@ -1,4 +1,4 @@
-"""What `rnnsweep parity` is asked: which implementations on which devices, cell by cell."""
+"""A request to `rnnsweep parity`: implementations, devices and settings, cell by cell."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class ParityRequest:
-    """What is asked; `settings` are those that were given, over whatever they are laid."""
+    """Implementations and devices to compare, with the settings that the user gave."""
 
     implementations: tuple[Implementation, ...]
     devices: tuple[Device, ...]
     settings: Mapping[str, Any]
 
     def cells(self) -> tuple[Cell, ...]:
-        """The one that the settings name, or all of them."""
+        """Return the cell that the settings name, or all cells."""
         chosen = self.settings.get("cell")
         return (chosen,) if chosen is not None else typing.get_args(Cell)
 
     def resolved(self, cell: Cell, base_settings: Mapping[str, Any] = USUAL) -> ImageRowsSettings:
-        """The settings of a cell, complete, over those `base_settings`.
+        """Return the complete settings of a cell, the user's over `base_settings`.
 
         Raises:
             Refusal: `image_rows` does not take them.
@@ -90,25 +90,26 @@ class ParityRequest:
     def participants(
         self, cell: Cell, base_settings: Mapping[str, Any] = USUAL
     ) -> Iterator[Participant | Impossible]:
-        """Every implementation on each device that it can run that cell on."""
+        """Yield every implementation on each device that it can run that cell on."""
         traits = self.resolved(cell, base_settings).traits()
-        for each in self.implementations:
+        for implementation in self.implementations:
             verdicts = {
-                device: ineligibility_reason(each, traits, device) for device in self.devices
+                device: ineligibility_reason(implementation, traits, device)
+                for device in self.devices
             }
             able = [device for device, reason in verdicts.items() if reason is None]
-            yield from (Participant(each, device, cell) for device in able)
+            yield from (Participant(implementation, device, cell) for device in able)
             if not able:
-                yield Impossible(each, cell, str(verdicts[self.devices[-1]]))
+                yield Impossible(implementation, cell, str(verdicts[self.devices[-1]]))
 
 
 def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device]) -> ParityRequest:
-    """Read what a user typed.
+    """Read a user's request.
 
     Args:
-        names: of implementations; none means every one that may run somewhere here.
-        overrides: `KEY=YAML`, settings of `image_rows`.
-        devices: of this machine, the one to give a reason for last.
+        names: implementations; none for all that may run here.
+        overrides: settings of `image_rows`, as `KEY=YAML`.
+        devices: those of this machine. A refusal gives the reason for the last one.
 
     Raises:
         Refusal: a name is no implementation.
@@ -125,6 +126,6 @@ def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device
 
 
 def _every() -> tuple[Implementation, ...]:
-    """Each backend with each kernel; XLA, too, where a backend leaves the choice."""
+    """Return each backend with each kernel; also with XLA where that is an option."""
     plain = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
     return (*plain, Implementation("tensorflow", "portable", ("xla",)))

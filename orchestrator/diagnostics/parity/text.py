@@ -1,4 +1,4 @@
-"""What a portability check found, for a person and as one versioned object."""
+"""The result of a parity check as text and as one versioned object."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from workloads.settings.image_rows import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
 _MARKS = {True: "✓", False: "✗"}
-_TOLD_APART = 5
-"""So many of the pairs that fail are told in words; the tables have them all."""
+_MOST_LISTED = 5
+"""The most failing pairs that are listed as sentences; the tables have them all."""
 
 
 def as_text(findings: Findings, width: int = 100) -> str:
-    """Conclusions, a table for each cell, and who could not take part."""
+    """Return conclusions, a table for each cell, and the implementations that cannot run."""
     if findings.kept_in is not None:
         return _kept_as_text(findings, findings.kept_in, width)
     sections = [
@@ -34,7 +34,7 @@ def as_text(findings: Findings, width: int = 100) -> str:
 
 
 def as_json(findings: Findings) -> dict[str, Any]:
-    """The findings as one versioned object."""
+    """Return the findings as one versioned object."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -48,17 +48,21 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "saved": [_participant(participant) for participant in findings.saved],
         "pairs": [_pair(pair) for pair in findings.pairs],
         "failed": [
-            {**_participant(each.participant), "reason": each.reason} for each in findings.failed
+            {**_participant(one.participant), "reason": one.reason} for one in findings.failed
         ],
         "impossible": [
-            {"implementation": str(each.implementation), "cell": each.cell, "reason": each.reason}
-            for each in findings.impossible
+            {
+                "implementation": str(failed.implementation),
+                "cell": failed.cell,
+                "reason": failed.reason,
+            }
+            for failed in findings.impossible
         ],
     }
 
 
 def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
-    """What was saved, and how to go on."""
+    """Return a list of the saved weights and the command that compares them."""
     cells = {cell: [s for s in findings.saved if s.cell == cell] for cell in _cells(findings.saved)}
     bullets = [
         *(
@@ -68,9 +72,9 @@ def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
         *_outsiders(findings),
     ]
     title = f"Weights saved in {folder} on {findings.machine}"
-    told = to_text(Document(title, (Section("", tuple(bullets)),)), width)
+    text = to_text(Document(title, (Section("", tuple(bullets)),)), width)
     command = shlex.join(["rnnsweep", "parity", "--load", str(folder)])  # whole, to be copied
-    return f"{told}\nTo compare, here or on another machine that has the folder:\n  {command}\n"
+    return f"{text}\nTo compare, here or on another machine that has the folder:\n  {command}\n"
 
 
 def _participant(participant: Participant) -> dict[str, str]:
@@ -95,12 +99,12 @@ def _pair(pair: ParityPair) -> dict[str, Any]:
 
 def _title(findings: Findings) -> str:
     defaults = ImageRowsSettings().model_dump()
-    told = ", ".join(
+    settings = ", ".join(
         f"{name} {str(value).lower() if isinstance(value, bool) else value}"
         for name, value in findings.settings.items()
         if name != "cell" and value != defaults.get(name)
     )
-    return f"Portability of weights: image_rows on {findings.data} ({told})"
+    return f"Portability of weights: image_rows on {findings.data} ({settings})"
 
 
 def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
@@ -108,13 +112,13 @@ def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
     bad = [pair for pair in worst(findings.pairs) if not pair.within]
     if not across:
         all_failed = findings.failed and not findings.pairs
-        why = "all failed" if all_failed else "only one implementation is left of each cell"
-        yield "slower", f"nothing was compared: {why}"
+        reason = "all failed" if all_failed else "each cell has only one implementation"
+        yield "slower", f"nothing was compared: {reason}"
     elif bad:
         yield "slower", f"{count(len(bad), 'pair')} of {len(findings.pairs)} ✗:"
-        yield from (("slower", _sentence(pair)) for pair in bad[:_TOLD_APART])
-        if len(bad) > _TOLD_APART:
-            yield "slower", f"and {len(bad) - _TOLD_APART} more, marked ✗ below"
+        yield from (("slower", _sentence(pair)) for pair in bad[:_MOST_LISTED])
+        if len(bad) > _MOST_LISTED:
+            yield "slower", f"and {len(bad) - _MOST_LISTED} more, marked ✗ below"
     else:
         first = next(worst(tuple(across)))
         yield (
@@ -126,18 +130,21 @@ def _conclusions(findings: Findings) -> Iterator[tuple[str, str]]:
 
 def _sentence(pair: ParityPair) -> str:
     differ = "not finite" if pair.difference is None else f"differ by {_figure(pair.difference)}"
-    told = f"{pair.saved.cell}, saved by {pair.saved.label}, loaded by {pair.loaded.label}"
-    text = f"{told}: outputs {differ} (tolerance {_figure(pair.tolerance)})"
+    pair_text = f"{pair.saved.cell}, saved by {pair.saved.label}, loaded by {pair.loaded.label}"
+    text = f"{pair_text}: outputs {differ} (tolerance {_figure(pair.tolerance)})"
     return text if pair.exact else f"{text}, and the weights do not read back as they were saved"
 
 
 def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
-    for each in findings.failed:
-        yield "slower", f"failed ✗ {each.participant.label}, {each.participant.cell}: {each.reason}"
+    for failed in findings.failed:
+        yield (
+            "slower",
+            f"failed ✗ {failed.participant.label}, {failed.participant.cell}: {failed.reason}",
+        )
     by_reason: dict[str, list[Impossible]] = {}
     for one in findings.impossible:
         by_reason.setdefault(one.reason, []).append(one)
-    everywhere = _cells([*findings.saved, *(each.participant for each in findings.failed)])
+    everywhere = _cells([*findings.saved, *(failed.participant for failed in findings.failed)])
     for reason, those in by_reason.items():
         names = joined(list(dict.fromkeys(str(one.implementation) for one in those)))
         cells = list(dict.fromkeys(one.cell for one in those))

@@ -1,4 +1,4 @@
-"""Trainer processes at work side by side: one for each backend and device, warm until the end."""
+"""Trainer processes that work at the same time: one per backend and device, warm to the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Key: TypeAlias = tuple[str, Device]
 
 @dataclass(slots=True)
 class RequestOutcome:
-    """How a request ended; `reason` is None where it succeeded."""
+    """The outcome of a request; `reason` is None if it succeeded."""
 
     seconds: float = 0.0
     reason: str | None = None
@@ -34,7 +34,7 @@ class RequestOutcome:
     texts: dict[str, str] = field(default_factory=dict)
 
     def take(self, event: protocol.Event) -> bool:
-        """Note an event; whether it was the last one."""
+        """Note an event; return whether it was the last one."""
         match event:
             case protocol.KernelProof():
                 self.kernel = event
@@ -50,10 +50,9 @@ class RequestOutcome:
 
 
 class ParityTrainers:
-    """Asks trainers; those of different backends or devices work at the same time.
+    """Trainers that answer requests; those of different backends or devices run concurrently.
 
-    No time is measured here, so that they may disturb each other. Ctrl-C ends them with the
-    `with` block.
+    They may disturb each other, since no time is measured. Ctrl-C ends them with the `with` block.
     """
 
     def __init__(self) -> None:
@@ -79,9 +78,9 @@ class ParityTrainers:
     def ask(
         self,
         requests: Sequence[tuple[Participant, TrialRequest]],
-        heard: Callable[[Participant, RequestOutcome], None],
+        report: Callable[[Participant, RequestOutcome], None],
     ) -> dict[Participant, RequestOutcome]:
-        """The answers to all requests; `heard` is told of each as it comes, in some thread."""
+        """Return the outcomes of all requests; call `report` with each at once, in some thread."""
         queues: dict[Key, list[tuple[Participant, TrialRequest]]] = {}
         for participant, request in requests:
             queues.setdefault((participant.implementation.backend, participant.device), []).append(
@@ -94,11 +93,11 @@ class ParityTrainers:
                 answers[participant] = self._answer(key, participant, request)
                 if self._closing:
                     return
-                heard(participant, answers[participant])
+                report(participant, answers[participant])
 
         working = [self._pool.submit(work, key, queue) for key, queue in queues.items()]
-        for each in as_completed(working):
-            each.result()
+        for future in as_completed(working):
+            future.result()
         return {participant: answers[participant] for participant, _ in requests}
 
     def _answer(self, key: Key, participant: Participant, request: TrialRequest) -> RequestOutcome:

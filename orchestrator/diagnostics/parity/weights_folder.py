@@ -1,4 +1,4 @@
-"""A folder of weights and outputs that implementations saved, with the list of what is in it."""
+"""A folder of weights and outputs that implementations saved, with a list of its files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Record(BaseModel):
 
 
 class Saved(_Record):
-    """What one participant saved: the names of its files in the folder."""
+    """The names of one participant's files in the folder."""
 
     implementation: str
     device: Device
@@ -36,16 +36,16 @@ class Saved(_Record):
 
     @property
     def participant(self) -> Participant:
-        """Who saved it."""
+        """The participant that saved them."""
         return Participant(parse_implementation(self.implementation), self.device, self.cell)
 
     def files(self, folder: Path) -> SavedFiles:
-        """Where they lie."""
+        """Return the paths of the files."""
         return SavedFiles(weights=str(folder / self.weights), outputs=str(folder / self.outputs))
 
 
 class SavedList(_Record):
-    """All that one machine saved; the outputs are those on the data of `digest`."""
+    """Everything that one machine saved; the outputs are for the data of `digest`."""
 
     format: Literal["rnnsweep-parity-weights"] = "rnnsweep-parity-weights"
     version: Literal[1] = 1
@@ -56,21 +56,21 @@ class SavedList(_Record):
     saved: tuple[Saved, ...]
 
     def of(self, cell: Cell) -> tuple[Saved, ...]:
-        """What was saved of that cell."""
-        return tuple(each for each in self.saved if each.cell == cell)
+        """Return what was saved of that cell."""
+        return tuple(saved for saved in self.saved if saved.cell == cell)
 
 
 def file_names(participant: Participant, number: int) -> dict[str, str]:
-    """Of a participant's weights and outputs; the number keeps them apart."""
+    """Return names for a participant's weights and outputs; the number makes them unique."""
     words = re.sub(r"[^a-z0-9]+", "-", f"{participant.cell} {number} {participant.label}".lower())
     return {"weights": f"{words}.npz", "outputs": f"{words}.outputs.npy"}
 
 
 def make(folder: Path) -> Path:
-    """The folder, made if need be; absolute.
+    """Make the folder if it is missing, and return its absolute path.
 
     Raises:
-        Refusal: it cannot be one.
+        Refusal: it cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def make(folder: Path) -> Path:
 
 
 def write(folder: Path, listed: SavedList) -> None:
-    """Write the list, when all that it names is there."""
+    """Write the list, once all files that it names exist."""
     (folder / LIST).write_text(json.dumps(listed.model_dump(), indent=2) + "\n")
 
 
@@ -96,7 +96,7 @@ def read(folder: Path) -> SavedList:
     path = folder / LIST
     try:
         listed = SavedList.model_validate_json(path.read_bytes())
-        known = [parse_implementation(each.implementation) for each in listed.saved]
+        implementations = [parse_implementation(saved.implementation) for saved in listed.saved]
     except OSError as error:
         raise Refusal(
             f"--load: expected a folder that `rnnsweep parity --save` made; {path}:"
@@ -105,9 +105,11 @@ def read(folder: Path) -> SavedList:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise Refusal(f"{path}: {where}: {first['msg']}: save anew with this rnnsweep") from error
+        raise Refusal(
+            f"{path}: {where}: {first['msg']}. Save again with this version of rnnsweep"
+        ) from error
     except ValueError as error:
         raise Refusal(f"{path}: {error}") from error
-    if not known:
+    if not implementations:
         raise Refusal(f"{path}: expected saved weights; received none")
     return listed

@@ -1,4 +1,4 @@
-"""Measured peaks, kept in the sweep home (`peaks.json`) by hardware class and versions."""
+"""Measured peaks, stored in the sweep home (`peaks.json`) by hardware class and versions."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from workloads.protocol import Device
 
 FILE_NAME = "peaks.json"
 _VERSION = 2
-"""Of the file."""
+"""The version of the file."""
 METHOD = "1"
-"""Of `workloads.measuring.roofline`: a change of how it measures changes this number."""
+"""The version of the method of `workloads.measuring.roofline`; a change of it changes this."""
 
 _PEAKS = TypeAdapter(list[Peak])
-_BESIDE: Mapping[str, Sequence[str]] = {"jax": ("jaxlib",)}
+_COMPANIONS: Mapping[str, Sequence[str]] = {"jax": ("jaxlib",)}
 _OF_GPUS = ("nvidia-cudnn-cu12", "nvidia-cudnn-cu13")
 
 
 def versions(profile: NodeProfile, backend: str, device: Device) -> dict[str, str]:
-    """What a peak depends on and a node tells without a trainer: it is kept under these."""
-    names = [backend, "keras", *_BESIDE.get(backend, ())]
-    found = {"method": METHOD}
+    """Return the versions of a node that a peak depends on: its key in the store."""
+    names = [backend, "keras", *_COMPANIONS.get(backend, ())]
+    by_name = {"method": METHOD}
     if device == "gpu":
         names += _OF_GPUS
-        found["driver"] = profile.driver or "untold"
-    return found | {name: profile.packages[name] for name in names if name in profile.packages}
+        by_name["driver"] = profile.driver or "unknown"
+    return by_name | {name: profile.packages[name] for name in names if name in profile.packages}
 
 
-def kept(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ...]:
-    """The peaks that were measured for these classes, with the versions that their nodes have."""
-    read = _read(home / FILE_NAME)
-    found: list[Peak] = []
-    for each in classes:
-        for peak in read:
-            if peak.hardware == each.id and _holds(peak, each):
-                found.append(peak)
-    return tuple(found)
+def stored_peaks(home: Path, classes: Iterable[HardwareClass]) -> tuple[Peak, ...]:
+    """Return the stored peaks of these classes for the versions of their nodes."""
+    stored = _read(home / FILE_NAME)
+    return tuple(
+        peak
+        for hardware in classes
+        for peak in stored
+        if peak.hardware == hardware.id and _is_valid(peak, hardware)
+    )
 
 
-def keep(home: Path, peaks: Sequence[Peak]) -> None:
-    """Keep peaks beside those that are there, in the place of those that they repeat.
+def store_peaks(home: Path, peaks: Sequence[Peak]) -> None:
+    """Add peaks to the stored ones, and replace those of the same versions.
 
     Raises:
         OSError: the home cannot be written.
@@ -65,7 +65,7 @@ def keep(home: Path, peaks: Sequence[Peak]) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(body, file, indent=2)
-        Path(name).replace(home / FILE_NAME)  # whole, for whoever reads it just now
+        Path(name).replace(home / FILE_NAME)  # atomic, for a process that reads it just now
     except BaseException:
         with contextlib.suppress(OSError):
             Path(name).unlink()
@@ -73,7 +73,7 @@ def keep(home: Path, peaks: Sequence[Peak]) -> None:
 
 
 def _read(file: Path) -> list[Peak]:
-    """What the file holds; nothing where it is absent or of another kind: it can be made again."""
+    """Return the peaks in the file, or none if it is absent or invalid: it can be made again."""
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body.get("version") != _VERSION:
@@ -83,8 +83,8 @@ def _read(file: Path) -> list[Peak]:
         return []
 
 
-def _holds(peak: Peak, hardware: HardwareClass) -> bool:
-    """Whether it was measured with the versions that a node of the class has."""
+def _is_valid(peak: Peak, hardware: HardwareClass) -> bool:
+    """Return whether it was measured with the versions of a node of the class."""
     return any(
         versions(node.profile, peak.backend, hardware.device).items() <= peak.versions.items()
         for node in hardware.nodes

@@ -1,4 +1,4 @@
-"""Measure what is not kept yet: on this machine, or on one node of each class of a cluster."""
+"""Measure peaks that are not stored yet, on this machine or on one node per class of a cluster."""
 
 from __future__ import annotations
 
@@ -6,72 +6,76 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from orchestrator.diagnostics.peaks.cache import keep, kept, versions
-from orchestrator.diagnostics.peaks.on_nodes import NodeTask, on_nodes
-from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, ask
+from orchestrator.core.errors import last_line
+from orchestrator.diagnostics.peaks.cache import store_peaks, stored_peaks, versions
+from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, measure_rates
 from orchestrator.hardware import HardwareClass, Node
 from orchestrator.hardware.peak import Peak
 from workloads.implementations import BACKENDS
 
 Report = Callable[[str], object]
+"""Prints a line of progress."""
 
 _TF32_SINCE = 8
-"""The major compute capability of the first GPUs with TF32; Ampere's."""
+"""The major compute capability of the first GPUs with TF32 (Ampere)."""
 
 _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
-"""What a trainer on a GPU tells of itself -> as it stands among a peak's versions."""
+"""Facts that a trainer on a GPU reports -> their names among a peak's versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeakMeasurements:
-    """The peaks of all classes, and a sentence for each that could not be measured."""
+    """The peaks of all classes, and a sentence for each failed measurement."""
 
     peaks: tuple[Peak, ...]
     failures: tuple[str, ...]
 
 
 def measure(
-    classes: Sequence[HardwareClass], home: Path, tell: Report, *, fresh: bool = False
+    classes: Sequence[HardwareClass], home: Path, report: Report, *, fresh: bool = False
 ) -> PeakMeasurements:
-    """The peaks of all classes; those that are kept are not measured again, unless `fresh`.
+    """Measure and store the peaks of all classes that are not stored, and return all.
 
-    Nodes of a cluster that is connected measure side by side, each for its class; a node takes as
-    many CPUs and GPUs for it as a trial would, and so waits for trials that run there.
+    Nodes of a connected cluster measure at the same time, one per class. A measurement takes as
+    many CPUs and GPUs as a trial, and so waits for trials that run there.
 
     Args:
         classes: the hardware classes.
-        home: where they are kept.
-        tell: is given a line for each step, and for what went wrong.
-        fresh: measure all of them anew.
+        home: where they are stored.
+        report: prints a line for each step and for each failure.
+        fresh: measure stored ones again.
     """
-    known = () if fresh else kept(home, classes)
-    plans = [plan for each in classes if (plan := _plan(each, known)) is not None]
-    found: list[Peak] = []
+    stored = () if fresh else stored_peaks(home, classes)
+    plans = [plan for hardware in classes if (plan := _plan(hardware, stored)) is not None]
+    measured: list[Peak] = []
     failures: list[str] = []
-    for hardware, node, answers in _asked(plans, tell):
+    for hardware, node, answers in _run_plans(plans, report):
         if isinstance(answers, str):
-            failures.append(f"{hardware.name} is not measured: {answers}")
+            failures.append(f"{hardware.name} could not be measured: {answers}")
             continue
         for backend, answer in answers.items():
-            found += _peaks(hardware, node, backend, answer)
+            measured += _peaks(hardware, node, backend, answer)
             if answer.reason is not None:
-                failures.append(f"{hardware.name} is not measured by {backend}: {answer.reason}")
+                failures.append(
+                    f"{hardware.name} could not be measured by {backend}: {answer.reason}"
+                )
     for failure in failures:
-        tell(failure)
-    if found:
+        report(failure)
+    if measured:
         try:
-            keep(home, found)
+            store_peaks(home, measured)
         except OSError as error:
-            tell(f"the peaks are not kept in {home}: {error.strerror or error}")
-    return PeakMeasurements(_in_order(classes, (*known, *found)), tuple(failures))
+            report(f"the peaks cannot be stored in {home}: {error.strerror or error}")
+    return PeakMeasurements(_in_order(classes, (*stored, *measured)), tuple(failures))
 
 
 _Plan = tuple[HardwareClass, Node, PeakRequest]
 
 
-def _plan(hardware: HardwareClass, known: Sequence[Peak]) -> _Plan | None:
-    """What is to be asked of which node of a class; None where all is known."""
+def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
+    """Return the node of a class and its request; None if all peaks are stored."""
     node = hardware.nodes[0]
     installed = [backend for backend in BACKENDS if backend in node.profile.packages]
     precisions = ["float32", "bf16"]
@@ -81,37 +85,39 @@ def _plan(hardware: HardwareClass, known: Sequence[Peak]) -> _Plan | None:
         gpu = None if node.id else first.uuid  # a cluster's Ray shows a task its own
         if int((first.compute_capability or f"{_TF32_SINCE}.0").split(".")[0]) >= _TF32_SINCE:
             precisions.insert(1, "tf32")
-    there = {(each.backend, each.precision) for each in known if each.hardware == hardware.id}
+    present = {(p.backend, p.precision) for p in stored if p.hardware == hardware.id}
     backends = tuple(
         backend
         for backend in installed
-        if not {(backend, precision) for precision in precisions} <= there
+        if not {(backend, precision) for precision in precisions} <= present
     )
     if not backends:
         return None
     return hardware, node, PeakRequest(hardware.device, backends, tuple(precisions), gpu)
 
 
-def _asked(
-    plans: Sequence[_Plan], tell: Report
+def _run_plans(
+    plans: Sequence[_Plan], report: Report
 ) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates] | str]]:
-    """Each class and what its node answered, or why it did not."""
+    """Yield each class with the rates that its node measured, or why it did not."""
     for hardware, node, request in plans:
         if not node.id:
             name = hardware.name
 
             def begin(backend: str, name: str = name) -> None:
-                tell(f"measuring {name} with {backend} …")
+                report(f"measuring {name} with {backend} …")
 
-            yield hardware, node, ask(request, begin)
+            yield hardware, node, measure_rates(request, begin)
     remote = [plan for plan in plans if plan[1].id]
     for hardware, node, request in remote:
-        tell(f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(request.backends)}")
+        report(
+            f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(request.backends)}"
+        )
     tasks = [
         NodeTask(node, node.cpus, int(request.device == "gpu"), (request,))
         for _, node, request in remote
     ]
-    for (hardware, node, _), answer in zip(remote, on_nodes(ask, tasks), strict=True):
+    for (hardware, node, _), answer in zip(remote, run_on_nodes(measure_rates, tasks), strict=True):
         yield hardware, node, str(answer) if isinstance(answer, Exception) else answer
 
 
@@ -136,9 +142,9 @@ def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: BackendRat
 
 
 def _in_order(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> tuple[Peak, ...]:
-    """By class, backend and precision; of two the newer one."""
-    ids = [each.id for each in classes]
-    newest = {(each.hardware, each.backend, each.precision): each for each in peaks}
+    """Sort by class, backend and precision; of two equal ones keep the newer."""
+    ids = [hardware.id for hardware in classes]
+    newest = {(peak.hardware, peak.backend, peak.precision): peak for peak in peaks}
     order = ("float32", "tf32", "bf16")
     return tuple(
         sorted(
@@ -146,3 +152,44 @@ def _in_order(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> tuple[
             key=lambda p: (ids.index(p.hardware), p.backend, order.index(p.precision)),
         )
     )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """A call on a node, with the resources that it takes and its arguments."""
+
+    node: Node
+    cpus: int
+    gpus: int
+    arguments: tuple[Any, ...]
+
+
+def run_on_nodes(function: Callable[..., Any], tasks: Sequence[NodeTask]) -> list[Any]:
+    """Run tasks at the same time; return the result of each, or the error of Ray that ended it.
+
+    A task waits for its node's CPUs and GPUs as a trial does.
+    """
+    if not tasks:
+        return []
+    import ray  # noqa: PLC0415  (seconds that this machine alone does without)
+
+    remote = ray.remote(function)
+    waiting = [
+        remote.options(
+            num_cpus=task.cpus,
+            num_gpus=task.gpus,
+            max_retries=0,
+            label_selector={"ray.io/node-id": task.node.id},
+        ).remote(*task.arguments)
+        for task in tasks
+    ]
+    return [_result(reference) for reference in waiting]
+
+
+def _result(reference: Any) -> Any:
+    import ray  # noqa: PLC0415
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return RuntimeError(last_line(error))

@@ -1,4 +1,4 @@
-"""Ask a trainer of each backend for a device's rates; runs on the node that has the device."""
+"""Measure a device's rates with a trainer of each backend, on the node that has the device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WORKLOAD = "workloads.tasks.peak_rates:measure"
 
 _LOOK_S = 1.0
 _PATIENCE_S = 600.0
-"""A backend that has not answered by then hangs: importing takes seconds, measuring fewer."""
+"""A backend without an answer by then hangs: importing takes seconds, measuring fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeakRequest:
-    """A device to measure: the backends to ask, and the precisions (`float32`, `tf32`, `bf16`).
+    """A device to measure, with the backends and the precisions (`float32`, `tf32`, `bf16`).
 
-    `gpu` is the UUID of the one to measure, where nobody else has shown this process just one.
+    `gpu` is the UUID of the GPU, or None if this process sees one GPU only.
     """
 
     device: Device
@@ -35,7 +35,7 @@ class PeakRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one backend reached in one precision."""
+    """The rates of one backend in one precision."""
 
     precision: str
     flops_per_s: Rate
@@ -44,19 +44,21 @@ class Reading:
 
 @dataclass(slots=True)
 class BackendRates:
-    """What one backend's trainer told; `reason` is why it told no more."""
+    """The results of one backend's trainer; `reason` is why others are missing."""
 
     readings: list[Reading] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     reason: str | None = None
 
 
-def ask(request: PeakRequest, begin: Callable[[str], object] = str) -> dict[str, BackendRates]:
-    """The answer of each backend, one after another, so that none disturbs another.
+def measure_rates(
+    request: PeakRequest, begin: Callable[[str], object] = str
+) -> dict[str, BackendRates]:
+    """Return the rates of each backend, measured one after another, so that none disturbs another.
 
     Args:
         request: what to measure.
-        begin: is told of each backend when its turn comes.
+        begin: called with each backend when its turn comes.
     """
     answers: dict[str, BackendRates] = {}
     environ = dict(os.environ)
@@ -75,24 +77,24 @@ def _answer(
     with Trainer(Implementation(backend, "portable"), device, environ=environ) as trainer:
         for precision in precisions:
             options = () if precision == "float32" else (precision,)
-            asked = str(Implementation(backend, "portable", options))
+            implementation = str(Implementation(backend, "portable", options))
             try:
-                trainer.request(TrialRequest(WORKLOAD, asked, device=device))
-                told = _listen(trainer, answer)
+                trainer.request(TrialRequest(WORKLOAD, implementation, device=device))
+                metrics = _listen(trainer, answer)
             except (TrainerGone, TimeoutError, protocol.ProtocolError) as error:
                 tail = trainer.output_tail().splitlines()
                 last = f"; its last output: {tail[-1]}" if tail else ""
                 answer.reason = f"{precision}: {error}{last}"
                 return answer
-            if isinstance(told, str):
-                answer.reason = f"{precision}: {told}"
+            if isinstance(metrics, str):
+                answer.reason = f"{precision}: {metrics}"
             else:
-                answer.readings.append(_reading(precision, told))
+                answer.readings.append(_reading(precision, metrics))
     return answer
 
 
 def _listen(trainer: Trainer, answer: BackendRates) -> Mapping[str, float] | str:
-    """The metrics of the request's result, or why it failed.
+    """Return the metrics of the request's result, or why it failed.
 
     Raises:
         TrainerGone: the process ended.

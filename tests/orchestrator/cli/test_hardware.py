@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from orchestrator import hardware
 from orchestrator.cli.main import main
 from orchestrator.cluster import connection
-from orchestrator.diagnostics.peaks.cache import keep, versions
+from orchestrator.diagnostics.peaks.cache import store_peaks, versions
 from orchestrator.hardware import classify
 from orchestrator.hardware.peak import Peak, Rate
 from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml
@@ -43,7 +43,7 @@ def test_peaks_that_are_kept_are_shown(home: Path) -> None:
     of = versions(profile, "tensorflow", "cpu")
     rate = Rate(2.12e11, 1.9e11, 2.2e11)
     at = "2026-11-21T16:20:00Z"
-    keep(home, [Peak(cpu.id, "tensorflow", "float32", rate, None, of, "here", at)])
+    store_peaks(home, [Peak(cpu.id, "tensorflow", "float32", rate, None, of, "here", at)])
     assert "float32  product 212 GFLOP/s (190–220)" in typed().stdout
     told = json.loads(typed("--format", "json").stdout)
     assert told["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11

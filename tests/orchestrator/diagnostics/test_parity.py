@@ -1,4 +1,4 @@
-"""The portability check around its trainers: who takes part, what is told, what is refused."""
+"""The parity check around its trainers: participants, reports and refusals."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ def participant(implementation: str, device: Device = "cpu", cell: Cell = "lstm"
 
 
 def taking_part(request: ParityRequest, cell: Cell) -> list[str]:
-    return [each.label for each in request.participants(cell) if isinstance(each, Participant)]
+    return [
+        member.label for member in request.participants(cell) if isinstance(member, Participant)
+    ]
 
 
-# Who takes part.
+# Participants.
 
 
 def test_by_default_all_that_can_run_here_takes_part() -> None:
@@ -61,9 +63,9 @@ def test_by_default_all_that_can_run_here_takes_part() -> None:
             "tensorflow/portable+xla on cpu",
         ]
     reasons = {
-        str(each.implementation): each.reason
-        for each in request.participants("lstm")
-        if isinstance(each, Impossible)
+        str(one.implementation): one.reason
+        for one in request.participants("lstm")
+        if isinstance(one, Impossible)
     }
     assert reasons["torch/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
     assert set(reasons) == {
@@ -81,7 +83,7 @@ def test_each_runs_on_every_device_that_it_can() -> None:
     assert {"torch/fused on cpu", "torch/fused on gpu", "jax/fused on gpu"} < set(lstm)
     assert len(lstm) == 5 + 10
     assert set(lstm) - set(gru) == {"jax/cudnn on gpu", "jax/fused on gpu"}
-    (refused, *_) = [each for each in request.participants("gru") if isinstance(each, Impossible)]
+    (refused, *_) = [one for one in request.participants("gru") if isinstance(one, Impossible)]
     assert refused.reason.startswith("JAX has no cuDNN GRU")  # the GPU's reason, not the CPU's
 
 
@@ -118,7 +120,7 @@ def test_an_override_that_is_none_is_refused() -> None:
         ask([], ["units"], ("cpu",))
 
 
-def test_a_check_of_one_side_with_itself_is_refused() -> None:
+def test_a_check_of_one_participant_alone_is_refused() -> None:
     request = ask(["torch/fused", "torch/cudnn"], ["cell=gru"], ("cpu",))
     participants = Participants.of(request, request.cells(), USUAL)
     participants.expect(1)
@@ -129,7 +131,7 @@ def test_a_check_of_one_side_with_itself_is_refused() -> None:
     assert "torch/cudnn: cuDNN kernels need an NVIDIA GPU" in str(refused.value)
 
 
-# What counts as a difference.
+# Differences.
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_different_mathematics_are_not_compared() -> None:
 
 
 def findings(*pairs: ParityPair, **changes: Any) -> Findings:
-    known: dict[str, Any] = {
+    values: dict[str, Any] = {
         "machine": "here (CPU A)",
         "saved_on": None,
         "kept_in": None,
@@ -164,7 +166,7 @@ def findings(*pairs: ParityPair, **changes: Any) -> Findings:
         "failed": (),
         "impossible": (),
     }
-    return Findings(**{**known, **changes})
+    return Findings(**{**values, **changes})
 
 
 FUSED, PORTABLE = participant("torch/fused"), participant("tensorflow/portable")
@@ -176,7 +178,7 @@ NAN = ParityPair(PORTABLE, FUSED, None, True, 1e-5)
 
 
 @pytest.mark.parametrize(
-    ("found", "good"),
+    ("result", "good"),
     [
         (findings(ITSELF, GOOD), True),
         (findings(ITSELF), False),  # nothing was compared with anything else
@@ -190,12 +192,12 @@ NAN = ParityPair(PORTABLE, FUSED, None, True, 1e-5)
         (findings(kept_in=Path("there")), False),
     ],
 )
-def test_a_check_that_found_nothing_wrong_is_good(found: Findings, good: bool) -> None:
-    assert found.is_good is good
-    assert as_json(found)["passed"] is good
+def test_a_check_without_differences_is_good(result: Findings, good: bool) -> None:
+    assert result.is_good is good
+    assert as_json(result)["passed"] is good
 
 
-# What is told.
+# Reports.
 
 
 def test_the_table_has_marks_and_the_conclusion_names_the_worst() -> None:
@@ -204,7 +206,7 @@ def test_the_table_has_marks_and_the_conclusion_names_the_worst() -> None:
     assert "outputs differ by 2.3e-07 (tolerance 1.0e-05)" in " ".join(text.split())
     row = next(line for line in text.splitlines() if line.startswith(" [1] torch/fused on cpu"))
     assert row.split()[-4:] == ["0", "✓", "2.3e-07", "✓"]
-    assert "[2] tensorflow/portable on cpu" in text  # what the column is, that no row names
+    assert "[2] tensorflow/portable on cpu" in text  # the legend of a column that no row has
 
     text = as_text(findings(ITSELF, GOOD, FAR))
     assert "1 pair of 3 ✗:" in text
@@ -213,18 +215,18 @@ def test_the_table_has_marks_and_the_conclusion_names_the_worst() -> None:
     assert "nan ✗" in as_text(findings(GOOD, NAN))
     assert "1.0e-09 ≠ ✗" in as_text(findings(GOOD, INEXACT))
     assert "the weights do not read back" in " ".join(as_text(findings(GOOD, INEXACT)).split())
-    assert "nothing was compared: only one" in as_text(findings(ITSELF))
+    assert "nothing was compared: each cell has only one" in as_text(findings(ITSELF))
     assert "nothing was compared: all failed" in as_text(findings(failed=(Failed(FUSED, "died"),)))
 
 
-def test_who_could_not_take_part_is_told_once_for_each_reason() -> None:
+def test_implementations_that_cannot_run_are_listed_once_per_reason() -> None:
     cudnn = [
-        Impossible(parse_implementation(f"{each}/cudnn"), "lstm", "needs a GPU")
-        for each in ("torch", "jax")
+        Impossible(parse_implementation(f"{backend}/cudnn"), "lstm", "needs a GPU")
+        for backend in ("torch", "jax")
     ]
     of_gru = Impossible(parse_implementation("jax/fused"), "gru", "knows only the lstm cell")
-    found = findings(GOOD, impossible=(*cudnn, of_gru), failed=(Failed(FUSED, "it died"),))
-    text = " ".join(as_text(found).split())
+    result = findings(GOOD, impossible=(*cudnn, of_gru), failed=(Failed(FUSED, "it died"),))
+    text = " ".join(as_text(result).split())
     assert "cannot run here: torch/cudnn and jax/cudnn: needs a GPU" in text
     assert "cannot run here: jax/fused (gru): knows only the lstm cell" in text
     assert "failed ✗ torch/fused on cpu, lstm: it died" in text
@@ -262,14 +264,14 @@ def test_the_object_has_every_pair() -> None:
     assert json.loads(json.dumps(body, allow_nan=False)) == body
 
 
-# What was saved, to be carried elsewhere.
+# Saved weights.
 
 
 def listed(**changes: Any) -> SavedList:
     names = weights_folder.file_names(FUSED, 1)
     one = Saved(implementation="torch/fused", device="cpu", cell="lstm", **names)
-    known = {"machine": "there", "settings": dict(USUAL), "data": "digits", "digest": "0"}
-    return SavedList(**{**known, "saved": (one,), **changes})
+    values = {"machine": "there", "settings": dict(USUAL), "data": "digits", "digest": "0"}
+    return SavedList(**{**values, "saved": (one,), **changes})
 
 
 def test_the_list_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -291,7 +293,7 @@ def first_saved(**changes: Any) -> Callable[[dict[str, Any]], Any]:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (edited(version=2), "version: Input should be 1: save anew"),
+        (edited(version=2), "version: Input should be 1. Save again"),
         (edited(more=1), "more: Extra inputs are not permitted"),
         (edited(saved=[]), "expected saved weights; received none"),
         (first_saved(cell="lsm"), "saved.0.cell: Input should be 'lstm'"),
@@ -330,37 +332,37 @@ def test_only_cells_that_were_saved_can_be_loaded(tmp_path: Path) -> None:
 def fall_back(
     trainers: ParityTrainers,
     requests: Sequence[tuple[Participant, TrialRequest]],
-    heard: Callable[[Participant, RequestOutcome], None],
+    report: Callable[[Participant, RequestOutcome], None],
 ) -> dict[Participant, RequestOutcome]:
     """Answers of trainers that load by another kernel: the outputs agree, the proof does not."""
-    answers = {each: RequestOutcome() for each, _ in requests}
-    for each, answer in answers.items():
+    answers = {participant: RequestOutcome() for participant, _ in requests}
+    for participant, answer in answers.items():
         answer.take(KernelProof("fused", "portable", "While × 2"))
         answer.take(Artifact(ANSWER, '[{"difference": 0.0, "exact": true}]'))
         assert answer.take(Result({}))
-        heard(each, answer)
+        report(participant, answer)
     return answers
 
 
-def test_a_side_that_loads_with_another_kernel_fails(
+def test_a_participant_that_loads_with_another_kernel_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ParityTrainers, "ask", fall_back)
     weights_folder.write(tmp_path, listed())
     lines: list[str] = []
-    found = load(ask(["torch/fused"], [], ("cpu",)), tmp_path, lines.append)
-    assert found.failed == (Failed(FUSED, "ran portable, not fused (While × 2)"),)
-    assert (found.pairs, found.is_good) == ((), False)
+    result = load(ask(["torch/fused"], [], ("cpu",)), tmp_path, lines.append)
+    assert result.failed == (Failed(FUSED, "ran portable, not fused (While × 2)"),)
+    assert (result.pairs, result.is_good) == ((), False)
     assert "FAILED: ran portable, not fused" in lines[0]
 
 
-# The trainers, real ones.
+# Real trainers.
 
 
 @pytest.fixture
 def asked() -> Iterator[Callable[..., dict[str, RequestOutcome]]]:
-    """Asks trainers for workloads that misbehave: their answers by the workload's name."""
-    with ParityTrainers() as hands:
+    """Send trainers workloads that misbehave; the outcomes by the workload's name."""
+    with ParityTrainers() as trainers:
 
         def asking(
             *names: str, implementation: str = "tensorflow/portable"
@@ -371,13 +373,13 @@ def asked() -> Iterator[Callable[..., dict[str, RequestOutcome]]]:
                 for name, cell in zip(names, cells, strict=False)
             }
             requests = [
-                (each, TrialRequest(f"{HOSTILE}:{name}", implementation))
-                for each, name in participants.items()
+                (member, TrialRequest(f"{HOSTILE}:{name}", implementation))
+                for member, name in participants.items()
             ]
             heard: list[Participant] = []
-            answers = hands.ask(requests, lambda each, answer: heard.append(each))
+            answers = trainers.ask(requests, lambda member, answer: heard.append(member))
             assert heard == list(answers) == list(participants)
-            return {participants[each]: answer for each, answer in answers.items()}
+            return {participants[member]: answer for member, answer in answers.items()}
 
         yield asking
 
@@ -391,8 +393,8 @@ def test_a_trainer_that_fails_does_not_end_the_check(
     assert "SIGSEGV" in str(answers["segfaults"].reason)
     assert "about to read address 0" in str(answers["segfaults"].reason)
     assert asked("not_possible")["not_possible"].possible is False
-    told = asked("other_kernel", implementation="tensorflow/cudnn")["other_kernel"].reason
-    assert told == "ran portable, not cudnn (it says so itself)"
+    reason = asked("other_kernel", implementation="tensorflow/cudnn")["other_kernel"].reason
+    assert reason == "ran portable, not cudnn (as it reports itself)"
 
 
 def test_a_trainer_that_hangs_is_ended(

@@ -180,7 +180,7 @@ def threads(trial: Context) -> dict[str, float]:
 
 def other_kernel(trial: Context) -> dict[str, float]:
     """Runs another kernel than it was asked for."""
-    trial.kernel(asked=trial.implementation.kernel, ran="portable", evidence="it says so itself")
+    trial.kernel(asked=trial.implementation.kernel, ran="portable", evidence="as it reports itself")
     return {"loss": 0.0, "step_ms": 1.0}
 
 

@@ -21,7 +21,7 @@ from workloads.failures import NotPossible
 def steady(trial: Context) -> dict[str, float]:
     """Takes its slices; proves a kernel."""
     _slices(trial, lambda: None)
-    trial.kernel(trial.implementation.kernel, trial.implementation.kernel, "it says so itself")
+    trial.kernel(trial.implementation.kernel, trial.implementation.kernel, "as it reports itself")
     return {"samples_per_s": 1.0}
 
 

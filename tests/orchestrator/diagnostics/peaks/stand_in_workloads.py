@@ -9,16 +9,20 @@ from workloads.context import Context
 
 
 def rates(trial: Context) -> dict[str, float]:
-    """Rates that say which precision was asked for; `fp16` fails."""
+    """Return rates that depend on the precision; `fp16` fails."""
     trial.environment(cuda_build=None, devices=os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
     precision = trial.implementation.precision
     if precision == "fp16":
         raise ValueError("no such precision here")
     work = {"float32": 1.0, "tf32": 2.0, "bf16": 4.0}[precision]
-    told = {"product_flops_per_s": work}
+    rates_by_name = {"product_flops_per_s": work}
     if precision != "tf32":
-        told["copy_bytes_per_s"] = 10 * work
-    return {f"{name}{end}": each for name, each in told.items() for end in ("", "_low", "_high")}
+        rates_by_name["copy_bytes_per_s"] = 10 * work
+    return {
+        f"{name}{end}": value
+        for name, value in rates_by_name.items()
+        for end in ("", "_low", "_high")
+    }
 
 
 def ended(trial: Context) -> dict[str, float]:

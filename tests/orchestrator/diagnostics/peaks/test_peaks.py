@@ -1,4 +1,4 @@
-"""What is measured, on which node, and what is kept of it: with a double of the trainers."""
+"""Measured peaks, their nodes and their storage, with a double of the trainers."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from orchestrator.diagnostics import peaks
-from orchestrator.diagnostics.peaks import measurement, on_nodes
-from orchestrator.diagnostics.peaks.cache import FILE_NAME, keep
+from orchestrator.diagnostics.peaks import measurement
+from orchestrator.diagnostics.peaks.cache import FILE_NAME, store_peaks
 from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, Reading
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from orchestrator.hardware.peak import Peak, Rate
@@ -38,60 +38,62 @@ def gpu(capability: str | None = "9.0") -> Gpu:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
-    """The questions that trainers are asked; each answers, and says what it is."""
-    questions: list[PeakRequest] = []
+    """The requests to trainers, which all succeed."""
+    requests: list[PeakRequest] = []
 
     def ask(
         request: PeakRequest, begin: Callable[[str], object] = str
     ) -> Mapping[str, BackendRates]:
-        questions.append(request)
+        requests.append(request)
         for backend in request.backends:
             begin(backend)
-        readings = [Reading(each, RATE, None) for each in request.precisions]
+        readings = [Reading(precision, RATE, None) for precision in request.precisions]
         facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
         return {backend: BackendRates(list(readings), dict(facts)) for backend in request.backends}
 
-    monkeypatch.setattr(measurement, "ask", ask)
-    return questions
+    monkeypatch.setattr(measurement, "measure_rates", ask)
+    return requests
 
 
 def measure(
     home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
 ) -> tuple[peaks.PeakMeasurements, list[str]]:
-    told: list[str] = []
-    return peaks.measure(classes, home, told.append, fresh=fresh), told
+    lines: list[str] = []
+    return peaks.measure(classes, home, lines.append, fresh=fresh), lines
 
 
 def test_each_backend_and_precision_of_a_class_is_measured_once(
     tmp_path: Path, asked: list[PeakRequest]
 ) -> None:
     classes = classify([node()])
-    found, told = measure(tmp_path, classes)
+    measured, lines = measure(tmp_path, classes)
     assert asked == [PeakRequest("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
-    assert [(peak.backend, peak.precision) for peak in found.peaks] == [
+    assert [(peak.backend, peak.precision) for peak in measured.peaks] == [
         ("tensorflow", "float32"),
         ("tensorflow", "bf16"),
         ("torch", "float32"),
         ("torch", "bf16"),
     ]
-    assert found.failures == ()
-    assert told == [f"measuring CPU A, 8 CPUs with {each} …" for each in ("tensorflow", "torch")]
-    assert found.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
-    again, told = measure(tmp_path, classes)
-    assert (again, told, len(asked)) == (found, [], 1)
-    assert peaks.kept(tmp_path, classes) == found.peaks
+    assert measured.failures == ()
+    assert lines == [f"measuring CPU A, 8 CPUs with {name} …" for name in ("tensorflow", "torch")]
+    assert measured.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
+    repeated, lines = measure(tmp_path, classes)
+    assert (repeated, lines, len(asked)) == (measured, [], 1)
+    assert peaks.stored_peaks(tmp_path, classes) == measured.peaks
     measure(tmp_path, classes, fresh=True)
     assert len(asked) == 2
 
 
-def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[PeakRequest]) -> None:
+def test_other_versions_are_measured_again(tmp_path: Path, asked: list[PeakRequest]) -> None:
     measure(tmp_path, classify([node()]))
     newer = classify([node(torch="2.14.0")])
-    assert {peak.backend for peak in peaks.kept(tmp_path, newer)} == {"tensorflow"}
-    found, _ = measure(tmp_path, newer)
+    assert {peak.backend for peak in peaks.stored_peaks(tmp_path, newer)} == {"tensorflow"}
+    measured, _ = measure(tmp_path, newer)
     assert asked[-1].backends == ("torch",)
-    assert {peak.versions["torch"] for peak in found.peaks if peak.backend == "torch"} == {"2.14.0"}
-    assert len(peaks.kept(tmp_path, classify([node()]))) == 4  # those of before are still there
+    assert {peak.versions["torch"] for peak in measured.peaks if peak.backend == "torch"} == {
+        "2.14.0"
+    }
+    assert len(peaks.stored_peaks(tmp_path, classify([node()]))) == 4, "the older ones stay"
 
 
 @pytest.mark.parametrize(
@@ -106,10 +108,10 @@ def test_other_versions_are_measured_anew(tmp_path: Path, asked: list[PeakReques
 def test_a_gpu_is_measured_in_tf32_where_it_has_it(
     tmp_path: Path, asked: list[PeakRequest], capability: str | None, precisions: tuple[str, ...]
 ) -> None:
-    found, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
-    assert [each.device for each in asked] == ["cpu", "gpu"]
+    measured, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
+    assert [request.device for request in asked] == ["cpu", "gpu"]
     assert asked[1] == PeakRequest("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
-    versions = found.peaks[-1].versions
+    versions = measured.peaks[-1].versions
     assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
 
 
@@ -120,9 +122,9 @@ class Ray:
         class RayError(Exception):
             """Any error of Ray's."""
 
-    def __init__(self, fails: str = "", says: str = "") -> None:
+    def __init__(self, fails: str = "", message: str = "") -> None:
         self.options: list[dict[str, Any]] = []
-        self._fails, self._says = fails, says
+        self._fails, self._message = fails, message
 
     def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
         def options(**chosen: Any) -> SimpleNamespace:
@@ -134,7 +136,7 @@ class Ray:
     def get(self, reference: Any) -> Any:
         function, arguments = reference
         if arguments[0].device == self._fails:
-            raise Ray.exceptions.RayError(self._says)
+            raise Ray.exceptions.RayError(self._message)
         return function(*arguments)
 
 
@@ -144,38 +146,38 @@ def test_a_cluster_measures_on_a_node_of_each_class(
     ray = Ray()
     monkeypatch.setitem(sys.modules, "ray", ray)
     nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
-    found, told = measure(tmp_path, classify(nodes))
-    assert [each["label_selector"] for each in ray.options] == [
+    measured, lines = measure(tmp_path, classify(nodes))
+    assert [options["label_selector"] for options in ray.options] == [
         {"ray.io/node-id": "id-a"},
         {"ray.io/node-id": "id-b"},
     ]
-    assert [(each["num_cpus"], each["num_gpus"]) for each in ray.options] == [(8, 0), (8, 1)]
-    assert [each.gpu for each in asked] == [None, None]  # Ray shows a task the GPU that it is given
-    assert {peak.node for peak in found.peaks} == {"a", "b"}
-    assert told == [
+    assert [(o["num_cpus"], o["num_gpus"]) for o in ray.options] == [(8, 0), (8, 1)]
+    assert [request.gpu for request in asked] == [None, None]  # Ray shows a task its GPU
+    assert {peak.node for peak in measured.peaks} == {"a", "b"}
+    assert lines == [
         "measuring CPU A, 8 CPUs on a: tensorflow, torch",
         "measuring NVIDIA H200 (CPU A, 8 CPUs) on b: tensorflow, torch",
     ]
 
 
 @pytest.mark.parametrize(
-    ("says", "why"), [("task failed\nthe worker died", "the worker died"), ("", "RayError")]
+    ("message", "reason"), [("task failed\nthe worker died", "the worker died"), ("", "RayError")]
 )
 def test_a_node_that_fails_costs_its_class_only(
     tmp_path: Path,
     asked: list[PeakRequest],
     monkeypatch: pytest.MonkeyPatch,
-    says: str,
-    why: str,
+    message: str,
+    reason: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ray", Ray(fails="gpu", says=says))
+    monkeypatch.setitem(sys.modules, "ray", Ray(fails="gpu", message=message))
     nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
-    found, told = measure(tmp_path, classify(nodes))
-    reason = f"NVIDIA H200 (CPU A, 8 CPUs) is not measured: {why}"
-    assert found.failures == (reason,)
-    assert told[-1] == reason
-    assert {peak.hardware for peak in found.peaks} == {"CPU A/8"}
-    assert on_nodes.on_nodes(print, []) == []
+    measured, lines = measure(tmp_path, classify(nodes))
+    failure = f"NVIDIA H200 (CPU A, 8 CPUs) could not be measured: {reason}"
+    assert measured.failures == (failure,)
+    assert lines[-1] == failure
+    assert {peak.hardware for peak in measured.peaks} == {"CPU A/8"}
+    assert measurement.run_on_nodes(print, []) == []
 
 
 def test_a_backend_that_fails_leaves_the_others(
@@ -187,43 +189,43 @@ def test_a_backend_that_fails_leaves_the_others(
         ),
         "torch": BackendRates([Reading("float32", RATE, SLOW), Reading("bf16", RATE, SLOW)]),
     }
-    monkeypatch.setattr(measurement, "ask", lambda request, begin: answers)
-    found, told = measure(tmp_path, classify([node()]))
-    assert len(found.peaks) == 3
-    (failure,) = found.failures
-    assert failure.endswith("is not measured by tensorflow: bf16: it was ended by SIGKILL")
-    assert failure in told
+    monkeypatch.setattr(measurement, "measure_rates", lambda request, begin: answers)
+    measured, lines = measure(tmp_path, classify([node()]))
+    assert len(measured.peaks) == 3
+    (failure,) = measured.failures
+    assert failure.endswith("could not be measured by tensorflow: bf16: it was ended by SIGKILL")
+    assert failure in lines
 
 
-def test_a_home_that_cannot_be_written_keeps_nothing(
+def test_a_home_that_cannot_be_written_stores_nothing(
     tmp_path: Path, asked: list[PeakRequest]
 ) -> None:
     file = tmp_path / "file"
     file.touch()
-    found, told = measure(file / "home", classify([node()]))
-    assert len(found.peaks) == 4
-    assert told[-1].startswith(f"the peaks are not kept in {file / 'home'}: ")
+    measured, lines = measure(file / "home", classify([node()]))
+    assert len(measured.peaks) == 4
+    assert lines[-1].startswith(f"the peaks cannot be stored in {file / 'home'}: ")
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", '{"version": 3}', '{"version": 2}', '{"version": 2, "peaks": [{"node": 1}]}'],
 )
-def test_a_spoilt_file_is_made_anew(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
     classes = classify([node()])
     (tmp_path / FILE_NAME).write_text(text)
-    assert peaks.kept(tmp_path, classes) == ()
+    assert peaks.stored_peaks(tmp_path, classes) == ()
     versions = {"method": "1", **PACKAGES}
     one = Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
-    keep(tmp_path, [one])
-    keep(tmp_path, [dataclasses.replace(one, node="b")])
-    assert peaks.kept(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
-    assert [each.name for each in tmp_path.iterdir()] == [FILE_NAME]
+    store_peaks(tmp_path, [one])
+    store_peaks(tmp_path, [dataclasses.replace(one, node="b")])
+    assert peaks.stored_peaks(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
     assert json.loads((tmp_path / FILE_NAME).read_text())["format"] == "rnnsweep-peaks"
 
 
 def test_a_peak_of_another_method_is_no_longer_one(tmp_path: Path) -> None:
     classes = classify([node()])
     versions = {"method": "0", **PACKAGES}
-    keep(tmp_path, [Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "then")])
-    assert peaks.kept(tmp_path, classes) == ()
+    store_peaks(tmp_path, [Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "then")])
+    assert peaks.stored_peaks(tmp_path, classes) == ()
