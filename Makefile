@@ -1,65 +1,69 @@
-# Two commands for a newcomer: `make demo` and `make test`. The rest is in README.md.
+# A newcomer needs two commands: `make demo` and `make test`. README.md describes the rest.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster lint backends lock gpu clean \
+.PHONY: help demo test test-cluster test-benchmarks lint backends lock gpu clean \
 	benchmark-overhead benchmark-fit benchmark-telemetry benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
 	$(BIN)/rnnsweep run sweeps/quickstart.yaml
 
-test: $(VENV)/.dev lint ## install with the test tools; lint, types, import contract, all tests
+test: $(VENV)/.dev lint ## install the test tools; check formatting, lint, types and imports; run all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-cluster: $(VENV)/.cluster ## sweeps on a real cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
+test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster
 
-lint: $(VENV)/.dev ## formatting, lint, types, import contract
+test-benchmarks: $(VENV)/.dev ## check the types and run the tests of the benchmarks' own code
+	$(BIN)/mypy $$(find tests/benchmarks -name '*.py')
+	$(BIN)/python -m pytest tests/benchmarks
+
+lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-benchmark-overhead: $(VENV)/.dev ## milliseconds per trial of the whole path, beside plain Tune
+benchmark-overhead: $(VENV)/.dev ## measure milliseconds per trial of the whole path, compared with plain Tune
 	$(BIN)/python -m tests.benchmarks.overhead --output $(RESULTS)
 
-benchmark-fit: $(VENV)/.dev ## a trial's timed epochs beside a bare Keras script
+benchmark-fit: $(VENV)/.dev ## compare a trial's timed epochs with a bare Keras script
 	$(BIN)/python -m tests.benchmarks.fit_overhead --output $(RESULTS)
 
-benchmark-telemetry: $(VENV)/.dev ## the share of a core that watching a trial takes
+benchmark-telemetry: $(VENV)/.dev ## measure the share of a core that telemetry of a trial takes
 	$(BIN)/python -m tests.benchmarks.telemetry_cost --output $(RESULTS)
 
-backends: $(VENV)/.backends ## install JAX and PyTorch too, so that no test is skipped for want of them
+backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 
-gpu: $(VENV)/.dev ## every check of this machine's GPU, into rnnsweep-data/gpu-checks.json
+gpu: $(VENV)/.dev ## run every check of this machine's GPU, into rnnsweep-data/gpu-checks.json
 	$(BIN)/python -m tests.gpu --output rnnsweep-data/gpu-checks.json
 
-benchmark-steps: $(VENV)/.dev ## milliseconds per step of each implementation, beside plain Keras and PyTorch
+benchmark-steps: $(VENV)/.dev ## measure milliseconds per step of each implementation, compared with plain Keras and PyTorch
 	$(BIN)/python -m tests.benchmarks.steps --steps 80 --output $(RESULTS)/steps-cpu
 
-benchmark-unlike-nodes: $(VENV)/.dev ## idle hardware and makespan on a cluster of unlike nodes, beside plain Tune; NOTE=… is kept with it
+benchmark-unlike-nodes: $(VENV)/.dev ## measure idle hardware and makespan on different nodes, compared with plain Tune; NOTE=… is recorded
 	$(BIN)/python -m tests.benchmarks.unlike_nodes --output $(RESULTS) $(if $(NOTE),--note "$(NOTE)")
 
-benchmark-trust: $(VENV)/.backends ## proof that comparisons can be trusted: 40 minutes of real sweeps on a quiet machine
+benchmark-trust: $(VENV)/.backends ## check the error rates of comparisons: 40 minutes of real sweeps on an idle machine
 	$(BIN)/python -m tests.benchmarks.trust
 
-benchmark-cost-model: $(VENV)/.backends ## how far predictions of time and memory are off on configs not shown: twelve minutes on a quiet machine
+benchmark-cost-model: $(VENV)/.backends ## measure the errors of predicted time and memory on new configs: 12 minutes on an idle machine
 	$(BIN)/python -m tests.benchmarks.cost_model --output $(RESULTS)
 
-benchmark-report: $(VENV)/.dev ## a report of 10,000 trials beside mlflow.search_runs; makes its store first (minutes)
+benchmark-report: $(VENV)/.dev ## compare a report of 10,000 trials with mlflow.search_runs; creates its store first (minutes)
 	$(BIN)/python -m tests.benchmarks.report --store rnnsweep-data/benchmark-report --output $(RESULTS)
 
-benchmark-coverage: $(VENV)/.dev ## how often intervals hold a known truth: the figures of the docstrings (minutes)
+benchmark-coverage: $(VENV)/.dev ## measure how often intervals cover a known truth: the figures of the docstrings (minutes)
 	$(BIN)/python -m tests.benchmarks.coverage --output $(RESULTS)
 
-lock: $(VENV)/.dev ## pin the dependencies anew
+lock: $(VENV)/.dev ## update the pinned dependencies
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header \
 		pyproject.toml -o requirements.lock

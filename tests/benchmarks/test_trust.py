@@ -41,37 +41,6 @@ def test_recorded_noise_remembers_and_keeps_doing_so_when_drawn() -> None:
     )
 
 
-def test_equal_arms_are_drawn_equal_and_told_so_as_often_as_promised() -> None:
-    found = synthetic.run(60)
-    assert [each.kept for each in found] == [True, True], found
-
-
-def test_a_part_says_when_its_promise_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arms whose second is 30 % slower: the intervals miss 1, and the verdicts tell."""
-    made = synthetic.made
-
-    def unequal(*arguments: Any) -> Any:
-        record = made(*arguments)
-        slower = [
-            replace(each, metrics={"step_ms": 1.3 * each.metrics["step_ms"]})
-            if "again" in each.arm.implementation
-            else each
-            for each in record.trials
-        ]
-        return replace(record, trials=tuple(slower))
-
-    monkeypatch.setattr(synthetic, "made", unequal)
-    found = synthetic.run(60)
-    assert [each.kept for each in found] == [False, False], found
-    assert found[0].text().startswith("BROKEN synthetic: at least")
-
-
-def test_a_sweep_that_stops_by_its_width_is_drawn_without_bias() -> None:
-    for found in adaptive.stopping(60):
-        assert {"blocks", "turns"} & set(found.details[0].replace(",", "").split())
-        assert found.kept, found
-
-
 def every_question() -> Iterator[Question]:
     yield from equal.questions(2)
     for percent in slowdown.SWEEPS:

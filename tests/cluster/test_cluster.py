@@ -28,7 +28,7 @@ def test_a_sweep_is_detached_stopped_and_submitted_again(lab: Lab) -> None:
     lab.wait_for_a_trial("classes", "gpu")
     lab.laptop.interrupt("rnnsweep submit")
     assert followed.wait(20) == 3
-    assert "goes on without this terminal" in followed.output
+    assert "continues without this terminal" in followed.output
     assert "classes: running" in lab.at_a_distance("status").expect().out
     lab.at_a_distance("stop", "classes").expect()
     assert "classes: stopped, can be resumed" in lab.at_a_distance("status", "classes").out

@@ -1,4 +1,4 @@
-"""Sweeps over nodes that differ 20 × in speed, with a counted clock: see `tests.benchmarks`."""
+"""Idle hardware in simulated sweeps over nodes that differ 20 × in speed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from tests.benchmarks.unlike.sweeps import Question
 DEVICES = {"fast": 1, "slow": 4}
 
 
-def run(**how: object) -> Result:
-    return simulated(Question("", 40, 1.0, 20.0, DEVICES, **how))  # type: ignore[arg-type]
+def run(**changes: object) -> Result:
+    return simulated(Question("", 40, 1.0, 20.0, DEVICES, **changes))  # type: ignore[arg-type]
 
 
-def test_no_hardware_waits_where_all_blocks_are_open() -> None:
+def test_no_hardware_waits_if_all_blocks_are_open() -> None:
     result = run()
     fast, slow = result.uses
     assert fast.idle_share == pytest.approx(0)
-    assert slow.idle_share <= 0.08, "at the end a node may wait for another's last trial"
+    assert slow.idle_share <= 0.08, "at the end a node may wait for the last trial of another"
     assert result.stretch <= 1.1
     assert (fast.trials, slow.trials) == (40, 40)
 
 
 @pytest.mark.parametrize("less", [None, 2])
-def test_no_hardware_waits_where_only_the_fast_arm_is_read(less: int | None) -> None:
+def test_no_hardware_waits_if_the_sampler_reads_only_the_fast_arm(less: int | None) -> None:
     result = run(sampler="tpe", over="* on *, 1 CPU", less_rounds=less)
     assert result.uses[0].idle_share == pytest.approx(0)
     assert result.stretch <= 1.15
 
 
-def test_fast_hardware_waits_where_a_learning_sampler_reads_slow_arms() -> None:
-    usual, more = run(sampler="tpe"), run(sampler="tpe", open_blocks=20)
-    assert 0.5 < more.uses[0].idle_share < usual.uses[0].idle_share
-    assert usual.stretch <= 1.15, "the slow nodes are at work all the time"
+def test_fast_hardware_waits_if_a_learning_sampler_reads_slow_arms() -> None:
+    default, many_open = run(sampler="tpe"), run(sampler="tpe", open_blocks=20)
+    assert 0.5 < many_open.uses[0].idle_share < default.uses[0].idle_share
+    assert default.stretch <= 1.15, "the slow nodes are always busy"
 
 
 def test_one_open_block_leaves_most_nodes_idle() -> None:
     assert run(sampler="tpe", open_blocks=1).stretch > 3
 
 
-def test_how_busy_devices_were() -> None:
+def test_idle_shares_and_makespan() -> None:
     spans = [Span("fast", 1.0, 2.0), Span("fast", 3.0, 4.0), Span("slow", 1.0, 11.0)]
     result = judge("", spans, 0.0, {"fast": 1, "slow": 2}, None)
     fast, slow = result.uses
