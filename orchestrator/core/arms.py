@@ -114,7 +114,7 @@ class Arm:
 
     @property
     def measure(self) -> MeasureMode:
-        """Whether the arm's trials are whole trainings, or timed in slices."""
+        """`full` for whole trainings, `timing` for trials that are timed in slices."""
         return self.hardware.usage.measure
 
     @property

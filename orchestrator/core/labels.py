@@ -1,7 +1,7 @@
-"""Ray's label selectors, read as Ray reads them: which nodes a spec's `labels` mean.
+"""Ray's label selectors, read as Ray reads them: the nodes that a spec's `labels` match.
 
 A selector has a condition for each key: `value`, `!value`, `in(a, b)` or `!in(a, b)`. As in Ray, a
-node without the key meets the conditions that say what the label is not, and no other.
+node without the key meets the negated conditions only.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ CONDITION_SHAPE = "a label selector: value, !value, in(one, other) or !in(one, o
 
 
 def is_key(text: str) -> bool:
-    """Whether Ray takes this as a label's key."""
+    """Return whether Ray accepts this as a label's key."""
     return _KEY.fullmatch(text) is not None
 
 
 def is_condition(text: str) -> bool:
-    """Whether Ray takes this as a condition on a label."""
+    """Return whether Ray accepts this as a condition on a label."""
     return _CONDITION.fullmatch(text) is not None
 
 
 def carries(labels: Mapping[str, str], selector: Mapping[str, str]) -> bool:
-    """Whether a node with these labels meets every condition of the selector."""
+    """Return whether a node with these labels meets every condition of the selector."""
     return all(_meets(labels.get(key), condition) for key, condition in selector.items())
 
 
 def _meets(value: str | None, condition: str) -> bool:
-    found = _CONDITION.fullmatch(condition)
-    if found is None:
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
         raise ValueError(f"expected {CONDITION_SHAPE}; received {condition!r}")
-    named = found["several"].split(",") if found["several"] else [found["one"]]
-    return (value in {each.strip() for each in named}) is not bool(found["no"])
+    values = match["several"].split(",") if match["several"] else [match["one"]]
+    return (value in {text.strip() for text in values}) is not bool(match["no"])
 
 
 def shown(selector: Mapping[str, str]) -> str:
-    """`market-type=spot, ray.io/accelerator-type=in(T4, L4)`."""
+    """Return `market-type=spot, ray.io/accelerator-type=in(T4, L4)`."""
     return ", ".join(f"{key}={condition}" for key, condition in selector.items())

@@ -69,5 +69,5 @@ def mathematics_of(arm: Arm) -> str:
 
     Arms are a fair pair only where this is equal.
     """
-    known = known_implementation(arm)
-    return known.mathematics if known else ""
+    implementation = known_implementation(arm)
+    return implementation.mathematics if implementation else ""

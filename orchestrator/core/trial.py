@@ -41,13 +41,13 @@ FailureReason: TypeAlias = Literal[
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number: a truth value, which is one to Python, is none."""
+    """Return whether a value is a number. A bool is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One config, to be run on every arm of the sweep: what makes a comparison paired."""
+    """One config, run on every arm of the sweep, so that comparisons are paired."""
 
     index: int
     config: Config
@@ -88,7 +88,7 @@ class EpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Which kernel was asked for, which one ran, and what shows it."""
+    """The requested kernel, the kernel that ran, and the evidence for it."""
 
     asked: str
     ran: str
@@ -276,7 +276,7 @@ class ImpossibleArm:
 
 @dataclass(frozen=True, slots=True)
 class SweepIdentity:
-    """What makes trials of one sweep comparable; a change of any of these is another sweep.
+    """The inputs that make trials of one sweep comparable. Any change of them is another sweep.
 
     `generation` counts the starts with `--fresh` under one name, from 1.
     """
@@ -295,7 +295,7 @@ class SweepIdentity:
         return self.name if self.generation == 1 else f"{self.name}#{self.generation}"
 
     def differences(self, other: SweepIdentity) -> list[str]:
-        """One line for each part in which `other` is another sweep: `settings.epochs: 5 -> 6`."""
+        """Return a line for each input that differs in `other`: `settings.epochs: 5 -> 6`."""
         before, after = _flat(self._comparable()), _flat(other._comparable())
         missing = "(absent)"
         return [
@@ -310,15 +310,15 @@ class SweepIdentity:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces: equal data, equal text."""
+    """Return JSON with sorted keys and no spaces: equal data, equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_jsonable)
 
 
 def to_json(adapter: TypeAdapter[T], value: T) -> bytes:
-    """JSON as `adapter` writes it. What UTF-8 cannot say becomes `?`.
+    """Return JSON as `adapter` writes it, with `?` for text that UTF-8 cannot encode.
 
-    A trial's texts come from anybody's code: a message that names an undecodable file has lone
-    surrogates in it, and must not end the sweep that it is a result of.
+    Texts of a trial come from user code. A message that names an undecodable file has lone
+    surrogates, and must not end the sweep.
     """
     try:
         return adapter.dump_json(value)
@@ -328,17 +328,17 @@ def to_json(adapter: TypeAdapter[T], value: T) -> bytes:
 
 
 def digest(value: Any) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of `canonical(value)`."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of `canonical(value)`."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
 def derive_seed(*parts: ConfigValue) -> int:
-    """A seed below 2**31 that depends on every part: (sweep seed, "block", 3), …"""
+    """Return a seed below 2**31 that depends on every part: (sweep seed, "block", 3), …"""
     return int.from_bytes(hashlib.sha256(canonical(parts).encode()).digest()[:4]) >> 1
 
 
 def make_trial(identity: SweepIdentity, block: Block, arm: Arm, repeat: int) -> Trial:
-    """The trial of a block on an arm; its key makes it exactly-once."""
+    """Return the trial of a block on an arm. Its key identifies it in every start of the sweep."""
     key = digest(
         [
             identity.label,

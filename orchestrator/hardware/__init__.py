@@ -1,4 +1,4 @@
-"""What nodes are made of: probe one node, and group equal ones into hardware classes.
+"""Hardware of nodes: probe one node, and group equal ones into hardware classes.
 
 A probe reads the operating system and NVML; it imports no framework and never raises because
 a GPU or its driver is missing.

@@ -12,20 +12,19 @@ from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 from workloads.protocol import Device
 
 _MEMORY_RATIO = 1.1
-"""Nodes of one kind tell memory that differs by some per cent: kernels reserve a part of it."""
+"""Equal nodes report memory that differs by some per cent: kernels reserve a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareClass:
     """Equal nodes, or the equal GPUs of equal nodes. A GPU's class includes its host's CPU.
 
-    What must be equal stands in the name, so that a class is the same one in every sweep and
-    whatever other nodes there are: the CPU's model, how many CPUs a process may use there (by
-    affinity and cgroup, not how many the machine has), and the GPU's name. Everything else that
-    may tell nodes apart (memory by more than 10 %, CPUs of one name but another family or other
-    vector extensions, cores or threads, a GPU's power limit, ECC, versions) does not split the
-    class, but is told: see `unlike`. Arms of a block run on one node, so that such differences
-    widen a comparison's interval and do not bias it.
+    A class is made from the CPU's model, the number of CPUs that a process may use there (by
+    affinity and cgroup, not the machine's), and the GPU's name. So it is the same class in every
+    sweep, whatever other nodes there are. Other differences do not split a class: memory, CPU
+    family, vector extensions, cores or threads, a GPU's power limit, ECC, versions. They are
+    reported by `unlike`. Arms of a block run on one node, so such differences widen a comparison's
+    interval and do not bias it.
     """
 
     ref: HardwareRef
@@ -43,7 +42,7 @@ class HardwareClass:
 
     @property
     def device(self) -> Device:
-        """What its trials run on."""
+        """The device that its trials run on."""
         return self.ref.device
 
     @property
@@ -53,11 +52,11 @@ class HardwareClass:
 
     @property
     def unlike(self) -> tuple[str, ...]:
-        """How nodes of the class differ in what may change a time, a sentence for each trait."""
+        """The differences between nodes of the class that may change a time, one text each."""
         return tuple(_unlike(self))
 
     def matches(self, selector: str) -> bool:
-        """Whether a spec's `cpu`, `gpu`, class or GPU name or pattern (`*H200*`) means this."""
+        """Return whether a spec's selector matches (`cpu`, a class or GPU name, `*H200*`)."""
         return selects(selector, self.ref)
 
 
@@ -67,8 +66,8 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
     A node's CPU counts as CPU hardware where no node without GPUs has the same CPU: a machine
     with a GPU that stands alone offers both, and a cluster keeps its GPU nodes for GPU arms.
 
-    GPUs of which a trial might be given another one than its class says, or a part of one, form
-    no class (`no_gpu_class_reason` says why).
+    GPUs form no class where a trial could get a GPU of another class, or a part of one
+    (`no_gpu_class_reason`).
     """
     members: dict[HardwareRef, list[Node]] = {}
     for node in nodes:
@@ -115,22 +114,28 @@ def _has_gpu_class(node: Node) -> bool:
 def _unlike(hardware: HardwareClass) -> Iterator[str]:
     memory = [node.profile.usable_memory_mib for node in hardware.nodes]
     if max(memory) > _MEMORY_RATIO * min(memory):
-        yield _told("memory", hardware.nodes, lambda p: f"{p.usable_memory_mib / 1024:.0f} GiB")
+        yield _difference(
+            "memory", hardware.nodes, lambda p: f"{p.usable_memory_mib / 1024:.0f} GiB"
+        )
     for name, trait in {**_TRAITS, **(_GPU_TRAITS if hardware.device == "gpu" else {})}.items():
         if len({trait(node.profile) for node in hardware.nodes}) > 1:
-            yield _told(name, hardware.nodes, trait)
+            yield _difference(name, hardware.nodes, trait)
     for name in sorted({name for node in hardware.nodes for name in node.profile.packages}):
         if len({node.profile.packages.get(name) for node in hardware.nodes}) > 1:
-            yield _told(name, hardware.nodes, _version(name))
+            yield _difference(name, hardware.nodes, _version(name))
 
 
-def _told(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str]) -> str:
+def _difference(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str]) -> str:
     """`memory: 62 GiB on a, b; 251 GiB on c`."""
     hosts: dict[str, list[str]] = {}
     for node in nodes:
         hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
     parts = (f"{value} on {', '.join(names)}" for value, names in sorted(hosts.items()))
     return f"{name}: {'; '.join(parts)}"
+
+
+def _memory(profile: NodeProfile) -> str:
+    return f"{profile.usable_memory_mib / 1024:.0f} GiB"
 
 
 def _version(package: str) -> Callable[[NodeProfile], str]:
@@ -140,18 +145,18 @@ def _version(package: str) -> Callable[[NodeProfile], str]:
 def _threads(profile: NodeProfile) -> str:
     cpu = profile.cpu
     if not cpu.cores or not cpu.logical_cpus:
-        return "untold"
+        return "unknown"
     return f"{cpu.logical_cpus / cpu.cores:g}"
 
 
 def _caches(profile: NodeProfile) -> str:
-    return ", ".join(f"{each.level} {each.kib} KiB" for each in profile.cpu.caches) or "untold"
+    return ", ".join(f"{cache.level} {cache.kib} KiB" for cache in profile.cpu.caches) or "unknown"
 
 
-def _of_gpus(tell: Callable[[Gpu], object]) -> Callable[[NodeProfile], str]:
+def _of_gpus(fact: Callable[[Gpu], object]) -> Callable[[NodeProfile], str]:
     def trait(profile: NodeProfile) -> str:
-        told = (tell(gpu) for gpu in profile.gpus)
-        return ", ".join(dict.fromkeys("untold" if each is None else str(each) for each in told))
+        facts = (fact(gpu) for gpu in profile.gpus)
+        return ", ".join(dict.fromkeys("unknown" if one is None else str(one) for one in facts))
 
     return trait
 
@@ -161,12 +166,12 @@ def _with_unit(value: float | None, unit: str) -> str | None:
 
 
 _TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
-    "CPU": lambda profile: profile.cpu.signature or "untold",
+    "CPU": lambda profile: profile.cpu.signature or "unknown",
     "vector extensions": lambda profile: ", ".join(profile.cpu.vectors) or "none",
     "threads per core": _threads,
     "caches": _caches,
     "CPU limit": lambda profile: f"{profile.limits.cpus:g}" if profile.limits.cpus else "none",
-    "virtual machine": lambda profile: {True: "yes", False: "no", None: "untold"}[
+    "virtual machine": lambda profile: {True: "yes", False: "no", None: "unknown"}[
         profile.machine.virtual
     ],
     "Python": lambda profile: profile.python,
@@ -176,7 +181,7 @@ _GPU_TRAITS: Mapping[str, Callable[[NodeProfile], str]] = {
     "GPU memory": _of_gpus(lambda gpu: f"{gpu.memory_mib} MiB"),
     "power limit": _of_gpus(lambda gpu: _with_unit(gpu.power_limit_w, "W")),
     "highest SM clock": _of_gpus(lambda gpu: _with_unit(gpu.max_sm_clock_mhz, "MHz")),
-    "ECC": _of_gpus(lambda gpu: {True: "on", False: "off", None: "untold"}[gpu.ecc]),
+    "ECC": _of_gpus(lambda gpu: {True: "on", False: "off", None: "unknown"}[gpu.ecc]),
     "PCIe lanes": _of_gpus(lambda gpu: gpu.pcie_lanes_now),
-    "driver": lambda profile: profile.driver or "untold",
+    "driver": lambda profile: profile.driver or "unknown",
 }

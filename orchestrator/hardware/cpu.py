@@ -1,4 +1,4 @@
-"""A node's processors, as Linux tells of them in `/proc` and `/sys`."""
+"""A node's processors, as Linux reports them in `/proc` and `/sys`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _VECTORS = {
     "sme": "SME",
     "sme2": "SME2",
 }
-"""Linux' flag -> what people call it."""
+"""Linux' flag -> common name."""
 
 _ARM = {
     "0x41": {
@@ -54,20 +54,20 @@ _ARM = {
     "0x48": {"0xd01": "Kunpeng 920"},
     "0xc0": {"0xac3": "AmpereOne", "0xac4": "AmpereOne A"},
 }
-"""Implementer -> part -> name, of server cores: 64-bit ARM tells no model's name."""
+"""Implementer -> part -> name, of server cores. A 64-bit ARM kernel reports no model name."""
 
 _SIZE = re.compile(r"(\d+)\s*([KMG]?)")
 _KIB = {"": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
 
 
 def read_cpuinfo(root: Path) -> CpuInfo:
-    """What `/proc/cpuinfo` says of the first processor, and of the machine where it does."""
-    found: dict[str, str] = {}
+    """Return the fields of the first processor in `/proc/cpuinfo`, and those of the machine."""
+    fields: dict[str, str] = {}
     for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         if value.strip():
-            found.setdefault(key.strip(), " ".join(value.split()))
-    return found
+            fields.setdefault(key.strip(), " ".join(value.split()))
+    return fields
 
 
 def cpu_model(info: CpuInfo) -> str | None:
@@ -76,8 +76,8 @@ def cpu_model(info: CpuInfo) -> str | None:
     if ids is None:
         return info.get("model name") or info.get("Model")
     implementer, part = ids
-    known = _ARM.get(implementer.lower(), {}).get(part.lower())
-    return known or f"ARM implementer {implementer} part {part}"
+    name = _ARM.get(implementer.lower(), {}).get(part.lower())
+    return name or f"ARM implementer {implementer} part {part}"
 
 
 def cpu_part(info: CpuInfo) -> str | None:
@@ -94,7 +94,7 @@ def _part_ids(info: CpuInfo) -> tuple[str, str] | None:
 
 
 def read_cpu(root: Path, info: CpuInfo) -> Cpu:
-    """The processors of the machine.
+    """Return the processors of the machine.
 
     Args:
         root: the folder that holds `proc` and `sys`.
@@ -114,40 +114,39 @@ def read_cpu(root: Path, info: CpuInfo) -> Cpu:
 
 
 def _signature(info: CpuInfo) -> str | None:
-    """Whatever of vendor, family, model and stepping is told: `AuthenticAMD 25/17/1`."""
+    """Return vendor, family, model and stepping, as far as reported: `AuthenticAMD 25/17/1`."""
     x86 = [info.get(key) for key in ("cpu family", "model", "stepping")]
     arm = [info.get(key) for key in ("CPU part", "CPU variant", "CPU revision")]
     vendor = info.get("vendor_id") or info.get("CPU implementer")
-    numbers = "/".join(each for each in (x86 if any(x86) else arm) if each)
+    numbers = "/".join(filter(None, x86 if any(x86) else arm))
     return " ".join(filter(None, [vendor, numbers])) or None
 
 
 def _topology(root: Path, info: CpuInfo) -> tuple[int | None, int | None, int | None]:
-    """Sockets, cores and logical CPUs of the machine: those that are online."""
+    """Return the numbers of sockets, cores and logical CPUs that are online."""
     processors = (text_of(root / "proc/cpuinfo") or "").split("\n\n")
     listed = sum(block.startswith("processor") for block in processors)
     online = [
-        each / "topology"
-        for each in numbered(root / "sys/devices/system/cpu", "cpu")
-        if (each / "topology").is_dir()
+        cpu / "topology"
+        for cpu in numbered(root / "sys/devices/system/cpu", "cpu")
+        if (cpu / "topology").is_dir()
     ]
-    packages = {number_of(each / "physical_package_id") for each in online} - {None, -1}
+    packages = {number_of(cpu / "physical_package_id") for cpu in online} - {None, -1}
     cores = {
-        text_of(each / "core_cpus_list") or text_of(each / "thread_siblings_list")
-        for each in online
+        text_of(cpu / "core_cpus_list") or text_of(cpu / "thread_siblings_list") for cpu in online
     }
     if online and None not in cores:
         return len(packages) or None, len(cores), len(online)
     sockets = int(info["siblings"]) if info.get("siblings", "").isdigit() else 0
-    each = int(info["cpu cores"]) if info.get("cpu cores", "").isdigit() else 0
-    if not listed or not sockets or not each:
+    cores_each = int(info["cpu cores"]) if info.get("cpu cores", "").isdigit() else 0
+    if not listed or not sockets or not cores_each:
         return None, None, listed or None
     count = max(1, listed // sockets)
-    return count, count * each, listed
+    return count, count * cores_each, listed
 
 
 def _caches(root: Path) -> tuple[Cache, ...]:
-    """L1d, L2, L3, …: CPUs that share one are counted as one."""
+    """Return L1d, L2, L3, …. A cache that CPUs share is counted once."""
     seen: set[tuple[str, int, str]] = set()
     for cpu in numbered(root / "sys/devices/system/cpu", "cpu"):
         for index in numbered(cpu / "cache", "index"):
@@ -164,9 +163,9 @@ def _caches(root: Path) -> tuple[Cache, ...]:
 
 
 def _numa(root: Path) -> tuple[NumaNode, ...]:
-    found = []
+    nodes = []
     for node in numbered(root / "sys/devices/system/node", "node"):
         total = re.search(r"MemTotal:\s+(\d+) kB", text_of(node / "meminfo") or "")
         memory_mib = int(total[1]) // 1024 if total else None
-        found.append(NumaNode(text_of(node / "cpulist") or "", memory_mib))
-    return tuple(found)
+        nodes.append(NumaNode(text_of(node / "cpulist") or "", memory_mib))
+    return tuple(nodes)

@@ -1,4 +1,4 @@
-"""A node's GPUs, asked through NVML. Each call may fail by itself; a probe never raises."""
+"""A node's GPUs, read through NVML. Single calls may fail; a probe never raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DISPLAY = 0x03
 
 @dataclass(frozen=True, slots=True)
 class GpuProbe:
-    """What NVML told; fields are as in `NodeProfile`."""
+    """The answers of NVML. Fields are as in `NodeProfile`."""
 
     gpus: tuple[Gpu, ...] = ()
     faults: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class GpuProbe:
 
 
 def probe_gpus(root: Path) -> GpuProbe:
-    """The GPUs that NVML can name, and what it says of those that it cannot.
+    """Return the GPUs that NVML can name, and a reason for every other one.
 
     Args:
         root: the folder that holds `sys`, where GPUs without a driver are seen.
@@ -39,31 +39,31 @@ def probe_gpus(root: Path) -> GpuProbe:
     except NvmlError as error:
         if error.no_library:
             return GpuProbe(no_nvml=_without_driver(root))
-        return GpuProbe(faults=(f"NVML does not answer: {error.said}",))
+        return GpuProbe(faults=(f"NVML does not answer: {error.reason}",))
 
 
 def visible_gpus(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[Gpu, ...]:
-    """Those of the node's GPUs that a `CUDA_VISIBLE_DEVICES` leaves; NVML does not read it.
+    """Return the node's GPUs that `CUDA_VISIBLE_DEVICES` leaves visible. NVML ignores it.
 
-    It lists indices, or beginnings of UUIDs, and ends at the first entry that is neither, as CUDA
-    reads it (`-1` hides all). Parts of a GPU (`MIG-…`) are no GPU that could be told apart here.
+    The variable lists indices, or beginnings of UUIDs. As in CUDA, the first other entry ends the
+    list (`-1` hides all). Parts of a GPU (`MIG-…`) are skipped.
     """
     if visible is None:
         return gpus
-    left: list[Gpu] = []
+    chosen: list[Gpu] = []
     for entry in filter(None, (part.strip() for part in visible.split(","))):
         if entry.startswith("MIG-"):
             continue
-        found = [
+        matching = [
             gpu
             for gpu in gpus
             if entry == str(gpu.index)
             or (entry.startswith("GPU-") and gpu.uuid.lower().startswith(entry.lower()))
         ]
-        if len(found) != 1:
+        if len(matching) != 1:
             break
-        left += [gpu for gpu in found if gpu not in left]
-    return tuple(left)
+        chosen += [gpu for gpu in matching if gpu not in chosen]
+    return tuple(chosen)
 
 
 def _ask(nvml: Nvml) -> GpuProbe:
@@ -73,22 +73,22 @@ def _ask(nvml: Nvml) -> GpuProbe:
     try:
         count = nvml.count()
     except NvmlError as error:
-        return GpuProbe((), (f"NVML does not count its GPUs: {error.said}",), driver, cuda)
+        return GpuProbe((), (f"NVML does not count its GPUs: {error.reason}",), driver, cuda)
     for index in range(count):
-        found = _gpu(nvml, index)
-        if isinstance(found, Gpu):
-            gpus.append(found)
+        gpu = _gpu(nvml, index)
+        if isinstance(gpu, Gpu):
+            gpus.append(gpu)
         else:
-            faults.append(f"GPU {index} does not answer: {found}")
+            faults.append(f"GPU {index} does not answer: {gpu}")
     return GpuProbe(tuple(gpus), tuple(faults), driver, cuda)
 
 
 def _gpu(nvml: Nvml, index: int) -> Gpu | str:
-    """One GPU, or why it is none to work with: it fell off the bus, or does not say what it is."""
+    """Return one GPU, or the reason why it is unusable: it fell off the bus, or has no name."""
     try:
         device = nvml.device(index)
     except NvmlError as error:
-        return error.said
+        return error.reason
     name, uuid = device.name(), device.uuid()
     if name is None or uuid is None:
         return _refusal(device)
@@ -112,13 +112,13 @@ def _gpu(nvml: Nvml, index: int) -> Gpu | str:
 
 
 def _refusal(device: NvmlDevice) -> str:
-    """What it said when it was lost, or else first."""
-    refusals = list(device.untold.values())
-    return next((each.said for each in refusals if each.lost), refusals[0].said)
+    """Return the error that shows that the GPU is lost, or else the first error."""
+    refusals = list(device.errors.values())
+    return next((error.reason for error in refusals if error.lost), refusals[0].reason)
 
 
 def _without_driver(root: Path) -> str:
-    """Why there is no NVML; GPUs on the bus show that there should be."""
+    """Return why there is no NVML. GPUs on the bus show that there should be one."""
     on_bus = 0
     with contextlib.suppress(OSError):
         for device in (root / "sys/bus/pci/devices").iterdir():

@@ -1,4 +1,4 @@
-"""Hardware classes as one versioned object; `schema.json` beside this file is its JSON Schema."""
+"""Hardware classes as one versioned object. `schema.json` in this folder is its JSON Schema."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ FORMAT, VERSION = "rnnsweep-hardware", 3
 
 
 def hardware_json(classes: Iterable[HardwareClass], peaks: Sequence[Peak] = ()) -> dict[str, Any]:
-    """Hardware classes, their nodes and their measured peaks."""
+    """Return hardware classes, their nodes and their measured peaks."""
     body = {
         "format": FORMAT,
         "version": VERSION,
         "classes": [
             {
-                "id": each.id,
-                "name": each.name,
-                "slug": each.slug,
-                "device": each.device,
-                "unlike": list(each.unlike),
-                "nodes": [_node(node) for node in each.nodes],
-                "peaks": [_peak(peak) for peak in peaks if peak.hardware == each.id],
+                "id": item.id,
+                "name": item.name,
+                "slug": item.slug,
+                "device": item.device,
+                "unlike": list(item.unlike),
+                "nodes": [_node(node) for node in item.nodes],
+                "peaks": [_peak(peak) for peak in peaks if peak.hardware == item.id],
             }
-            for each in classes
+            for item in classes
         ],
     }
     return dict(json.loads(json.dumps(body)))  # lists in the place of tuples, all the way down

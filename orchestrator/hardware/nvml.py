@@ -1,7 +1,7 @@
-"""The one file that speaks to NVML: what a GPU tells of itself, read by typed calls.
+"""The one file that uses NVML: facts of a GPU, read by typed calls.
 
-Opening NVML, or a GPU, raises `NvmlError`. A reading never raises: what a GPU does not tell is
-None, and why stands in the device's `untold`. Nothing is 0 because it could not be read.
+Opening NVML, or a GPU, raises `NvmlError`. A reading never raises. It is None where the GPU does
+not report it, and the reason is in the device's `errors`.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ REASONS = {
     0x200: "board_limit",
     0x400: "reliability",
 }
-"""Why a GPU's clocks are not as high as they may be, by bit; names as in NVIDIA's tools."""
+"""Reasons for lower clocks of a GPU, by bit. Names are as in NVIDIA's tools."""
 
 THROTTLING = frozenset(REASONS.values()) - {
     "gpu_idle",
     "applications_clocks_setting",
     "display_clock_setting",
 }
-"""Those reasons that slow down a GPU at work against somebody's wish."""
+"""The reasons that slow down a busy GPU."""
 
 
 class NvmlError(RuntimeError):
-    """NVML refused a call. `code` is its `nvmlReturn_t`; None where it is no answer of NVML's."""
+    """A failed call of NVML. `code` is its `nvmlReturn_t`; None where NVML gave no answer."""
 
-    def __init__(self, call: str, code: int | None, said: str) -> None:
-        super().__init__(call, code, said)
-        self.call, self.code, self.said = call, code, said
+    def __init__(self, call: str, code: int | None, reason: str) -> None:
+        super().__init__(call, code, reason)
+        self.call, self.code, self.reason = call, code, reason
 
     def __str__(self) -> str:
-        return f"{self.call}: {self.said}"
+        return f"{self.call}: {self.reason}"
 
     @property
     def no_library(self) -> bool:
-        """Whether there is no NVML on this machine at all: no NVIDIA driver is installed."""
+        """True where the machine has no NVML at all: no NVIDIA driver is installed."""
         return self.code == _NO_LIBRARY
 
     @property
     def lost(self) -> bool:
-        """Whether the GPU fell off the bus, or does nothing more before it is reset."""
+        """True where the GPU fell off the bus, or needs a reset."""
         return self.code in _LOST
 
 
@@ -85,110 +85,110 @@ class PcieLink:
 
 
 class NvmlDevice:
-    """One GPU. `untold` has the last refusal of each call, by the call's name."""
+    """One GPU. `errors` has the last error of each call, by the call's name."""
 
     def __init__(self, handle: Any) -> None:
         self._handle = handle
-        self.untold: dict[str, NvmlError] = {}
+        self.errors: dict[str, NvmlError] = {}
 
     @property
     def lost(self) -> bool:
-        """Whether a reading met a GPU that fell off the bus."""
-        return any(error.lost for error in self.untold.values())
+        """True where a reading failed because the GPU fell off the bus."""
+        return any(error.lost for error in self.errors.values())
 
     def name(self) -> str | None:
-        """`NVIDIA H200`."""
-        return self._tell("nvmlDeviceGetName", str)
+        """Return `NVIDIA H200`."""
+        return self._read("nvmlDeviceGetName", str)
 
     def uuid(self) -> str | None:
-        """`GPU-…`: the same in every process and after every start."""
-        return self._tell("nvmlDeviceGetUUID", str)
+        """Return `GPU-…`, the same in every process and after every start."""
+        return self._read("nvmlDeviceGetUUID", str)
 
     def memory(self) -> Memory | None:
-        """Its memory, by the call that counts the driver's own part apart, where there is one."""
-        split = self._tell("nvmlDeviceGetMemoryInfo_v2", _memory)
-        return split or self._tell("nvmlDeviceGetMemoryInfo", _memory)
+        """Return its memory, without the driver's own part where NVML can separate it."""
+        split = self._read("nvmlDeviceGetMemoryInfo_v2", _memory)
+        return split or self._read("nvmlDeviceGetMemoryInfo", _memory)
 
     def compute_capability(self) -> tuple[int, int] | None:
-        """`(9, 0)`."""
-        return self._tell("nvmlDeviceGetCudaComputeCapability", lambda told: (told[0], told[1]))
+        """Return `(9, 0)`."""
+        return self._read("nvmlDeviceGetCudaComputeCapability", lambda pair: (pair[0], pair[1]))
 
     def utilization_pct(self) -> float | None:
-        """The share of the last sampling period (up to 1 s) in which a kernel ran."""
-        return self._tell("nvmlDeviceGetUtilizationRates", lambda told: float(told.gpu))
+        """Return the share of the last sampling period (up to 1 s) in which a kernel ran."""
+        return self._read("nvmlDeviceGetUtilizationRates", lambda rates: float(rates.gpu))
 
     def power_w(self) -> float | None:
-        """What it draws: the last instant, or the last second on an Ampere or later."""
-        return self._tell("nvmlDeviceGetPowerUsage", _thousandth)
+        """Return the power draw: of the last instant, or the last second on an Ampere or later."""
+        return self._read("nvmlDeviceGetPowerUsage", _thousandth)
 
     def power_limit_w(self) -> float | None:
-        """What it may draw, after every limit that is set."""
-        return self._tell("nvmlDeviceGetEnforcedPowerLimit", _thousandth)
+        """Return the highest power draw that the limits allow."""
+        return self._read("nvmlDeviceGetEnforcedPowerLimit", _thousandth)
 
     def energy_j(self) -> float | None:
-        """What it has drawn since the driver was loaded; changes about every 100 ms."""
-        return self._tell("nvmlDeviceGetTotalEnergyConsumption", _thousandth)
+        """Return the energy used since the driver was loaded; updated about every 100 ms."""
+        return self._read("nvmlDeviceGetTotalEnergyConsumption", _thousandth)
 
     def temperature_c(self) -> float | None:
-        """Of its chip."""
-        return self._tell("nvmlDeviceGetTemperature", float, pynvml.NVML_TEMPERATURE_GPU)
+        """Return the temperature of its chip."""
+        return self._read("nvmlDeviceGetTemperature", float, pynvml.NVML_TEMPERATURE_GPU)
 
     def sm_clock_mhz(self) -> float | None:
-        """Of its multiprocessors, now."""
-        return self._tell("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_SM)
+        """Return the clock of its multiprocessors, now."""
+        return self._read("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_SM)
 
     def memory_clock_mhz(self) -> float | None:
-        """Of its memory, now."""
-        return self._tell("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_MEM)
+        """Return the clock of its memory, now."""
+        return self._read("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_MEM)
 
     def max_sm_clock_mhz(self) -> float | None:
-        """The highest clock of its multiprocessors."""
-        return self._tell("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_SM)
+        """Return the highest clock of its multiprocessors."""
+        return self._read("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_SM)
 
     def max_memory_clock_mhz(self) -> float | None:
-        """The highest clock of its memory."""
-        return self._tell("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_MEM)
+        """Return the highest clock of its memory."""
+        return self._read("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_MEM)
 
     def clock_reasons(self) -> frozenset[str] | None:
-        """Why its clocks are not higher, of `REASONS`; what newer drivers add is `other`."""
-        new = self._tell("nvmlDeviceGetCurrentClocksEventReasons", _reasons)
+        """Return the reasons for its clocks, of `REASONS`; `other` for those of newer drivers."""
+        new = self._read("nvmlDeviceGetCurrentClocksEventReasons", _reasons)
         if new is not None:
             return new
-        return self._tell("nvmlDeviceGetCurrentClocksThrottleReasons", _reasons)
+        return self._read("nvmlDeviceGetCurrentClocksThrottleReasons", _reasons)
 
     def pcie_rx_mib_s(self) -> float | None:
-        """From the host, over the last 20 ms: the call waits for them."""
-        return self._tell("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_RX_BYTES)
+        """Return the rate from the host over the next 20 ms: the call waits for them."""
+        return self._read("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_RX_BYTES)
 
     def pcie_tx_mib_s(self) -> float | None:
-        """To the host, over the last 20 ms: the call waits for them."""
-        return self._tell("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_TX_BYTES)
+        """Return the rate to the host over the next 20 ms: the call waits for them."""
+        return self._read("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_TX_BYTES)
 
     def pcie_link(self) -> PcieLink:
-        """Its link to the host."""
+        """Return its link to the host."""
         return PcieLink(
-            self._tell("nvmlDeviceGetCurrPcieLinkGeneration", int),
-            self._tell("nvmlDeviceGetCurrPcieLinkWidth", int),
-            self._tell("nvmlDeviceGetMaxPcieLinkGeneration", int),
-            self._tell("nvmlDeviceGetMaxPcieLinkWidth", int),
+            self._read("nvmlDeviceGetCurrPcieLinkGeneration", int),
+            self._read("nvmlDeviceGetCurrPcieLinkWidth", int),
+            self._read("nvmlDeviceGetMaxPcieLinkGeneration", int),
+            self._read("nvmlDeviceGetMaxPcieLinkWidth", int),
         )
 
     def compute_pids(self) -> frozenset[int] | None:
-        """The processes that compute on it, by the numbers that they have outside containers."""
-        return self._tell(
+        """Return the ids of the processes that compute on it, as seen outside containers."""
+        return self._read(
             "nvmlDeviceGetComputeRunningProcesses",
-            lambda told: frozenset(int(each.pid) for each in told),
+            lambda processes: frozenset(int(process.pid) for process in processes),
         )
 
     def ecc(self) -> bool | None:
-        """Whether its memory corrects errors; None where it cannot."""
-        return self._tell("nvmlDeviceGetEccMode", lambda told: bool(told[0]))
+        """Return whether its memory corrects errors; None where it cannot."""
+        return self._read("nvmlDeviceGetEccMode", lambda modes: bool(modes[0]))
 
     def mig(self) -> bool | None:
-        """Whether it is cut into parts; None where it cannot be."""
-        return self._tell("nvmlDeviceGetMigMode", lambda told: bool(told[0]))
+        """Return whether it is split into parts; None where it cannot be."""
+        return self._read("nvmlDeviceGetMigMode", lambda modes: bool(modes[0]))
 
-    def _tell(self, call: str, read: Callable[[Any], T], *arguments: Any) -> T | None:
+    def _read(self, call: str, read: Callable[[Any], T], *arguments: Any) -> T | None:
         try:
             with _asking(call):
                 function = getattr(pynvml, call, None)
@@ -196,19 +196,19 @@ class NvmlDevice:
                     function, arguments = pynvml.nvmlDeviceGetMemoryInfo, (pynvml.nvmlMemory_v2,)
                 if function is None:
                     raise NvmlError(call, _NO_FUNCTION, "pynvml is too old for it")
-                told = read(function(self._handle, *arguments))
+                value = read(function(self._handle, *arguments))
         except NvmlError as error:
-            self.untold[call] = error
+            self.errors[call] = error
             return None
-        self.untold.pop(call, None)
-        return told
+        self.errors.pop(call, None)
+        return value
 
 
 class Nvml:
     """NVML, opened. A context manager; threads may share it, and several may be open at once."""
 
     def __enter__(self) -> Nvml:
-        """Open it.
+        """Open NVML.
 
         Raises:
             NvmlError: there is none, its driver is not loaded or of another version, ….
@@ -227,16 +227,16 @@ class Nvml:
             pynvml.nvmlShutdown()
 
     def count(self) -> int:
-        """How many GPUs the node has.
+        """Return the number of GPUs of the node.
 
         Raises:
-            NvmlError: it does not tell.
+            NvmlError: NVML does not report it.
         """
         with _asking("nvmlDeviceGetCount"):
             return int(pynvml.nvmlDeviceGetCount())
 
     def device(self, index: int) -> NvmlDevice:
-        """The GPU of an index, in the order of the bus.
+        """Return the GPU of an index, in the order of the bus.
 
         Raises:
             NvmlError: there is none, or it fell off the bus.
@@ -245,7 +245,7 @@ class Nvml:
             return NvmlDevice(pynvml.nvmlDeviceGetHandleByIndex(index))
 
     def device_of(self, uuid: str) -> NvmlDevice:
-        """The GPU of a UUID.
+        """Return the GPU of a UUID.
 
         Raises:
             NvmlError: there is none, or it fell off the bus.
@@ -254,13 +254,13 @@ class Nvml:
             return NvmlDevice(pynvml.nvmlDeviceGetHandleByUUID(uuid))
 
     def driver(self) -> str | None:
-        """The driver's version, `580.95.05`; None where NVML does not tell."""
+        """Return the driver's version, `580.95.05`; None where NVML does not report it."""
         with contextlib.suppress(NvmlError), _asking("nvmlSystemGetDriverVersion"):
             return str(pynvml.nvmlSystemGetDriverVersion())
         return None
 
     def cuda(self) -> str | None:
-        """The newest CUDA that the driver can run, `13.0`; None where NVML does not tell."""
+        """Return the newest CUDA of the driver, `13.0`; None where NVML does not report it."""
         with contextlib.suppress(NvmlError), _asking("nvmlSystemGetCudaDriverVersion_v2"):
             version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
             return f"{version // 1000}.{version % 1000 // 10}"
@@ -269,36 +269,36 @@ class Nvml:
 
 @contextlib.contextmanager
 def _asking(call: str) -> Iterator[None]:
-    """Any error of a call as one of ours."""
+    """Turn any error of a call into an `NvmlError`."""
     try:
         yield
     except NvmlError:
         raise
     except pynvml.NVMLError as error:
-        raise NvmlError(call, int(error.value), _said(error)) from error
+        raise NvmlError(call, int(error.value), _reason(error)) from error
     except pynvml.NVMLLibraryMismatchError as error:
         raise NvmlError(call, _NO_FUNCTION, "this driver is too old for it") from error
     except Exception as error:  # pynvml decodes what a broken driver wrote, for one
         raise NvmlError(call, None, f"{type(error).__name__}: {error}") from error
 
 
-def _said(error: Any) -> str:
+def _reason(error: Any) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001  (a code that pynvml has no words for, asked of the library)
         return f"NVML error {error.value}"
 
 
-def _memory(told: Any) -> Memory:
-    return Memory(told.total / _MIB, told.used / _MIB)
+def _memory(memory: Any) -> Memory:
+    return Memory(memory.total / _MIB, memory.used / _MIB)
 
 
-def _thousandth(told: Any) -> float:
-    return float(told) / 1000
+def _thousandth(number: Any) -> float:
+    return float(number) / 1000
 
 
-def _of_kib(told: Any) -> float:
-    return float(told) / 1024
+def _of_kib(number: Any) -> float:
+    return float(number) / 1024
 
 
 def _reasons(mask: Any) -> frozenset[str]:

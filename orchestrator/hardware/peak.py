@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 _QUIET = 1.5
-"""Rounds of a device that is left alone differ by less; on shared virtual cores by a third."""
+"""Rounds of an idle device differ by less; on shared virtual cores by a third."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Rate:
 
     @property
     def disturbed(self) -> bool:
-        """Whether something else was at work, for all that the rounds differ."""
+        """True where the rounds differ so much that other work must have taken the machine."""
         return self.high > _QUIET * self.low
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What a device reached under one backend, in one precision.
+    """The measured peaks of a device under one backend, in one precision.
 
     Args:
         hardware: id of the hardware class.

@@ -37,15 +37,15 @@ PACKAGES = (
 
 
 def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
-    """Profile the node that this process runs on.
+    """Return the profile of the node that this process runs on.
 
     Args:
         every_gpu: the node's GPUs, not only those that `CUDA_VISIBLE_DEVICES` leaves to this
             process. For a task of Ray's, to which Ray itself shows no GPU.
         root: the folder that holds `proc` and `sys`.
     """
-    found, info = probe_gpus(root), read_cpuinfo(root)
-    gpus = found.gpus
+    answers, info = probe_gpus(root), read_cpuinfo(root)
+    gpus = answers.gpus
     if not every_gpu:
         gpus = visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return NodeProfile(
@@ -54,28 +54,28 @@ def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
         cpus=usable_cpus(root),
         memory_mib=psutil.virtual_memory().total >> 20,
         gpus=gpus,
-        driver=found.driver,
+        driver=answers.driver,
         system=platform.platform(),
         python=platform.python_version(),
-        cuda=found.cuda,
+        cuda=answers.cuda,
         cpu=read_cpu(root, info),
         limits=read_limits(root),
         machine=read_machine(root, info),
-        gpu_faults=found.faults,
-        no_nvml=found.no_nvml,
+        gpu_faults=answers.faults,
+        no_nvml=answers.no_nvml,
         cpu_part=cpu_part(info),
         packages=installed(),
     )
 
 
 def installed() -> Mapping[str, str]:
-    """Versions of the packages that are installed, without importing them."""
-    found: dict[str, str] = {}
+    """Return the versions of the installed packages, without importing them."""
+    versions: dict[str, str] = {}
     for name in PACKAGES:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
         if version:  # a damaged installation has none
-            found[name] = version
-    return found
+            versions[name] = version
+    return versions

@@ -1,4 +1,4 @@
-"""What a node is made of, as plain data. What could not be read is None or absent, never 0."""
+"""The hardware of a node as plain data. A value that could not be read is None, never 0."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """Memory and the CPUs next to it (`0-31,64-95`; none beside memory on a bus of its own)."""
+    """Memory and the CPUs next to it (`0-31,64-95`; none for memory on a bus of its own)."""
 
     cpus: str
     memory_mib: int | None
@@ -31,8 +31,8 @@ class NumaNode:
 class Cpu:
     """The machine's processors, whatever part of them this process may use.
 
-    `signature` is vendor, family, model and stepping: what tells two CPUs apart whose model name
-    is the same. `vectors` are names of vector extensions such as `AVX2` or `AVX-512 BF16`.
+    `signature` is vendor, family, model and stepping: it distinguishes CPUs of the same model
+    name. `vectors` are names of vector extensions such as `AVX2` or `AVX-512 BF16`.
     """
 
     signature: str | None = None
@@ -46,7 +46,7 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Whether the node is a virtual machine, of which hypervisor, and what its maker calls it."""
+    """Virtualization of the node: virtual or not, its hypervisor, and the product name."""
 
     virtual: bool | None = None
     hypervisor: str | None = None
@@ -133,9 +133,9 @@ class Node:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs can be in use there at once."""
-        found = len(self.profile.gpus)
-        return found if self.gpu_limit is None else min(found, self.gpu_limit)
+        """The number of GPUs that can be in use there at once."""
+        present = len(self.profile.gpus)
+        return present if self.gpu_limit is None else min(present, self.gpu_limit)
 
     @property
     def gpu_names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def text_of(file: Path) -> str | None:
-    """What a file says, stripped; None where it cannot be read or says nothing."""
+    """Return the text of a file, stripped; None where it is unreadable or empty."""
     try:
         return file.read_text(errors="replace").strip() or None
     except OSError:
@@ -14,7 +14,7 @@ def text_of(file: Path) -> str | None:
 
 
 def number_of(file: Path) -> int | None:
-    """A whole number that a file says, decimal or `0x…`."""
+    """Return the whole number in a file, decimal or `0x…`."""
     try:
         return int(text_of(file) or "", 0)
     except ValueError:
@@ -22,6 +22,6 @@ def number_of(file: Path) -> int | None:
 
 
 def numbered(folder: Path, name: str) -> list[Path]:
-    """`cpu0`, `cpu1`, … of a folder in the order of their numbers; nothing where it is absent."""
-    found = {each.name.removeprefix(name): each for each in folder.glob(f"{name}[0-9]*")}
-    return [found[number] for number in sorted(filter(str.isdigit, found), key=int)]
+    """Return `cpu0`, `cpu1`, … of a folder in the order of their numbers; empty if absent."""
+    paths = {path.name.removeprefix(name): path for path in folder.glob(f"{name}[0-9]*")}
+    return [paths[number] for number in sorted(filter(str.isdigit, paths), key=int)]

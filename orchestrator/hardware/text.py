@@ -1,4 +1,4 @@
-"""Hardware classes for a person: what there is, what it can, and what does not answer."""
+"""Hardware classes as text: nodes, their capabilities, and devices that do not answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 _LABEL = 12
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
 _DISTURBED = (
-    "! rounds differ by more than half: something else was at work; when nothing is, measure again"
-    " with --measure --fresh"
+    "! rounds differ by more than half: other work took the machine. Measure again on an idle"
+    " machine, with --measure --fresh"
 )
 _HIDDEN_LABELS = ("ray.io/node-id",)
 
@@ -21,27 +21,27 @@ _HIDDEN_LABELS = ("ray.io/node-id",)
 def describe_hardware(
     classes: Iterable[HardwareClass], peaks: Sequence[Peak] = (), width: int = 100
 ) -> str:
-    """Hardware classes and their nodes in lines of at most `width` characters (at least 60).
+    """Return hardware classes and nodes in lines of at most `width` characters (at least 60).
 
-    Nodes that are equal in all that is told are told of once.
+    Nodes with equal details share one entry.
     """
     lines: list[str] = []
-    found = list(classes)
-    told: set[Node] = set()
-    for each in found:
-        its_own = [peak for peak in peaks if peak.hardware == each.id]
-        lines += [*_class(each, its_own, told, width), ""]
-        told |= set(each.nodes)
-    lines += _without_gpus(found, width)
+    listed = list(classes)
+    described: set[Node] = set()
+    for hardware in listed:
+        own_peaks = [peak for peak in peaks if peak.hardware == hardware.id]
+        lines += [*_class(hardware, own_peaks, described, width), ""]
+        described |= set(hardware.nodes)
+    lines += _without_gpus(listed, width)
     measured = {peak.hardware for peak in peaks}
-    if lacking := [each.name for each in found if each.id not in measured]:
-        which = "" if len(lacking) == len(found) else f" of {', '.join(lacking)}"
+    if lacking := [hardware.name for hardware in listed if hardware.id not in measured]:
+        which = "" if len(lacking) == len(listed) else f" of {', '.join(lacking)}"
         lines += folded(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
     return "\n".join(lines).rstrip("\n")
 
 
 def _class(
-    hardware: HardwareClass, peaks: Sequence[Peak], told: Set[Node], width: int
+    hardware: HardwareClass, peaks: Sequence[Peak], described: Set[Node], width: int
 ) -> Iterator[str]:
     yield from folded(hardware.name, width)
     slots = sum(node.gpus for node in hardware.nodes)
@@ -50,7 +50,7 @@ def _class(
     yield from folded(f"{hardware.device}, {nodes}{gpus}; slug {hardware.slug}", width, "  ")
     groups: dict[tuple[tuple[str, str], ...], list[Node]] = {}
     for node in hardware.nodes:
-        details = _shortly(node) if node in told else _details(node, hardware)
+        details = _shortly(node) if node in described else _details(node, hardware)
         groups.setdefault(tuple(details), []).append(node)
     for rows, alike in groups.items():
         yield from folded(", ".join(_name(node) for node in alike), width, "  ")
@@ -58,7 +58,7 @@ def _class(
             yield from _row(label, text, width, "    ")
     yield from _peaks(peaks, width)
     for difference in hardware.unlike:
-        yield from folded(f"! its nodes are not alike in {difference}", width, "  ")
+        yield from folded(f"! its nodes differ in {difference}", width, "  ")
 
 
 def _name(node: Node) -> str:
@@ -72,8 +72,8 @@ def _details(node: Node, hardware: HardwareClass) -> Iterator[tuple[str, str]]:
     if profile.cpu.vectors:
         yield "vectors", _families(profile.cpu.vectors)
     if caches := ", ".join(
-        f"{each.level} {_size(each.kib)}" + (f" × {each.count}" if each.count > 1 else "")
-        for each in profile.cpu.caches
+        f"{cache.level} {_size(cache.kib)}" + (f" × {cache.count}" if cache.count > 1 else "")
+        for cache in profile.cpu.caches
     ):
         yield "caches", caches
     yield "memory", _memory(profile)
@@ -93,7 +93,7 @@ def _details(node: Node, hardware: HardwareClass) -> Iterator[tuple[str, str]]:
 
 
 def _shortly(node: Node) -> Iterator[tuple[str, str]]:
-    """What a node that an earlier class has told of has beside."""
+    """Return the details that an entry for an earlier class does not have."""
     yield "for trials", _given(node)
     yield from _gpus(node.profile)
 
@@ -114,14 +114,14 @@ def _processor(profile: NodeProfile) -> str:
         parts.append(counted(cpu.logical_cpus, "thread"))
     if cpu.signature:
         parts.append(cpu.signature)
-    return ", ".join(parts) or "untold"
+    return ", ".join(parts) or "unknown"
 
 
 def _families(vectors: Sequence[str]) -> str:
     """`AVX2, AVX-512 (VNNI, BF16)` of `AVX2`, `AVX-512`, `AVX-512 VNNI`, `AVX-512 BF16`."""
     families: dict[str, list[str]] = {}
-    for each in vectors:
-        family, _, member = each.partition(" ")
+    for vector in vectors:
+        family, _, member = vector.partition(" ")
         families.setdefault(family, [])
         if member:
             families[family].append(member)
@@ -134,10 +134,10 @@ def _families(vectors: Sequence[str]) -> str:
 def _memory(profile: NodeProfile) -> str:
     parts = [_size(profile.memory_mib * 1024)]
     if numa := profile.cpu.numa:
-        sizes = [_size(each.memory_mib * 1024) for each in numa if each.memory_mib]
-        each = f" ({', '.join(dict.fromkeys(sizes))} each)" if len(set(sizes)) == 1 else ""
+        sizes = [_size(node.memory_mib * 1024) for node in numa if node.memory_mib]
+        alike = f" ({', '.join(dict.fromkeys(sizes))} each)" if len(set(sizes)) == 1 else ""
         unlike = f" ({', '.join(sizes)})" if len(set(sizes)) > 1 else ""
-        parts.append(counted(len(numa), "NUMA node") + (each if len(numa) > 1 else "") + unlike)
+        parts.append(counted(len(numa), "NUMA node") + (alike if len(numa) > 1 else "") + unlike)
     return ", ".join(parts)
 
 
@@ -161,9 +161,9 @@ def _limits(profile: NodeProfile) -> str:
 def _machine(profile: NodeProfile) -> str:
     machine = profile.machine
     kind = {
-        True: f"virtual ({machine.hypervisor or 'hypervisor not told'})",
+        True: f"virtual ({machine.hypervisor or 'hypervisor unknown'})",
         False: "no sign of a hypervisor",
-        None: "virtual or not: not told",
+        None: "virtual or not: unknown",
     }[machine.virtual]
     return f"{kind}, {machine.product}" if machine.product else kind
 
@@ -185,8 +185,8 @@ def _gpu(gpu: Gpu) -> Iterator[str]:
     if gpu.power_limit_w is not None:
         yield f"limit {gpu.power_limit_w:.0f} W"
     clocks = {"SM": gpu.max_sm_clock_mhz, "memory": gpu.max_memory_clock_mhz}
-    if told := [f"{name} {mhz:.0f} MHz" for name, mhz in clocks.items() if mhz is not None]:
-        yield f"up to {', '.join(told)}"
+    if limits := [f"{name} {mhz:.0f} MHz" for name, mhz in clocks.items() if mhz is not None]:
+        yield f"up to {', '.join(limits)}"
     if gpu.ecc is not None:
         yield f"ECC {'on' if gpu.ecc else 'off'}"
     if gpu.mig is not None:
@@ -210,10 +210,10 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
     for where, members in groups.items():
         heading = f"peaks, measured {where}: the median of rounds (the slowest–the fastest)"
         yield from folded(heading, width, "  ")
-        told: set[str] = set()
+        named: set[str] = set()
         for peak in members:
-            if peak.backend not in told:
-                told.add(peak.backend)
+            if peak.backend not in named:
+                named.add(peak.backend)
                 yield from _row(peak.backend, _versions(peak), width, "    ")
             text = f"{peak.precision:<8} product {_rate(peak.flops_per_s, 'FLOP/s')}"
             if peak.bytes_per_s:
@@ -244,16 +244,16 @@ def _rate(rate: Rate, unit: str) -> str:
     scale, prefix = next(
         (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s
     )
-    scaled = [each / scale for each in (rate.median, rate.low, rate.high)]
-    median, low, high = (f"{each:.0f}" if each >= 100 else f"{each:.3g}" for each in scaled)
+    scaled = [number / scale for number in (rate.median, rate.low, rate.high)]
+    median, low, high = (f"{x:.0f}" if x >= 100 else f"{x:.3g}" for x in scaled)
     return f"{median} {prefix}{unit} ({low}–{high})"
 
 
 def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]:
-    """What to know where there is no GPU at all."""
-    if any(each.device == "gpu" for each in classes):
+    """Explain why there is no GPU, where there is none at all."""
+    if any(hardware.device == "gpu" for hardware in classes):
         return
-    nodes = {node.profile.hostname: node.profile for each in classes for node in each.nodes}
+    nodes = {n.profile.hostname: n.profile for hardware in classes for n in hardware.nodes}
     reasons: dict[str, list[str]] = {}
     for host, profile in nodes.items():
         if profile.gpus or profile.gpu_faults:

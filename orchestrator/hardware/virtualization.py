@@ -1,4 +1,4 @@
-"""Whether a node is a virtual machine, told from `/proc` and `/sys` without special rights."""
+"""Detection of virtual machines from `/proc` and `/sys`, without special rights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAKERS = {
     "xen": "Xen",
     "parallels": "Parallels",
 }
-"""What the machine's maker and product say (in lower case) -> the hypervisor that says so."""
+"""Vendor and product name of the machine (in lower case) -> hypervisor."""
 
 _CLOCKS = {"kvm-clock": "KVM", "hyperv_clocksource": "Hyper-V", "xen": "Xen"}
 """Clocks that only a hypervisor offers, by their first letters."""
@@ -29,14 +29,14 @@ _NO_PRODUCT = ("to be filled by o.e.m.", "system product name", "default string"
 
 
 def read_machine(root: Path, info: CpuInfo) -> Machine:
-    """What kind of machine the node is.
+    """Return the kind of machine that the node is.
 
-    An x86 CPU says itself whether a hypervisor runs it. An ARM one does not: there, no sign of a
-    hypervisor leaves it open.
+    An x86 CPU reports whether a hypervisor runs it. An ARM CPU does not: without a sign of a
+    hypervisor the answer is unknown.
 
     Args:
         root: the folder that holds `proc` and `sys`.
-        info: what `/proc/cpuinfo` says.
+        info: the fields of `/proc/cpuinfo`.
     """
     product = _product(root)
     hypervisor = _hypervisor(root, product)
@@ -48,11 +48,11 @@ def read_machine(root: Path, info: CpuInfo) -> Machine:
 
 
 def _product(root: Path) -> str | None:
-    names = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
-    told = [name for name in names if name and name.lower() not in _NO_PRODUCT]
-    if len(told) == 2 and told[1].startswith(told[0]):  # "Google", "Google Compute Engine"
-        told = told[1:]
-    return " ".join(told) or None
+    texts = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
+    names = [text for text in texts if text and text.lower() not in _NO_PRODUCT]
+    if len(names) == 2 and names[1].startswith(names[0]):  # "Google", "Google Compute Engine"
+        names = names[1:]
+    return " ".join(names) or None
 
 
 def _hypervisor(root: Path, product: str | None) -> str | None:
@@ -65,5 +65,5 @@ def _hypervisor(root: Path, product: str | None) -> str | None:
         for name, hypervisor in _CLOCKS.items():
             if clock.startswith(name):
                 return hypervisor
-    said = (product or "").lower()
-    return next((hypervisor for name, hypervisor in _MAKERS.items() if name in said), None)
+    text = (product or "").lower()
+    return next((hypervisor for name, hypervisor in _MAKERS.items() if name in text), None)

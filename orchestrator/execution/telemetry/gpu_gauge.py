@@ -110,7 +110,7 @@ class GpuGauge:
         return tuple(
             f"GPU {index}: {error}"
             for index, gpu in enumerate(self._gpus)
-            for _, error in sorted(gpu.device.untold.items())
+            for _, error in sorted(gpu.device.errors.items())
         )
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:

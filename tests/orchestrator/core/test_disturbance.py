@@ -1,4 +1,4 @@
-"""By what a trial is said to have been disturbed: never by its own times."""
+"""Causes of disturbance of a trial: never its own times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_was_not_measured_judges_nothing() -> None:
     assert judge({"canary_ms": 1e6}, {}, QUIET, None) == ""
 
 
-def test_every_reason_is_told_with_its_figure() -> None:
+def test_every_cause_has_its_figure() -> None:
     metrics = {
         "others_cpu_pct": 43.2,
         "steal_pct": 6.0,
@@ -81,8 +81,8 @@ def test_a_gpu_at_its_own_power_limit_is_as_it_always_is(reasons: str, disturbed
 
 
 def test_other_trainers_have_cpus_of_their_own_but_a_gpu_is_one_trial_s_alone() -> None:
-    beside = {"neighbours": "3 other trainers at work on the node"}
-    assert judge({"others_cpu_pct": 2.0}, beside, QUIET, None) == ""
+    neighbour = {"neighbours": "3 other trainers at work on the node"}
+    assert judge({"others_cpu_pct": 2.0}, neighbour, QUIET, None) == ""
     shared = {"neighbours": "1 other trainer at work on the node, 2 other processes on the GPU"}
     note = judge({}, shared, QUIET, None)
     assert note == "2 other processes on the GPU"

@@ -36,8 +36,8 @@ H200, T4 = on_gpu("NVIDIA H200", "AMD EPYC", 16), on_gpu("Tesla T4 [rev (a)]", X
 )
 def test_a_selector_matches_classes(selector: str, matches: set[HardwareUse]) -> None:
     every = (EPYC, XEON, H200, T4)
-    assert {each for each in every if selects(selector, each.hardware_class)} == matches
-    assert {each for each in every if selects(selector, each)} == matches
+    assert {use for use in every if selects(selector, use.hardware_class)} == matches
+    assert {use for use in every if selects(selector, use)} == matches
 
 
 def test_a_cpu_named_like_a_gpu_class_is_a_cpu() -> None:
@@ -89,7 +89,7 @@ EIGHT = on_gpu("NVIDIA H200", "AMD EPYC", 16, Usage(cpus=8))
 def test_a_full_text_matches_one_use_and_a_pattern_any(
     selector: str, matches: set[HardwareUse]
 ) -> None:
-    assert {each for each in (EPYC, FOUR, SHORT, H200, EIGHT) if selects(selector, each)} == matches
+    assert {use for use in (EPYC, FOUR, SHORT, H200, EIGHT) if selects(selector, use)} == matches
 
 
 @pytest.mark.parametrize(

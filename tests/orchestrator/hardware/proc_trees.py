@@ -38,7 +38,7 @@ def xeon(root: Path) -> Path:
     for cpu in range(sockets * cores * threads):
         core, socket = cpu % (sockets * cores), cpu % sockets
         siblings = f"{core},{core + sockets * cores}"
-        shared = ",".join(str(each) for each in range(32) if each % sockets == socket)
+        shared = ",".join(str(i) for i in range(32) if i % sockets == socket)
         folder = f"sys/devices/system/cpu/cpu{cpu}"
         files |= {
             f"{folder}/topology/physical_package_id": str(socket),

@@ -25,7 +25,7 @@ TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
 
 
 @pytest.mark.parametrize(
-    ("visible", "left"),
+    ("visible", "indices"),
     [
         (None, [0, 1]),
         ("", []),
@@ -45,14 +45,14 @@ TWO = ({"index": 0, "uuid": "GPU-aaaa"}, {"index": 1, "uuid": "GPU-abbb"})
     ],
 )
 def test_only_visible_gpus_are_probed(
-    monkeypatch: pytest.MonkeyPatch, visible: str | None, left: list[int]
+    monkeypatch: pytest.MonkeyPatch, visible: str | None, indices: list[int]
 ) -> None:
-    found = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **each) for each in TWO)  # type: ignore[arg-type]
-    monkeypatch.setattr(probing, "probe_gpus", lambda root: GpuProbe(found, driver="580.1"))
+    gpus = tuple(Gpu(name="NVIDIA T4", memory_mib=1, **fields) for fields in TWO)  # type: ignore[arg-type]
+    monkeypatch.setattr(probing, "probe_gpus", lambda root: GpuProbe(gpus, driver="580.1"))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert [gpu.index for gpu in hardware.probe().gpus] == left
+    assert [gpu.index for gpu in hardware.probe().gpus] == indices
     assert [gpu.index for gpu in hardware.probe(every_gpu=True).gpus] == [0, 1]
 
 
@@ -97,7 +97,7 @@ def test_ray_may_give_fewer_gpus_than_there_are() -> None:
 
 def test_unlike_gpus_of_a_node_form_no_class() -> None:
     mixed = Node("a", profile(gpus=(gpu(0), gpu(1, "NVIDIA T4"))), 8)
-    assert [each.name for each in classify([mixed])] == ["AMD EPYC, 8 CPUs"]
+    assert [hardware.name for hardware in classify([mixed])] == ["AMD EPYC, 8 CPUs"]
     like = Node("b", profile(gpus=(gpu(0),)), 8)
     cpu, accelerated = classify([mixed, like])
     assert [node.id for node in cpu.nodes] == ["a"]
@@ -106,7 +106,7 @@ def test_unlike_gpus_of_a_node_form_no_class() -> None:
     assert "no GPU class: host has unlike GPUs (NVIDIA H200, NVIDIA T4)" in text
 
 
-def test_nodes_of_a_class_that_are_not_alike_are_told_of() -> None:
+def test_differences_between_nodes_of_a_class_are_reported() -> None:
     plain = profile()
     nodes = [
         Node("a", dataclasses.replace(plain, hostname="a", memory_mib=64_000), 8),
@@ -120,13 +120,13 @@ def test_nodes_of_a_class_that_are_not_alike_are_told_of() -> None:
     (only,) = classify(nodes)
     assert set(only.unlike) >= {
         "memory: 16 GiB on c; 62 GiB on a; 64 GiB on b",
-        "CPU: GenuineIntel 6/79/1 on c; untold on a, b",
+        "CPU: GenuineIntel 6/79/1 on c; unknown on a, b",
         "vector extensions: AVX2 on c; none on a, b",
         "torch: 2.14.0 on c; none on a, b",
     }
 
 
-def test_a_power_limit_of_one_gpu_node_is_told_of() -> None:
+def test_a_power_limit_of_one_gpu_node_is_reported() -> None:
     def node(host: str, power_w: float) -> Node:
         limited = dataclasses.replace(gpu(), power_limit_w=power_w)
         return Node(host, dataclasses.replace(profile(gpus=(limited,)), hostname=host), 8)

@@ -1,4 +1,4 @@
-"""What a person and a script read of hardware: text in 100 columns, JSON that its schema allows."""
+"""Hardware as text in 100 columns, and as JSON that its schema allows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "NVIDIA H200"
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
-    """A Xeon with two GPUs, of which one is lost and one tells little, and three other machines."""
+    """A Xeon with two GPUs (one lost, one that reports little), and three other machines."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     silent = {
         "nvmlDeviceGetEnforcedPowerLimit": NOT_SUPPORTED,
@@ -37,15 +37,15 @@ def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
         SimulatedGpu(name=NAME, uuid="GPU-bbbb", errors=silent, pcie_lanes=None),
         SimulatedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
     ]
-    found = []
+    nodes = []
     for name, tree in proc_trees.TREES.items():
         (tmp_path / name).mkdir()
         SimulatedNvml(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
         profile = hardware.probe(root=tree(tmp_path / name))
         profile = dataclasses.replace(profile, hostname=f"host-{name}")
         labels = {"ray.io/node-id": name * 8, "ray.io/accelerator-type": "H200"}
-        found.append(Node(name * 8, profile, profile.cpus, len(profile.gpus), labels))
-    return found
+        nodes.append(Node(name * 8, profile, profile.cpus, len(profile.gpus), labels))
+    return nodes
 
 
 def peak(hardware: str, precision: str, *, copied: bool = True) -> Peak:
@@ -63,13 +63,13 @@ def peak(hardware: str, precision: str, *, copied: bool = True) -> Peak:
 
 def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
     classes = classify(nodes)
-    assert [each.device for each in classes].count("gpu") == 1
+    assert [item.device for item in classes].count("gpu") == 1
     peaks = [peak(classes[-1].id, "float32"), peak(classes[-1].id, "tf32", copied=False)]
-    told = hardware_json(classes, peaks)
-    VALIDATOR.validate(told)
-    assert json.loads(json.dumps(told)) == told
-    assert len(told["classes"][-1]["peaks"]) == 2
-    (node,) = told["classes"][-1]["nodes"]
+    body = hardware_json(classes, peaks)
+    VALIDATOR.validate(body)
+    assert json.loads(json.dumps(body)) == body
+    assert len(body["classes"][-1]["peaks"]) == 2
+    (node,) = body["classes"][-1]["nodes"]
     assert node["gpu_faults"] == ["GPU 2 does not answer: GPU is lost"]
     assert [gpu["power_limit_w"] for gpu in node["gpus"]] == [70.0, None]
 
@@ -87,22 +87,22 @@ def test_the_schema_is_one_and_names_every_field() -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda told: told.update(version=1),
-        lambda told: told.update(more=1),
-        lambda told: told["classes"][0].pop("slug"),
-        lambda told: told["classes"][0].update(device="tpu"),
-        lambda told: told["classes"][-1]["nodes"][0]["gpus"][0].update(memory_mib=0),
-        lambda told: told["classes"][-1]["nodes"][0]["cpu"].update(cores=0),
-        lambda told: told["classes"][-1]["nodes"][0].pop("gpu_faults"),
+        lambda body: body.update(version=1),
+        lambda body: body.update(more=1),
+        lambda body: body["classes"][0].pop("slug"),
+        lambda body: body["classes"][0].update(device="tpu"),
+        lambda body: body["classes"][-1]["nodes"][0]["gpus"][0].update(memory_mib=0),
+        lambda body: body["classes"][-1]["nodes"][0]["cpu"].update(cores=0),
+        lambda body: body["classes"][-1]["nodes"][0].pop("gpu_faults"),
     ],
 )
 def test_the_schema_refuses_what_is_otherwise(
     nodes: list[Node], spoil: Callable[[dict[str, Any]], object]
 ) -> None:
-    told = copy.deepcopy(hardware_json(classify(nodes)))
-    spoil(told)
+    body = copy.deepcopy(hardware_json(classify(nodes)))
+    spoil(body)
     with pytest.raises(jsonschema.ValidationError):
-        VALIDATOR.validate(told)
+        VALIDATOR.validate(body)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -131,7 +131,7 @@ def test_text_fits(nodes: list[Node], width: int) -> None:
     assert "None" not in text
 
 
-def test_equal_nodes_are_told_of_once(nodes: list[Node]) -> None:
+def test_equal_nodes_share_an_entry(nodes: list[Node]) -> None:
     xeon = dataclasses.replace(nodes[0].profile, gpus=(), gpu_faults=())
     alike = [
         Node(f"{host}-id", dataclasses.replace(xeon, hostname=host), 8) for host in ("a", "b", "c")
@@ -141,18 +141,18 @@ def test_equal_nodes_are_told_of_once(nodes: list[Node]) -> None:
     assert text.count("2 sockets") == 1
 
 
-def test_a_machine_with_a_gpu_is_told_of_once(nodes: list[Node]) -> None:
+def test_a_machine_with_a_gpu_is_described_once(nodes: list[Node]) -> None:
     text = describe_hardware(classify(nodes[:1]))
     assert text.count("2 sockets") == text.count("compute capability 7.5, limit") == 1
     assert "no GPU" not in text
 
 
-@pytest.mark.parametrize(("slowest", "told"), [(2.0e11, False), (1.0e11, True)])
-def test_disturbed_peaks_are_told(nodes: list[Node], slowest: float, told: bool) -> None:
+@pytest.mark.parametrize(("slowest", "is_marked"), [(2.0e11, False), (1.0e11, True)])
+def test_disturbed_peaks_are_marked(nodes: list[Node], slowest: float, is_marked: bool) -> None:
     classes = classify(nodes)
     one = peak(classes[-1].id, "tf32", copied=False)
     one = dataclasses.replace(one, flops_per_s=Rate(2.12e11, slowest, 2.2e11))
-    assert ("measure again" in describe_hardware(classes, [one])) is told
+    assert ("! rounds differ" in describe_hardware(classes, [one])) is is_marked
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
     assert expected in describe_hardware(classes, [one])
 
 
-def test_what_is_not_measured_is_told(nodes: list[Node]) -> None:
+def test_missing_peaks_are_named(nodes: list[Node]) -> None:
     xeon, gpus = classify(nodes[:1])
     hint = "are not measured: rnnsweep hardware --measure"
     assert f"peaks {hint}" in describe_hardware([xeon, gpus])

@@ -1,4 +1,4 @@
-"""GPUs as NVML tells of them, and refuses to: each call in turn, by a stand-in for its library."""
+"""GPUs as NVML reports them, or refuses to: one call in turn, by a stand-in for its library."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def failing(gpu: SimulatedGpu, errors: Mapping[str, int]) -> SimulatedGpu:
     return dataclasses.replace(gpu, errors=errors)
 
 
-def test_a_gpu_tells_what_it_is(probe: Probe) -> None:
-    found = probe(SimulatedNvml([H200], driver="580.95.05", cuda=13_000))
-    assert found.gpus == (
+def test_all_facts_of_a_gpu_are_read(probe: Probe) -> None:
+    answers = probe(SimulatedNvml([H200], driver="580.95.05", cuda=13_000))
+    assert answers.gpus == (
         Gpu(
             index=0,
             name="NVIDIA H200",
@@ -84,26 +84,26 @@ def test_a_gpu_tells_what_it_is(probe: Probe) -> None:
             pcie_lanes_now=16,
         ),
     )
-    assert (found.driver, found.cuda) == ("580.95.05", "13.0")
-    assert (found.gpu_faults, found.no_nvml) == ((), None)
+    assert (answers.driver, answers.cuda) == ("580.95.05", "13.0")
+    assert (answers.gpu_faults, answers.no_nvml) == ((), None)
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, UNKNOWN])
 @pytest.mark.parametrize(("call", "field"), ASKED)
-def test_what_a_gpu_does_not_tell_is_none(probe: Probe, call: str, field: str, code: int) -> None:
+def test_a_missing_fact_is_none(probe: Probe, call: str, field: str, code: int) -> None:
     (gpu,) = probe(SimulatedNvml([failing(H200, {call: code})])).gpus
     assert getattr(gpu, field) is None
-    untold = {name for asked, name in ASKED if asked == call}
+    missing = {name for asked, name in ASKED if asked == call}
     whole = dataclasses.asdict(probe(SimulatedNvml([H200])).gpus[0])
-    left = {name: value for name, value in dataclasses.asdict(gpu).items() if name not in untold}
-    assert left.items() <= whole.items()  # and the rest is told all the same
+    rest = {name: value for name, value in dataclasses.asdict(gpu).items() if name not in missing}
+    assert rest.items() <= whole.items()  # and the rest is reported all the same
 
 
-def test_memory_that_is_not_told_is_none(probe: Probe) -> None:
+def test_unreported_memory_is_none(probe: Probe) -> None:
     errors = {"nvmlDeviceGetMemoryInfo": NOT_SUPPORTED, "nvmlDeviceGetMemoryInfo_v2": NOT_SUPPORTED}
-    found = probe(SimulatedNvml([failing(H200, errors)]))
-    assert found.gpus[0].memory_mib is None
-    text = describe_hardware(classify([Node("", found, 2)]))
+    answers = probe(SimulatedNvml([failing(H200, errors)]))
+    assert answers.gpus[0].memory_mib is None
+    text = describe_hardware(classify([Node("", answers, 2)]))
     assert "NVIDIA H200, compute capability 9.0" in text
     assert "None" not in text
 
@@ -112,44 +112,44 @@ def test_memory_that_is_not_told_is_none(probe: Probe) -> None:
 @pytest.mark.parametrize(
     "call", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID", "*"]
 )
-def test_a_gpu_that_does_not_say_what_it_is_is_a_fault(probe: Probe, call: str, code: int) -> None:
+def test_a_gpu_without_a_name_is_a_fault(probe: Probe, call: str, code: int) -> None:
     t4 = SimulatedGpu(uuid="GPU-bbbb")
-    found = probe(SimulatedNvml([failing(H200, {call: code}), t4]))
-    assert [(gpu.index, gpu.name) for gpu in found.gpus] == [(1, "NVIDIA T4")]
-    (fault,) = found.gpu_faults
+    answers = probe(SimulatedNvml([failing(H200, {call: code}), t4]))
+    assert [(gpu.index, gpu.name) for gpu in answers.gpus] == [(1, "NVIDIA T4")]
+    (fault,) = answers.gpu_faults
     assert fault.startswith("GPU 0 does not answer: ")
 
 
-@pytest.mark.parametrize("call", [each for each in GPU_CALLS if "ByUUID" not in each])
+@pytest.mark.parametrize("call", [one for one in GPU_CALLS if "ByUUID" not in one])
 @pytest.mark.parametrize("code", [GPU_IS_LOST, NO_PERMISSION, UNKNOWN])
 def test_no_call_of_a_gpu_ends_a_probe(probe: Probe, call: str, code: int) -> None:
-    found = probe(SimulatedNvml([failing(H200, {call: code}), SimulatedGpu(uuid="GPU-bbbb")]))
-    assert found.gpus[-1].name == "NVIDIA T4"
+    answers = probe(SimulatedNvml([failing(H200, {call: code}), SimulatedGpu(uuid="GPU-bbbb")]))
+    assert answers.gpus[-1].name == "NVIDIA T4"
 
 
 @pytest.mark.parametrize("call", ["*", *NODE_CALLS])
 @pytest.mark.parametrize("code", [DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, UNKNOWN])
 def test_no_call_of_a_node_ends_a_probe(probe: Probe, call: str, code: int) -> None:
-    found = probe(SimulatedNvml([H200], errors={call: code}))
-    assert bool(found.gpus) != bool(found.gpu_faults)
-    assert "! GPU" in describe_hardware(classify([Node("", found, 2)])) or found.gpus
+    answers = probe(SimulatedNvml([H200], errors={call: code}))
+    assert bool(answers.gpus) != bool(answers.gpu_faults)
+    assert "! GPU" in describe_hardware(classify([Node("", answers, 2)])) or answers.gpus
 
 
-def test_a_lost_gpu_is_told_with_the_reason(probe: Probe) -> None:
+def test_a_lost_gpu_is_reported_with_the_reason(probe: Probe) -> None:
     lost = failing(H200, {"nvmlDeviceGetEnforcedPowerLimit": GPU_IS_LOST})
-    found = probe(SimulatedNvml([SimulatedGpu(uuid="GPU-bbbb"), lost]))
-    assert found.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
-    (cpu, gpu) = classify([Node("", found, 2)])
+    answers = probe(SimulatedNvml([SimulatedGpu(uuid="GPU-bbbb"), lost]))
+    assert answers.gpu_faults == ("GPU 1 does not answer: GPU is lost",)
+    (cpu, gpu) = classify([Node("", answers, 2)])
     assert gpu.name.startswith("NVIDIA T4 (")
     assert "GPU 1 does not answer: GPU is lost" in describe_hardware([cpu, gpu])
 
 
-def test_a_driver_of_another_version_is_told(probe: Probe) -> None:
-    found = probe(SimulatedNvml([H200], errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH}))
-    assert found.gpu_faults == (
+def test_a_driver_of_another_version_is_reported(probe: Probe) -> None:
+    answers = probe(SimulatedNvml([H200], errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH}))
+    assert answers.gpu_faults == (
         "NVML does not answer: RM has detected an NVML/RM version mismatch.",
     )
-    text = describe_hardware(classify([Node("", found, 2)]))
+    text = describe_hardware(classify([Node("", answers, 2)]))
     assert "version mismatch" in text
     assert "no GPU:" not in text  # there is one, for all that is known
 
@@ -171,8 +171,11 @@ def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:
 
 def test_ray_may_not_hand_out_a_gpu_that_is_lost(probe: Probe) -> None:
     lost = failing(H200, {"*": GPU_IS_LOST})
-    found = probe(SimulatedNvml([H200, lost, dataclasses.replace(H200, uuid="GPU-cccc")]))
-    (cpu,) = classify([Node("a", found, 2, gpu_limit=3)])
+    answers = probe(SimulatedNvml([H200, lost, dataclasses.replace(H200, uuid="GPU-cccc")]))
+    (cpu,) = classify([Node("a", answers, 2, gpu_limit=3)])
     text = " ".join(describe_hardware([cpu]).split())
     assert "start its Ray node again with CUDA_VISIBLE_DEVICES=0,2" in text
-    assert [each.device for each in classify([Node("a", found, 2, gpu_limit=2)])] == ["cpu", "gpu"]
+    assert [one.device for one in classify([Node("a", answers, 2, gpu_limit=2)])] == [
+        "cpu",
+        "gpu",
+    ]

@@ -48,13 +48,11 @@ READINGS = (
 )
 
 
-def told(device: NvmlDevice) -> dict[str, object]:
+def readings(device: NvmlDevice) -> dict[str, object]:
     return {name: getattr(device, name)() for name in READINGS}
 
 
-def test_everything_that_a_gpu_tells_is_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_all_readings_of_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gpu = SimulatedGpu(
         "NVIDIA H200",
         uuid="GPU-a",
@@ -71,7 +69,7 @@ def test_everything_that_a_gpu_tells_is_read(
     with Nvml() as nvml:
         assert (nvml.count(), nvml.driver(), nvml.cuda()) == (2, "580.95.05", "13.0")
         device = nvml.device_of("GPU-a")
-        assert told(device) == {
+        assert readings(device) == {
             "name": "NVIDIA H200",
             "uuid": "GPU-a",
             "memory": Memory(1000.0, 100.0),
@@ -93,7 +91,7 @@ def test_everything_that_a_gpu_tells_is_read(
         }
         assert device.mig() is False
         assert device.pcie_link() == PcieLink(3, 16, 3, 16)
-        assert device.untold == {}
+        assert device.errors == {}
         assert nvml.device(1).compute_pids() == frozenset()
 
 
@@ -154,31 +152,29 @@ def test_a_call_that_is_refused_leaves_the_others(
         SimulatedNvml([SimulatedGpu(errors={call: code})]).in_this_process(monkeypatch, tmp_path)
         with Nvml() as nvml:
             device = nvml.device(0)
-            silent = {name for name, value in told(device).items() if value is None}
+            silent = {name for name, value in readings(device).items() if value is None}
             link = device.pcie_link()
         # Memory and the clocks' reasons have an older call each, to be asked in its place.
         assert silent == READ_BY.get(call, set()), call
         assert (None in (link.generation, link.lanes)) == ("GetCurrPcie" in call)
         assert not device.lost
         if silent:
-            (refused,) = device.untold.values()
+            (refused,) = device.errors.values()
             assert (refused.code, refused.call) == (code, call.removesuffix("_v3"))
             assert str(refused).startswith(refused.call)
 
 
-def test_what_is_told_again_is_no_longer_untold(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_later_reading_clears_its_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     refused = SimulatedGpu(errors={"nvmlDeviceGetPowerUsage": UNKNOWN})
     SimulatedNvml([refused]).in_this_process(monkeypatch, tmp_path)
     with Nvml() as nvml:
         device = nvml.device(0)
-        assert (device.power_w(), len(device.untold)) == (None, 1)
+        assert (device.power_w(), len(device.errors)) == (None, 1)
         SimulatedNvml([SimulatedGpu()]).write(tmp_path)
-        assert (device.power_w(), device.untold) == (70.0, {})
+        assert (device.power_w(), device.errors) == (70.0, {})
 
 
-def test_a_gpu_that_falls_off_the_bus_tells_nothing_more(
+def test_a_gpu_that_falls_off_the_bus_has_no_readings(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=3)})
@@ -186,7 +182,7 @@ def test_a_gpu_that_falls_off_the_bus_tells_nothing_more(
     with Nvml() as nvml:
         device = nvml.device(0)
         assert (device.name(), device.lost) == ("NVIDIA T4", False)
-        assert set(told(device).values()) == {None}
+        assert set(readings(device).values()) == {None}
         assert device.lost
         with pytest.raises(NvmlError) as refused:
             nvml.device(0)
@@ -194,9 +190,9 @@ def test_a_gpu_that_falls_off_the_bus_tells_nothing_more(
         assert nvml.device(1).power_w() == 70.0
 
 
-def test_a_node_whose_nvml_refuses_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    simulated = SimulatedNvml(errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH})
-    simulated.in_this_process(monkeypatch, tmp_path)
+def test_a_node_reports_that_nvml_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pretended = SimulatedNvml(errors={"nvmlInitWithFlags": LIB_RM_VERSION_MISMATCH})
+    pretended.in_this_process(monkeypatch, tmp_path)
     with pytest.raises(NvmlError, match=r"^nvmlInit: .*version") as refused, Nvml():
         pass
     assert not refused.value.no_library

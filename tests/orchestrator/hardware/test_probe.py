@@ -26,54 +26,62 @@ def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_this_machine_is_probed() -> None:
-    found = hardware.probe()
-    assert found.hostname
-    assert found.cpu_model
-    assert 1 <= found.cpus <= (os.cpu_count() or 1)
-    assert found.memory_mib > 100
-    assert found.cpu.logical_cpus is None or found.cpu.logical_cpus >= found.cpus
-    assert found.packages["tensorflow"]
+    profile = hardware.probe()
+    assert profile.hostname
+    assert profile.cpu_model
+    assert 1 <= profile.cpus <= (os.cpu_count() or 1)
+    assert profile.memory_mib > 100
+    assert profile.cpu.logical_cpus is None or profile.cpu.logical_cpus >= profile.cpus
+    assert profile.packages["tensorflow"]
 
 
 def test_two_sockets(tmp_path: Path) -> None:
     root = proc_trees.xeon(tmp_path)
-    found = hardware.probe(root=root)
-    assert found.cpu_model == "Intel(R) Xeon(R) Platinum 8462Y+"
-    assert (found.cpu.sockets, found.cpu.cores, found.cpu.logical_cpus) == (2, 16, 32)
-    assert found.cpu.signature == "GenuineIntel 6/143/8"
-    assert found.cpu.caches == (Cache("L1d", 48, 16), Cache("L2", 2048, 16), Cache("L3", 61440, 2))
-    assert found.cpu.numa == (NumaNode("0-30:2/31", 257726), NumaNode("1-31:2/31", 257726))
-    assert {"AVX2", "AVX-512", "AVX-512 BF16", "AMX", "AMX BF16"} <= set(found.cpu.vectors)
-    assert found.machine == Machine(False, None, "Dell Inc. PowerEdge R760")
-    assert (found.limits.cpus, found.limits.memory_mib, found.limits.version) == (None, None, 2)
+    profile = hardware.probe(root=root)
+    assert profile.cpu_model == "Intel(R) Xeon(R) Platinum 8462Y+"
+    assert (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus) == (2, 16, 32)
+    assert profile.cpu.signature == "GenuineIntel 6/143/8"
+    assert profile.cpu.caches == (
+        Cache("L1d", 48, 16),
+        Cache("L2", 2048, 16),
+        Cache("L3", 61440, 2),
+    )
+    assert profile.cpu.numa == (NumaNode("0-30:2/31", 257726), NumaNode("1-31:2/31", 257726))
+    assert {"AVX2", "AVX-512", "AVX-512 BF16", "AMX", "AMX BF16"} <= set(profile.cpu.vectors)
+    assert profile.machine == Machine(False, None, "Dell Inc. PowerEdge R760")
+    assert (profile.limits.cpus, profile.limits.memory_mib, profile.limits.version) == (
+        None,
+        None,
+        2,
+    )
 
 
 def test_an_arm_server_is_named_by_its_core(tmp_path: Path) -> None:
-    found = hardware.probe(root=proc_trees.graviton(tmp_path))
-    assert found.cpu_model == "Neoverse-V1"
-    assert (found.cpu.sockets, found.cpu.cores, found.cpu.logical_cpus) == (1, 4, 4)
-    assert found.cpu.signature == "0x41 0xd40/0x1/1"
-    assert found.cpu.vectors == ("NEON", "NEON BF16", "NEON I8MM", "SVE", "SVE BF16")
-    assert found.cpu.caches == (Cache("L1d", 64, 4), Cache("L3", 32768, 1))
-    assert found.machine == Machine(True, "KVM", "Amazon EC2 c7g.xlarge")
+    profile = hardware.probe(root=proc_trees.graviton(tmp_path))
+    assert profile.cpu_model == "Neoverse-V1"
+    assert (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus) == (1, 4, 4)
+    assert profile.cpu.signature == "0x41 0xd40/0x1/1"
+    assert profile.cpu.vectors == ("NEON", "NEON BF16", "NEON I8MM", "SVE", "SVE BF16")
+    assert profile.cpu.caches == (Cache("L1d", 64, 4), Cache("L3", 32768, 1))
+    assert profile.machine == Machine(True, "KVM", "Amazon EC2 c7g.xlarge")
 
 
 def test_a_container_has_less_than_its_machine(tmp_path: Path) -> None:
-    found = hardware.probe(root=proc_trees.cloud_container(tmp_path))
-    assert found.cpus == 1
-    assert found.usable_memory_mib == 64 < found.memory_mib
-    assert (found.cpu.sockets, found.cpu.cores, found.cpu.logical_cpus) == (1, 1, 2)
-    assert found.machine == Machine(True, "KVM", "Google Compute Engine")
-    assert found.no_nvml is not None
-    assert found.no_nvml.startswith("1 NVIDIA GPU is on the PCI bus, but")  # its sound is no GPU
+    profile = hardware.probe(root=proc_trees.cloud_container(tmp_path))
+    assert profile.cpus == 1
+    assert profile.usable_memory_mib == 64 < profile.memory_mib
+    assert (profile.cpu.sockets, profile.cpu.cores, profile.cpu.logical_cpus) == (1, 1, 2)
+    assert profile.machine == Machine(True, "KVM", "Google Compute Engine")
+    assert profile.no_nvml is not None
+    assert profile.no_nvml.startswith("1 NVIDIA GPU is on the PCI bus, but")  # its sound is no GPU
 
 
 def test_what_cannot_be_read_is_absent(tmp_path: Path) -> None:
-    found = hardware.probe(root=tmp_path)
-    assert found.cpu == Cpu()
-    assert found.machine == Machine()
-    assert found.cpu_model in (platform.processor(), platform.machine())
-    assert found.no_nvml == "no NVIDIA driver is installed (NVML's library is not there)"
+    profile = hardware.probe(root=tmp_path)
+    assert profile.cpu == Cpu()
+    assert profile.machine == Machine()
+    assert profile.cpu_model in (platform.processor(), platform.machine())
+    assert profile.no_nvml == "no NVIDIA driver is installed (NVML's library is not there)"
 
 
 @pytest.mark.parametrize(
@@ -108,17 +116,22 @@ def test_a_topology_is_read_from_cpuinfo_where_sys_has_none(tmp_path: Path) -> N
     root = proc_trees.write(
         tmp_path, {"proc/cpuinfo": "\n".join(block.format(i) for i in range(8))}
     )
-    found = read_cpu(root, read_cpuinfo(root))
-    assert (found.sockets, found.cores, found.logical_cpus) == (2, 4, 8)
+    profile = read_cpu(root, read_cpuinfo(root))
+    assert (profile.sockets, profile.cores, profile.logical_cpus) == (2, 4, 8)
 
 
 @pytest.mark.parametrize("tree", proc_trees.TREES.values(), ids=proc_trees.TREES)
 def test_nothing_is_zero_for_want_of_an_answer(
     tmp_path: Path, tree: Callable[[Path], Path]
 ) -> None:
-    found = hardware.probe(root=tree(tmp_path))
-    numbers = [found.cpu.sockets, found.cpu.cores, found.cpu.logical_cpus, found.limits.cpus]
-    numbers += [each.kib for each in found.cpu.caches]
+    profile = hardware.probe(root=tree(tmp_path))
+    numbers = [
+        profile.cpu.sockets,
+        profile.cpu.cores,
+        profile.cpu.logical_cpus,
+        profile.limits.cpus,
+    ]
+    numbers += [one.kib for one in profile.cpu.caches]
     assert 0 not in numbers
 
 
@@ -130,8 +143,8 @@ def test_no_file_ends_a_probe(tmp_path: Path, tree: Callable[[Path], Path], text
     root = tree(tmp_path)
     for file in filter(Path.is_file, list(root.rglob("*"))):
         file.write_text(text, errors="surrogateescape")
-    found = hardware.probe(root=root)
-    assert found.cpus >= 1
-    assert found.cpu.sockets != 0
-    assert found.cpu.logical_cpus != 0
-    assert hardware.hardware_json(hardware.classify([hardware.Node("", found, 1)]))
+    profile = hardware.probe(root=root)
+    assert profile.cpus >= 1
+    assert profile.cpu.sockets != 0
+    assert profile.cpu.logical_cpus != 0
+    assert hardware.hardware_json(hardware.classify([hardware.Node("", profile, 1)]))
