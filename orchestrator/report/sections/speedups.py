@@ -1,4 +1,4 @@
-"""The sections that put arms beside their baselines: fair pairs first, the others apart."""
+"""The sections that compare arms with their baselines: fair pairs, then different mathematics."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from orchestrator.report.wording.sentences import ArmNames, accuracy_text
 
 
 def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Every arm over its baseline: by speed, and by accuracy where any is known."""
+    """Compare every arm with its baseline: speed, and accuracy if there is any."""
     if not summary.comparisons or summary.baseline is None:
         return None
     tables = [_speed_table(summary, name)]
     notes = [*speed_notes(summary), *block_notes(summary, name)]
-    if known := [each.accuracy for each in summary.comparisons if each.accuracy]:
+    if accuracies := [c.accuracy for c in summary.comparisons if c.accuracy]:
         tables.append(_accuracy_table(summary, name))
-        notes.append(accuracy_note(known[0].margin))
+        notes.append(accuracy_note(accuracies[0].margin))
     title = f"Speed-up over {_baseline(summary, name)}"
     return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
 def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Every arm that computes something else than its baseline: a ratio, and no verdict."""
-    found = summary.different_mathematics
-    if not found:
+    """List every arm that computes something else than its baseline: a ratio, no verdict."""
+    unlike = summary.different_mathematics
+    if not unlike:
         return None
     headers: Row = ("arm", "ratio of times (95 %)", "blocks")
-    rows: list[Row] = [(name(c.arm), ratio(c.time_ratio), str(len(c.pairs))) for c in found]
+    rows: list[Row] = [(name(c.arm), ratio(c.time_ratio), str(len(c.pairs))) for c in unlike]
     notes = [contrast_note(summary, _baseline(summary, name))]
-    if not summary.comparisons:  # else they stand there
+    if not summary.comparisons:  # otherwise that section has them
         notes += block_notes(summary, name)
-    if any(each.accuracy_difference for each in found):
+    if any(c.accuracy_difference for c in unlike):
         headers = (*headers, "Δ val_accuracy (95 %)")
-        rows = [(*row, accuracy_text(each)) for row, each in zip(rows, found, strict=True)]
+        rows = [(*row, accuracy_text(c)) for row, c in zip(rows, unlike, strict=True)]
         notes.append(accuracy_note(None))
-    differs = ", ".join(dict.fromkeys(c.mathematics for c in found))
+    differs = ", ".join(dict.fromkeys(c.mathematics for c in unlike))
     table = Table(headers, tuple(rows), _numeric(headers))
     return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=tuple(notes))
 
 
 def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
-    """With the corrected intervals where they differ from the plain ones."""
-    found = summary.comparisons
-    corrected = any(_corrected(c.confidence, c.plain_confidence) for c in found)
+    """Make the table, with corrected intervals if they differ from the plain ones."""
+    comparisons = summary.comparisons
+    corrected = any(_corrected(c.confidence, c.plain_confidence) for c in comparisons)
     headers = ("arm", "speed-up (95 %)", *(["corrected"] if corrected else []), "blocks", "verdict")
     rows = tuple(
         (
@@ -68,14 +68,14 @@ def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
             _blocks(c),
             c.verdict,
         )
-        for c in found
+        for c in comparisons
     )
     return Table(headers, rows, _numeric(headers))
 
 
 def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
-    found = [(c, c.accuracy) for c in summary.comparisons]
-    corrected = any(_corrected(a.confidence, CONFIDENCE) for _, a in found if a)
+    pairs = [(c, c.accuracy) for c in summary.comparisons]
+    corrected = any(_corrected(a.confidence, CONFIDENCE) for _, a in pairs if a)
     headers = (
         "arm",
         "Δ val_accuracy (95 %)",
@@ -89,18 +89,18 @@ def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
             *([difference_interval(a.corrected if a else None)] if corrected else []),
             a.verdict if a else ABSENT,
         )
-        for c, a in found
+        for c, a in pairs
     )
     return Table(headers, rows, _numeric(headers))
 
 
 def _corrected(confidence: float | None, plain: float) -> bool:
-    """Whether an interval is another than the plain one."""
+    """Check that an interval differs from the plain one."""
     return confidence is not None and not isclose(confidence, plain, rel_tol=1e-9)
 
 
 def _blocks(comparison: Comparison) -> str:
-    """`8`, or `8 (3 disturbed)` where disturbed rounds count for want of quiet ones."""
+    """Write `8`, or `8 (3 disturbed)` if disturbed rounds count because too few are quiet."""
     disturbed = 0 if comparison.quiet_only else len(comparison.disturbed_blocks)
     return f"{len(comparison.pairs)}{f' ({disturbed} disturbed)' if disturbed else ''}"
 
@@ -112,6 +112,6 @@ def _numeric(headers: Row) -> frozenset[int]:
 
 def _baseline(summary: ReportSummary, name: ArmNames) -> str:
     over = summary.baseline
-    assert over is not None  # what is compared, is compared with something
-    each = " on the same hardware" if over.scope == "same hardware" else ""
-    return next((name(a) for a in over.of.values() if str(a) == over.name), over.name) + each
+    assert over is not None  # a comparison has a baseline
+    place = " on the same hardware" if over.scope == "same hardware" else ""
+    return next((name(a) for a in over.of.values() if str(a) == over.name), over.name) + place

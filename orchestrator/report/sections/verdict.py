@@ -1,4 +1,4 @@
-"""The first section of a report: what the sweep answers, and what it cannot tell."""
+"""The first section of a report: its answers, and what is inconclusive."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from orchestrator.report.wording.sentences import (
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
-    """Who is first, one sentence a comparison, what holds along sizes; then the best config."""
+    """Write rankings, one sentence a comparison, crossovers, and the best config."""
     bullets = [*answers.ranked(summary, name), *_compared(summary, name)]
     bullets += [
         ("different mathematics", contrast_sentence(c, name)) for c in summary.different_mathematics
     ]
     if not summary.trials:
-        bullets = [("no trials", "no trial has ended yet: there is nothing to tell")]
+        bullets = [("no trials", "no trial has ended yet")]
     elif not bullets:
         bullets = [("one arm", "there is no second arm to compare with")]
     if len(summary.comparisons) <= answers.NAMED:
@@ -35,17 +35,17 @@ def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
 
 
 def _timing_note(summary: ReportSummary) -> list[str]:
-    """What arms that were timed in slices cannot tell."""
+    """Explain the limits of arms that were timed in slices."""
     if all(cell.mode == "full" for cell in summary.matrix.cells):
         return []
     return [
-        "Arms on hardware [timing] were timed in short slices that took turns: they have times per "
-        "step, and learned nothing. What is said of accuracy comes from whole trainings alone."
+        "Arms on hardware [timing] were timed in short slices that took turns. They have times per "
+        "step and no accuracy; accuracies come from whole trainings only."
     ]
 
 
 def _compared(summary: ReportSummary, name: ArmNames) -> list[answers.Bullet]:
-    """One sentence a comparison; of many, one for all."""
+    """Write one sentence a comparison, or one for all if there are many."""
     over = summary.baseline
     if over is not None and len(summary.comparisons) > answers.NAMED:
         return [answers.counted(summary.comparisons, over.name)]

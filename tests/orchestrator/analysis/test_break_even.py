@@ -49,7 +49,7 @@ def test_the_known_break_even_is_found_and_said() -> None:
     assert pair.steps.value == pytest.approx(1500, rel=0.1)
     shown = " ".join(render(summarise(record), "text").split())
     steps = f"{float(f'{pair.steps.value:.3g}'):,.0f}"
-    assert f"has made up for it after {steps} steps" in shown
+    assert f"which pays off after {steps} steps" in shown
 
 
 def test_the_interval_covers_as_often_as_it_promises() -> None:
@@ -130,7 +130,7 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
     shown = " ".join(render(summarise(record), "text").split())
-    assert "has made up for it after" in shown
+    assert "which pays off after" in shown
     assert "Seconds of compiling in a fresh trainer, its start included" in shown
 
 

@@ -126,7 +126,7 @@ def test_equal_accuracies_are_not_shown_by_those_that_did_not_diverge() -> None:
     shown = text(learned(half))
     assert "costs no accuracy" not in shown
     assert (
-        "cannot tell whether it costs accuracy (its training diverged in 20 blocks in which the "
+        "its accuracy is inconclusive (its training diverged in 20 blocks in which the "
         "baseline's did not; difference 0.000 to 0.000, margin 0.005)"
     ) in shown
 

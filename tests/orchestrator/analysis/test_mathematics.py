@@ -43,7 +43,7 @@ def test_an_unlike_arm_has_a_ratio_and_no_verdict() -> None:
 def test_people_read_that_it_is_no_fair_pair(form: str) -> None:
     text = " ".join(render(summarise(published()), form).replace("\\", "").split())  # type: ignore[arg-type]
     assert (
-        f"tensorflow/portable+relu is no fair pair with tensorflow/portable on {CPU} ({LABEL})"
+        f"tensorflow/portable+relu and tensorflow/portable on {CPU} are not compared ({LABEL})"
     ) in text
     assert "+relu is 2" not in text and "+relu is faster" not in text
     assert "Different mathematics: activation relu" in text

@@ -100,7 +100,7 @@ def bullets(name: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("no trial", "no trial has ended yet: there is nothing to tell"),
+        ("no trial", "no trial has ended yet"),
         ("all failed", "no trial of tensorflow/portable+xla on"),
         ("one block", "1 block; at least 6 are needed"),
         ("no common block", "no complete block; at least 6 are needed"),

@@ -82,7 +82,7 @@ def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
     trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
     summary = summarise(sweep(trials, (PORTABLE, GPU), objectives=BY_ENERGY))
     best = (
-        "best in energy_j (minimize) of 2 configs × arms, each kind of energy by itself "
+        "best in energy_j (minimize) of 2 configs × arms, each kind of energy separately "
         f"(cpu_package and gpu): energy_j 500 of cpu_package, in block 0, {PORTABLE}; "
         f"energy_j 400 of gpu, in block 0, {GPU}"
     )
@@ -100,6 +100,6 @@ def test_a_front_of_unlike_energies_says_so_in_the_first_section() -> None:
     trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
     record = sweep(trials, (PORTABLE, GPU), objectives={**BY_ENERGY, "step_ms": "minimize"})
     assert (
-        "Pareto-best in energy_j (minimize) and step_ms (minimize), each kind of energy by itself "
+        "Pareto-best in energy_j (minimize) and step_ms (minimize), each kind of energy separately "
         "(cpu_package and gpu): 2 of 2 configs × arms"
     ) in flat(to_short_markdown(summarise(record), 8000))

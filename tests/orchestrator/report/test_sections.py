@@ -343,11 +343,11 @@ def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
     summary = summarise(sweep(trials, (PORTABLE,)))
     shown = render(summary, "markdown")
     assert "portable: 1 (While in the traced graph)" in shown
-    assert "portable, asked cudnn: 1 (no CudnnRNNV3)" in shown
+    assert "portable, requested cudnn: 1 (no CudnnRNNV3)" in shown
     texts = trial_columns(summary, arm_names(summary))["texts"]
     assert {
         "portable (While in the traced graph)",
-        "portable, asked cudnn (no CudnnRNNV3)",
+        "portable, requested cudnn (no CudnnRNNV3)",
     } < set(texts)
 
 

@@ -226,7 +226,7 @@ def test_the_margin_is_the_specs() -> None:
     ("accuracy", "verdict", "said"),
     [
         (lambda b: 0.001 * (b % 3 - 1), "equal", ", and costs no accuracy (difference -0.0005 to"),
-        (lambda b: 0.03 * (b % 3 - 1), "inconclusive", "; cannot tell whether it costs accuracy ("),
+        (lambda b: 0.03 * (b % 3 - 1), "inconclusive", "; its accuracy is inconclusive ("),
         (lambda b: 0.02 + 0.001 * (b % 3), "better", ", and is more accurate (difference +0.0"),
         (lambda b: -0.02 - 0.001 * (b % 3), "worse", ", and is less accurate (difference -0.0"),
     ],
