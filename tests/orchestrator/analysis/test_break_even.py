@@ -131,7 +131,7 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
     assert pair.steps.low < 1500 < pair.steps.high
     shown = " ".join(render(summarise(record), "text").split())
     assert "which pays off after" in shown
-    assert "Seconds of compiling in a fresh trainer, its start included" in shown
+    assert "Seconds of compiling in a fresh trainer, including its start" in shown
 
 
 def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
