@@ -169,8 +169,8 @@ def _place_sentence(
             f"{place}: {leader} {superlative}, and equal{within} to {named}{more}, {over}{others}"
         )
     return (
-        f"{place}: which {superlative} is inconclusive: {leader} leads, and {named}{more} may be as "
-        f"good, {over}{others}"
+        f"{place}: which {superlative} is inconclusive: {leader} leads, and {named}{more} may be "
+        f"as good, {over}{others}"
     )
 
 

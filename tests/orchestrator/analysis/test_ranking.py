@@ -181,9 +181,9 @@ def test_where_more_than_a_third_are_disturbed_nobody_is_first() -> None:
     ratio = ranking.behind[0].ratio
     assert ratio is not None and ratio.n == 8
     assert (
-        "which is the fastest is inconclusive: tensorflow/portable+xla leads over 8 blocks, 3 of them "
-        "disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third are "
-        "disturbed: run with disturbed: rerun, or on a quieter node"
+        "which is the fastest is inconclusive: tensorflow/portable+xla leads over 8 blocks, 3 "
+        "of them disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third "
+        "are disturbed: run with disturbed: rerun, or on a quieter node"
     ) in said(record)
 
 
