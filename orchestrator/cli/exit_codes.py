@@ -137,9 +137,9 @@ def interrupted_by(*signals: signal.Signals) -> Iterator[None]:
 
 def _exit_despite_waiting_threads(code: int) -> None:
     """End the process at once if threads wait for a lost cluster: Python would wait for them."""
-    from orchestrator.cluster.connection import was_left_in_silence
+    from orchestrator.cluster.connection import has_waiting_threads
 
-    if was_left_in_silence():
+    if has_waiting_threads():
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

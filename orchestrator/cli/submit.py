@@ -76,7 +76,7 @@ def submit(spec: Path, overrides: tuple[str, ...], address: str, options: Submit
     resume = _resume_command(spec, overrides, address, options)
     digest = hashlib.sha256(checked.model_dump_json().encode()).hexdigest()
     running = cluster.latest(checked.name)
-    if running is not None and running.active:
+    if running is not None and running.is_active:
         _expect_same(running, digest, options, address)
         show(f"{checked.name} is running there already, as {running.id}\n", err=True)
         submitted = running
@@ -102,7 +102,7 @@ def logs(address: str, sweep: str, *, follow: bool) -> int:
 
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
-    if follow and latest.active:
+    if follow and latest.is_active:
         return _follow(cluster, latest, None)
     show(cluster.log(latest.id))
     return COMPLETE
@@ -114,7 +114,7 @@ def stop(address: str, sweep: str) -> int:
 
     cluster = Cluster(address)
     latest = _expect_start(cluster, sweep)
-    if not latest.active:
+    if not latest.is_active:
         raise Refusal(f"{sweep} is not running at {address}: {_describe_end(latest)}")
     show(f"Stopping {latest.id}: finished trials are being recorded\n", err=True)
     ended = cluster.stop(latest.id)
@@ -264,14 +264,14 @@ def _expect_start(cluster: Cluster, sweep: str) -> Submitted:
 
 
 def _describe(cluster: Cluster, latest: Submitted) -> str:
-    if latest.active:
+    if latest.is_active:
         since_s = time.time() - latest.started_s if latest.started_s else 0.0
         state = f"{latest.state} ({latest.id}), for {duration(since_s)}"
     else:
         ago_s = time.time() - latest.ended_s if latest.ended_s else 0.0
         state = f"{_describe_end(latest)} ({latest.id}), {duration(ago_s)} ago"
     lines = [f"{latest.sweep}: {state}"]
-    if latest.active:
+    if latest.is_active:
         with contextlib.suppress(Refusal):
             log = [line for line in cluster.log(latest.id).splitlines() if line.strip()]
             lines += [f"  {log[-1]}"] if log else []

@@ -1,4 +1,4 @@
-"""Asking the cluster's autoscaler, where it has one, for nodes; and for no more."""
+"""Requests for nodes to the cluster's autoscaler, if it has one."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-Request: TypeAlias = tuple[Mapping[str, float], Mapping[str, str]]
-"""What an autoscaler is asked for: a node with these resources, and with these labels."""
+NodeRequest: TypeAlias = tuple[Mapping[str, float], Mapping[str, str]]
+"""A request for a node with these resources and these labels."""
 
 _PATIENCE_S = 10.0
 
 
 @contextlib.contextmanager
-def asked_for(requests: Sequence[Request]) -> Iterator[None]:
-    """Have an autoscaler, if the cluster has one, start nodes while the block runs.
+def requested_nodes(requests: Sequence[NodeRequest]) -> Iterator[None]:
+    """Have the autoscaler start nodes while the block runs.
 
-    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head where
-    it is not the usual one); version 1 starts whatever has the resources.
+    Version 2 of Ray's autoscaler reads the labels (`RAY_enable_autoscaler_v2=1` at the head, unless
+    it is the default). Version 1 starts any node with the resources.
 
     Args:
-        requests: for each node the resources and the labels that it must have.
+        requests: resources and labels of each node.
     """
     if not requests:
         yield
         return
-    ask_for(requests)
+    request_nodes(requests)
     try:
         yield
-    finally:  # a request stays until the next one: it would keep idle nodes alive for ever
+    finally:  # a request stays until the next one, and would keep idle nodes alive
         with contextlib.suppress(Exception):
-            ask_for([])
+            request_nodes([])
 
 
-def ask_for(requests: Sequence[Request]) -> None:
-    """Ask an autoscaler for these nodes (see `asked_for`), and for no others any more."""
+def request_nodes(requests: Sequence[NodeRequest]) -> None:
+    """Replace the request to the autoscaler by these nodes (see `requested_nodes`)."""
     from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
 
     if not requests:
@@ -43,18 +43,18 @@ def ask_for(requests: Sequence[Request]) -> None:
         return
     bundles, labels = zip(*requests, strict=True)
     request_resources(
-        bundles=[dict(each) for each in bundles],
-        bundle_label_selectors=[dict(each) for each in labels],
+        bundles=[dict(bundle) for bundle in bundles],
+        bundle_label_selectors=[dict(selector) for selector in labels],
     )
 
 
-def ask_for_no_more() -> None:
-    """Take back what an autoscaler was asked for; a head that is gone is not waited for."""
+def withdraw_request() -> None:
+    """Withdraw the request to the autoscaler, without waiting for a lost head."""
 
-    def take_back() -> None:
+    def withdraw() -> None:
         with contextlib.suppress(Exception):
-            ask_for([])
+            request_nodes([])
 
-    asking = threading.Thread(target=take_back, daemon=True, name="autoscaler-request")
-    asking.start()
-    asking.join(_PATIENCE_S)
+    thread = threading.Thread(target=withdraw, daemon=True, name="autoscaler-request")
+    thread.start()
+    thread.join(_PATIENCE_S)

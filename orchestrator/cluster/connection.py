@@ -1,4 +1,4 @@
-"""The Ray cluster that a sweep runs on: joined or started, asked what it is made of, left."""
+"""The Ray cluster of a sweep: join or start it, probe its nodes, leave it."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # a signal is the sweep's to handle
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # the sweep handles signals itself
     "TUNE_DISABLE_AUTO_CALLBACK_SYNCER": "1",
     "TUNE_GLOBAL_CHECKPOINT_S": "86400",  # the journal is what resume reads
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "86400",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_worker_niceness": "0",  # trials give way to nobody: by default to everybody
+    "RAY_worker_niceness": "0",  # by default Ray lowers the priority of trials
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",  # then Ray ends the process: see `recovery`
 }
 _ANSWER_S = 5.0
-_GOODBYE_S = 10.0
+_SHUTDOWN_S = 10.0
 _OBJECT_STORE_BYTES = 128 * 2**20  # results are a few kilobytes; memory is the trainers'
 
-_left_in_silence = threading.Event()
+_waiting_for_head = threading.Event()
 
 
 class ClusterError(RuntimeError):
-    """The cluster could not be reached or was lost; the message says what to do next."""
+    """A cluster that cannot be reached or was lost; the message has the next step."""
 
 
 def this_machine() -> tuple[Node, ...]:
-    """The machine as a cluster of one node, without starting Ray."""
+    """Return this machine as a cluster of one node, without starting Ray."""
     profile = hardware.probe()
     return (Node("", profile, profile.cpus),)
 
@@ -53,14 +53,15 @@ def this_machine() -> tuple[Node, ...]:
 def connect(
     address: str | None, workload: str | None = None, *, may_be_empty: bool = False
 ) -> Iterator[tuple[Node, ...]]:
-    """Join the cluster at `address`, or start one on this machine; its nodes, probed.
+    """Join the cluster at `address`, or start one on this machine; yield its nodes, probed.
 
-    Our code goes with us to a cluster's nodes, and with it the code of a user's own `workload`.
-    A cluster without a node for trials is refused, unless it `may_be_empty` at first.
+    The code bundle is copied to a cluster's nodes, with the code of a user's own `workload`. A
+    cluster without a node for trials is refused, unless it `may_be_empty` at first. The process's
+    environment and signal handlers are restored at the end.
 
     Raises:
-        ClusterError: no cluster answers there, or it cannot run our code.
-        Refusal: the user's own code cannot travel.
+        ClusterError: no cluster answers there, or it cannot run the code.
+        Refusal: the user's own code cannot be bundled.
         Stopped: SIGTERM came while Ray started.
     """
     with restored_process():
@@ -81,19 +82,19 @@ def connect(
 
 
 def _leave() -> None:
-    """Leave a cluster; where its head does not answer any more, without a goodbye."""
+    """Leave a cluster; if its head does not answer any more, do not wait for it."""
     import ray  # noqa: PLC0415
 
-    goodbye = threading.Thread(target=ray.shutdown, daemon=True, name="ray-shutdown")
-    goodbye.start()
-    goodbye.join(_GOODBYE_S)
-    if goodbye.is_alive():
-        _left_in_silence.set()
+    shutdown = threading.Thread(target=ray.shutdown, daemon=True, name="ray-shutdown")
+    shutdown.start()
+    shutdown.join(_SHUTDOWN_S)
+    if shutdown.is_alive():
+        _waiting_for_head.set()
 
 
-def was_left_in_silence() -> bool:
-    """Whether this process still has threads that wait for a cluster's head, and will for ever."""
-    return _left_in_silence.is_set()
+def has_waiting_threads() -> bool:
+    """Return whether threads of this process wait for a lost head, for which they never stop."""
+    return _waiting_for_head.is_set()
 
 
 def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> tuple[Node, ...]:
@@ -124,14 +125,14 @@ def _join(address: str | None, workload: str | None, *, may_be_empty: bool) -> t
 
 
 def _start(profile: NodeProfile) -> None:
-    """Start Ray here. `address="local"`: never join a cluster that died badly on this machine.
+    """Start Ray here, never joining a cluster that crashed on this machine (`address="local"`).
 
     Raises:
-        ClusterError: Ray's own look at NVML met a GPU that does not answer.
+        ClusterError: Ray's own use of NVML failed at a GPU that does not answer.
     """
     import ray  # noqa: PLC0415
 
-    if profile.gpu_faults and profile.gpus:  # Ray would hand out GPUs that are lost, too
+    if profile.gpu_faults and profile.gpus:  # else Ray would hand out lost GPUs, too
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in profile.gpus)
     try:
         ray.init(
@@ -154,12 +155,12 @@ def _start(profile: NodeProfile) -> None:
 
 
 def _answering(address: str) -> str:
-    """The address of a head that answers, its host as a number: Ray waits for ever for a name.
+    """Return the address of a head that answers, with a numeric host: Ray never resolves a name.
 
-    Fails within seconds where nobody listens, for which Ray itself tries for ten minutes.
+    If nobody listens there, fail within seconds; Ray itself would try for ten minutes.
 
     Raises:
-        ClusterError: nobody does, or it is no address of a cluster's head.
+        ClusterError: nobody listens, or it is no address of a cluster's head.
     """
     if address == "auto":
         return address
@@ -186,25 +187,25 @@ def _no_answer(where: str, error: Exception) -> ClusterError:
 
 
 def _other_versions(address: str | None, error: Exception) -> ClusterError:
-    """Ray's nodes exchange pickles, so that versions must agree to the patch level."""
-    found = one_line(error, between="; ")
+    """Explain other versions: Ray's nodes exchange pickles, so that versions must be equal."""
+    versions = one_line(error, between="; ")
     return ClusterError(
-        f"the Ray cluster at {address} expects the same versions of Ray and Python everywhere, "
-        f"received others here: {found}. rnnsweep submit runs the sweep with the head's own"
+        f"the Ray cluster at {address} needs the same versions of Ray and Python everywhere; they "
+        f"differ here: {versions}. rnnsweep submit runs the sweep with the versions of the head"
     )
 
 
 def _cannot_run(error: Exception) -> ClusterError:
-    """Our code came to a node and could not run there: what is missing is its dependencies."""
+    """Explain a node that cannot run the code: its dependencies are missing."""
     return ClusterError(
-        f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. Its code "
-        "travels; its dependencies must be installed on every node, in the Python that Ray runs in "
+        f"a node of the Ray cluster cannot run rnnsweep's code: {last_line(error)}. The code is "
+        "copied to the nodes; install its dependencies on every node, in the Python that runs Ray "
         "(pip install -r requirements.lock)"
     )
 
 
 def _runtime_env(folder: Path, workload: str | None) -> dict[str, Any] | None:
-    """What Ray brings to the nodes; None within a Ray job that has brought a folder already."""
+    """Return what Ray copies to the nodes; None within a Ray job that has copied it already."""
     job = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")
     if "working_dir" in (job.get("runtime_env") or {}):
         return None
@@ -225,20 +226,20 @@ def token_settings() -> dict[str, str]:
 
 
 class _Present:
-    """An actor that is there."""
+    """An actor that answers."""
 
     def here(self) -> bool:
-        """Whether it is."""
+        """Return True."""
         return True
 
 
 def _expect_actors(nodes: Sequence[Node]) -> None:
-    """Notice a cluster without token authentication, to which this process shows a token.
+    """Refuse a cluster without token authentication if this process shows it a token.
 
-    Its tasks run; its actors, which are to speak back, are taken for abandoned and end at once.
+    Its tasks run, but Ray takes its actors for abandoned and ends them at once.
 
     Raises:
-        ClusterError: it is one.
+        ClusterError: the cluster is one of these.
     """
     import ray  # noqa: PLC0415
 
@@ -257,32 +258,32 @@ def _expect_actors(nodes: Sequence[Node]) -> None:
 
 
 def _probe_all(*, may_be_empty: bool) -> tuple[Node, ...]:
-    """Probe every node that has a CPU to give, by a task pinned to it.
+    """Probe every node that has a CPU for trials, by a task pinned to it.
 
-    A head node is often started without any (`--num-cpus=0`), to be left alone by trials. One that
-    leaves while it is asked takes no part.
+    A head node is often started without CPUs (`--num-cpus=0`), so that no trial runs there. A node
+    that leaves during its probe is left out.
 
     Raises:
-        ClusterError: no node has one.
+        ClusterError: no node has a CPU for trials.
     """
     import ray  # noqa: PLC0415
 
     willing = [node for node in ray.nodes() if node["Alive"] and given_cpus(node)]
     probes = [(node, begin_probe(node)) for node in willing]
-    found = []
+    profiled = []
     for node, probe in probes:
         try:
-            found.append(as_node(node, ray.get(probe)))
+            profiled.append(as_node(node, ray.get(probe)))
         except ray.exceptions.RayError:
             if _is_alive(node["NodeID"]):
                 raise
-    if not found and not may_be_empty:
+    if not profiled and not may_be_empty:
         alive = sum(node["Alive"] for node in ray.nodes())
         raise ClusterError(
             f"no node of the Ray cluster has a CPU for trials ({alive} alive): start a node"
             " with ray start --address HEAD:6379, without --num-cpus=0"
         )
-    return tuple(found)
+    return tuple(profiled)
 
 
 def _is_alive(node_id: str) -> bool:
@@ -292,12 +293,12 @@ def _is_alive(node_id: str) -> bool:
 
 
 def begin_probe(ray_node: Mapping[str, Any]) -> Any:
-    """Have one of `ray.nodes()` probed, by a task pinned to it; Ray's reference to the profile."""
+    """Start a probe of one of `ray.nodes()`, and return Ray's reference to its profile."""
     return pinned(hardware.probe, ray_node["NodeID"]).remote(every_gpu=True)
 
 
 def pinned(function: Callable[..., Any], node_id: str) -> Any:
-    """A task of Ray's that runs on that node only, whatever else runs there."""
+    """Return a Ray task that runs on that node only, whatever else runs there."""
     import ray  # noqa: PLC0415
 
     selector = {"ray.io/node-id": node_id}
@@ -305,21 +306,21 @@ def pinned(function: Callable[..., Any], node_id: str) -> Any:
 
 
 def as_node(ray_node: Mapping[str, Any], profile: NodeProfile) -> Node:
-    """A node as Ray and its own profile tell of it."""
+    """Return a node from Ray's facts and its own profile."""
     cpus, gpus = _given(ray_node, "CPU"), _given(ray_node, "GPU")
     return Node(ray_node["NodeID"], profile, cpus, gpus, _labels(ray_node))
 
 
 def given_cpus(ray_node: Mapping[str, Any]) -> int:
-    """How many CPUs a node has for trials: a head is often started with none."""
+    """Return how many CPUs a node has for trials: a head is often started with none."""
     return _given(ray_node, "CPU")
 
 
 def _labels(node: Mapping[str, Any]) -> dict[str, str]:
-    """Ray's labels of a node, those that its user gave it among them."""
+    """Return Ray's labels of a node, including those that a user gave it."""
     return {str(name): str(value) for name, value in (node.get("Labels") or {}).items()}
 
 
 def _given(node: Mapping[str, Any], resource: str) -> int:
-    """How much of a resource a node has for Ray to give."""
+    """Return how much of a resource Ray can give on a node."""
     return int(node["Resources"].get(resource, 0))

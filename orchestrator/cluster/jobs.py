@@ -1,6 +1,6 @@
-"""Sweeps as Ray jobs: the one file that speaks to Ray's job server, over HTTP.
+"""Sweeps as Ray jobs: the one file that calls Ray's job server, over HTTP.
 
-Each start of a sweep is a job of its own, `rnnsweep-NAME-N`; at most one of a name runs at a time.
+Each start of a sweep is a job of its own, `rnnsweep-NAME-N`. At most one of a name runs at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ State = Literal["waiting", "running", "ended", "failed", "stopped"]
 """`ended`: with exit code 0; `failed`: with any other, or it could not be started."""
 
 STOP_WAIT_S = 90
-"""How long a stopped sweep may take to record what is done (Ray's own limit is 3 s)."""
+"""How long a stopped sweep may take to record its results (Ray's own limit is 3 s)."""
 
 _STATES: Mapping[str, State] = {
     "PENDING": "waiting",
@@ -37,25 +37,25 @@ _STATES: Mapping[str, State] = {
 _SWEEP, _DIGEST = "rnnsweep_sweep", "rnnsweep_digest"
 _ANSWER_S, _REQUEST_S = 5.0, 60.0
 _IDLE_S = 30.0
-"""A log that has been silent for so long is asked for anew: nobody says that a network is gone."""
+"""A log that was silent for so long is requested again: a lost network gives no signal."""
 _CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
     "ray._private.runtime_env.packaging",
 )
-"""Loggers of Ray's that tell every step of a submission."""
+"""Ray's loggers that report every step of a submission."""
 
 _AWAY_S = 600.0
-"""How long a cluster may be out of reach before following its log is given up."""
+"""How long to retry while a cluster is out of reach before the log is given up."""
 _POLL_S = 1.0
 
 
 class SubmissionError(Refusal):
-    """The cluster's job server did not do what it was asked."""
+    """A request that the cluster's job server did not fulfil."""
 
 
 class OutOfReach(SubmissionError):
-    """It does not answer, or not any more."""
+    """A job server that does not answer, or not any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Order:
     """A start of a sweep, to be run on the cluster.
 
     `entrypoint` is a shell command that runs in a copy of `folder` on the head, with `environ`
-    besides what is set there; `digest` tells a sweep from another of its name.
+    added to the variables there. `digest` separates a sweep from others of its name.
     """
 
     sweep: str
@@ -75,7 +75,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A start of a sweep that the cluster knows. Times are seconds since the epoch."""
+    """A start of a sweep on the cluster. Times are seconds since the epoch."""
 
     id: str
     sweep: str
@@ -88,13 +88,13 @@ class Submitted:
     ended_s: float | None
 
     @property
-    def active(self) -> bool:
-        """Whether it runs, or will."""
+    def is_active(self) -> bool:
+        """Return whether it runs, or will run."""
         return self.state in ("waiting", "running")
 
     @property
     def number(self) -> int:
-        """Which start of its sweep it is, on this cluster, from 1."""
+        """The number of the start among those of its sweep on this cluster, from 1."""
         return int(self.id.rpartition("-")[2])
 
 
@@ -118,19 +118,19 @@ class Cluster:
             self._client = self._ask(lambda: _client(self.address))
 
     def starts(self, sweep: str | None = None) -> list[Submitted]:
-        """The starts of a sweep (of all sweeps) that this cluster has had, the oldest first."""
-        known = [_submitted(each) for each in self._ask(self._client.list_jobs)]
-        ours = [each for each in known if each and sweep in (None, each.sweep)]
-        return sorted(filter(None, ours), key=lambda each: (each.sweep, each.number))
+        """Return the starts of a sweep (or of all) on this cluster, the oldest first."""
+        starts = map(_submitted, self._ask(self._client.list_jobs))
+        ours = [start for start in starts if start and sweep in (None, start.sweep)]
+        return sorted(ours, key=lambda start: (start.sweep, start.number))
 
     def latest(self, sweep: str) -> Submitted | None:
-        """The latest start of a sweep; None if this cluster has had none."""
+        """Return the latest start of a sweep; None if this cluster has had none."""
         return next(reversed(self.starts(sweep)), None)
 
     def submit(self, order: Order) -> Submitted:
-        """Send a start of a sweep, or find the one that somebody sent at the same moment.
+        """Send a start of a sweep, or return the one that somebody sent at the same moment.
 
-        The caller has seen that none of that sweep is active.
+        The caller has checked that no start of that sweep is active.
         """
         before = self.latest(order.sweep)
         id = f"rnnsweep-{order.sweep}-{before.number + 1 if before else 1}"
@@ -145,46 +145,46 @@ class Cluster:
                 )
             )
         except SubmissionError:
-            found = next((each for each in self.starts(order.sweep) if each.id == id), None)
-            if found is None or not found.active:
+            other = next((start for start in self.starts(order.sweep) if start.id == id), None)
+            if other is None or not other.is_active:
                 raise
-            return found
+            return other
         return self.look(id)
 
     def look(self, id: str) -> Submitted:
-        """A start of a sweep, as it is now."""
-        found = _submitted(self._ask(lambda: self._client.get_job_info(id)))
-        if found is None:
+        """Return a start of a sweep, as it is now."""
+        start = _submitted(self._ask(lambda: self._client.get_job_info(id)))
+        if start is None:
             raise SubmissionError(f"{self.address}: job {id} is not one of rnnsweep's")
-        return found
+        return start
 
     def log(self, id: str) -> str:
-        """All that a start has written."""
+        """Return the whole log of a start."""
         return str(self._ask(lambda: self._client.get_job_logs(id)))
 
     def stop(self, id: str) -> Submitted:
         """Ask a start to stop, and wait until it has."""
         self._ask(lambda: self._client.stop_job(id))
         deadline_s = time.monotonic() + STOP_WAIT_S + 30
-        while (found := self.look(id)).active:
+        while (start := self.look(id)).is_active:
             if time.monotonic() > deadline_s:
                 raise SubmissionError(
-                    f"{self.address}: expected {id} to stop within {STOP_WAIT_S + 30} s; it still "
-                    f"runs. See rnnsweep logs {found.sweep} --address {self.address}"
+                    f"{self.address}: {id} did not stop within {STOP_WAIT_S + 30} s. See rnnsweep "
+                    f"logs {start.sweep} --address {self.address}"
                 )
             time.sleep(_POLL_S)
-        return found
+        return start
 
     def follow(
         self, id: str, write: Callable[[str], None], warn: Callable[[str], None]
     ) -> Submitted:
-        """Write a start's log as it grows, until it ends; how it ended.
+        """Write a start's log as it grows, and return the start when it has ended.
 
-        A network that is away for some minutes costs nothing: what was missed comes after it, and
-        `warn` says once that it is away.
+        If the network is lost for some minutes, `warn` is called once, and the log continues
+        without a gap.
 
         Raises:
-            OutOfReach: the cluster has been away for too long.
+            OutOfReach: the cluster has been out of reach for too long.
         """
         written = 0
 
@@ -197,21 +197,21 @@ class Cluster:
         while True:
             try:
                 asyncio.run(self._tail(id, take))
-                found = self.look(id)
-                if not found.active:
+                start = self.look(id)
+                if not start.is_active:
                     take(self.log(id))
-                    return found
+                    return start
                 seen_s, warned = time.monotonic(), False
             except OutOfReach as error:
                 if time.monotonic() - seen_s > _AWAY_S:
                     raise
                 if not warned:
-                    warn(f"{error}. Trying again for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
+                    warn(f"{error}. Retrying for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
                 warned = True
             time.sleep(_POLL_S)
 
     async def _tail(self, id: str, take: Callable[[str], None]) -> None:
-        """The log from its beginning, as long as it grows and the connection stands."""
+        """Take the log from its beginning, while it grows and the connection lasts."""
         import aiohttp  # noqa: PLC0415
 
         log = ""
@@ -221,10 +221,10 @@ class Cluster:
                 log += await asyncio.wait_for(anext(chunks), _IDLE_S)
                 take(log)
         except (StopAsyncIteration, TimeoutError, RuntimeError, OSError, aiohttp.ClientError):
-            return  # whether it has ended is asked for elsewhere
+            return  # the caller asks whether it has ended
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """The server's answer; what stands between us and it, as an error for people."""
+        """Return the server's answer, or raise an error with the next step for the user."""
         import requests  # noqa: PLC0415
         from ray.exceptions import AuthenticationError  # noqa: PLC0415
 
@@ -233,14 +233,14 @@ class Cluster:
         except AuthenticationError as error:
             raise SubmissionError(
                 f"{self.address}: the cluster refuses this machine's authentication token"
-                f" ({_first_line(error)}). Expected the head's own: copy its ~/.ray/auth_token to "
-                "~/.ray/auth_token here, or set RAY_AUTH_TOKEN"
+                f" ({_first_line(error)}). Copy the head's ~/.ray/auth_token to ~/.ray/auth_token "
+                "here, or set RAY_AUTH_TOKEN"
             ) from error
         except (ConnectionError, requests.ConnectionError, requests.Timeout) as error:
             raise OutOfReach(_no_answer(self.address, error)) from error
         except (requests.RequestException, RuntimeError, ValueError, KeyError) as error:
             raise SubmissionError(
-                f"{self.address}: expected Ray's job server to do as asked, received: "
+                f"{self.address}: Ray's job server answered with an error: "
                 f"{last_line(error, escaped=True)}"
             ) from error
 
@@ -252,7 +252,7 @@ def _client(address: str) -> Any:
         logging.getLogger(name).setLevel(logging.WARNING)
 
     class Client(JobSubmissionClient):
-        """Ray's own, which by itself would wait for an answer for ever."""
+        """Ray's own client with a timeout; without one it would wait for ever."""
 
         def _do_request(self, method: str, endpoint: str, **options: Any) -> Any:
             options.setdefault("timeout", _REQUEST_S)
@@ -262,7 +262,7 @@ def _client(address: str) -> Any:
 
 
 def _submitted(details: Any) -> Submitted | None:
-    """What Ray says of a job; None for one that is not ours."""
+    """Return a start from Ray's details of a job; None if the job is no sweep."""
     metadata = details.metadata or {}
     sweep, id = metadata.get(_SWEEP), details.submission_id
     if sweep is None or not re.fullmatch(rf"rnnsweep-{re.escape(sweep)}-\d+", id or ""):
@@ -282,10 +282,10 @@ def _submitted(details: Any) -> Submitted | None:
 
 
 def _checked(address: str) -> str:
-    """The address of a dashboard, if somebody listens there.
+    """Return the address of a dashboard, if it answers.
 
     Raises:
-        SubmissionError: nobody does, or it is no such address.
+        SubmissionError: it does not, or the address is of another kind.
     """
     parts = urllib.parse.urlsplit(address)
     try:
@@ -307,11 +307,11 @@ def _checked(address: str) -> str:
 def _no_answer(address: str, error: Exception) -> str:
     return (
         f"no Ray dashboard answers at {address}: {_first_line(error).rstrip('.')}. It runs on the "
-        "head of a cluster with ray[default]; from elsewhere it has to listen on more than "
-        "localhost (ray start --head --dashboard-host 0.0.0.0), or be reached through a tunnel"
+        "head of a cluster with ray[default]. To reach it from another machine, let it listen on "
+        "all interfaces (ray start --head --dashboard-host 0.0.0.0) or use a tunnel"
     )
 
 
 def _first_line(error: Exception) -> str:
-    """Its first sentence: Ray's errors go on with advice of their own."""
+    """Return the first sentence: Ray's errors continue with advice of their own."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].partition(". ")[0]

@@ -1,7 +1,7 @@
-"""Who belongs to the Ray cluster while a sweep runs: asked in a thread, which may have to wait.
+"""The nodes of the Ray cluster while a sweep runs, polled in a thread of its own.
 
-A cluster whose head is gone answers nothing, and Ray ends a process that has waited for it long
-enough; so no question of this kind is asked in the thread that runs the sweep.
+A lost head never answers, so that a call to it may block. The thread that runs the sweep must
+therefore make no such call.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from orchestrator.hardware import Node
 _EVERY_S = 1.0
 
 _PROBES = 3
-"""A node that joins and cannot be probed so many times is not used."""
+"""A new node is not used after so many failed probes."""
 
 
 class Membership:
-    """The cluster's nodes, each with its profile: those that join are probed first.
+    """The cluster's nodes with their profiles; new nodes are probed first.
 
     Args:
-        nodes: those that are known already.
+        nodes: those that have been probed already.
     """
 
     def __init__(self, nodes: Iterable[Node]) -> None:
@@ -44,7 +44,7 @@ class Membership:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[Membership]:
-        """Go on asking, until the block ends."""
+        """Poll the cluster until the block ends."""
         thread = threading.Thread(target=self._watch, daemon=True, name="cluster-membership")
         thread.start()
         try:
@@ -54,13 +54,13 @@ class Membership:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that are there, as far as is known."""
+        """The present nodes, as of the last answer."""
         with self._lock:
             return tuple(self._nodes.values())
 
     @property
     def unusable(self) -> dict[str, str]:
-        """Nodes that have joined and could not be probed, by id: `HOST: why`."""
+        """New nodes that could not be probed, by id: `HOST: reason`."""
         with self._lock:
             return dict(self._unusable)
 
@@ -71,13 +71,13 @@ class Membership:
             return time.monotonic() - self._heard_s
 
     def ask(self, node_id: str) -> None:
-        """Have a node answer, which shows that it is there (see `has_answered`)."""
+        """Ping a node, which shows that it is present (see `has_answered`)."""
         with self._lock:
             self._answered.pop(node_id, None)
             self._wanted.add(node_id)
 
     def has_answered(self, node_id: str) -> bool:
-        """Whether it has, since it was last asked."""
+        """Return whether the node has answered its last ping."""
         with self._lock:
             return node_id in self._answered
 
@@ -85,7 +85,7 @@ class Membership:
         import ray  # noqa: PLC0415
 
         while not self._ended.wait(_EVERY_S):
-            with contextlib.suppress(Exception):  # whatever it is, the cluster is asked again
+            with contextlib.suppress(Exception):  # after any error, poll again
                 alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
                 self._hear(alive)
                 self._probe(alive)
@@ -97,17 +97,17 @@ class Membership:
             self._nodes = {id_: node for id_, node in self._nodes.items() if id_ in alive}
 
     def _probe(self, alive: Mapping[str, Any]) -> None:
-        """Ask new nodes what they are made of; take in those that have answered."""
+        """Start probes of new nodes, and add the nodes whose probes have ended."""
         for id_, ray_node in alive.items():
-            known = id_ in self._nodes or id_ in self._probes or id_ in self._unusable
-            if not known and given_cpus(ray_node):
+            is_new = id_ not in (*self._nodes, *self._probes, *self._unusable)
+            if is_new and given_cpus(ray_node):
                 self._probes[id_] = ray_node, begin_probe(ray_node)
         for id_, (ray_node, probe) in list(self._probes.items()):
             profile = _result(probe)
             if id_ not in alive:
                 del self._probes[id_]
             elif isinstance(profile, Exception):
-                del self._probes[id_]  # asked once more, or given up
+                del self._probes[id_]  # probed again, or given up
                 self._failed[id_] += 1
                 if self._failed[id_] >= _PROBES:
                     host = ray_node["NodeManagerHostname"]
@@ -137,7 +137,7 @@ def _here() -> bool:
 
 
 def _result(reference: Any) -> Any:
-    """What a task returned, the error that it ended with, or None while it runs."""
+    """Return the result of a task, the error that ended it, or None while it runs."""
     import ray  # noqa: PLC0415
 
     done, _ = ray.wait([reference], timeout=0)

@@ -1,4 +1,4 @@
-"""The tracking store of a sweep that runs elsewhere: what of this machine's settings goes there."""
+"""The tracking store of a submitted sweep: the settings of this machine that go with it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CREDENTIALS = (
 )
 _SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 _LOGGED = (
-    "MLflow's password goes along, and Ray writes it into its logs on the cluster; in "
-    "~/.mlflow/credentials of the head's user, and unset here, it would stay out of them"
+    "MLflow's password is sent too, and Ray writes it into its logs on the cluster. To keep it out "
+    "of them, unset it here and store it in ~/.mlflow/credentials of the head's user"
 )
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 
 
 def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the sweep has to know of the tracking store, of all that is set here.
+    """Return the variables of the tracking store that the sweep needs on the cluster.
 
     Raises:
-        Refusal: the store that is set here cannot be reached from the cluster.
+        Refusal: the cluster cannot reach the store that is set here.
     """
     kept = {name: environ[name] for name in (*_STORE, *_CREDENTIALS) if environ.get(name)}
     uri = kept.get("MLFLOW_TRACKING_URI", "").strip()
@@ -35,8 +35,8 @@ def store_for(address: str, environ: Mapping[str, str]) -> dict[str, str]:
         return {}
     parts = urllib.parse.urlsplit(uri)
     instead = (
-        "Expected a server that the head can reach (http://…), or nothing: then the head's own "
-        "MLFLOW_TRACKING_URI counts, or a SQLite store in the sweep's home on the head"
+        "Set a server that the head can reach (http://…), or unset the variable: then the sweep "
+        "uses the head's own MLFLOW_TRACKING_URI, or a SQLite store in its home on the head"
     )
     if sqlite_path(uri) is not None or parts.scheme in ("", "file"):
         raise Refusal(f"MLFLOW_TRACKING_URI: {uri} is a file of this machine. {instead}")
@@ -58,12 +58,12 @@ def _is_local(host: str | None) -> bool:
 
 
 def where(environ: Mapping[str, str], home: str) -> str:
-    """A sentence about where a submitted sweep's trials go, and one about a secret on its way."""
+    """Return where a submitted sweep records its trials, with a warning about a sent secret."""
     if store := environ.get("MLFLOW_TRACKING_URI"):
-        told = f"Trials go to {shown(store)}"
+        text = f"Trials are recorded in {shown(store)}"
         secret = any(environ.get(name) for name in _SECRETS) or shown(store) != store
-        return f"{told}. {_LOGGED}" if secret else told
+        return f"{text}. {_LOGGED}" if secret else text
     return (
-        "MLFLOW_TRACKING_URI is not set here: trials go to the head's own, and if it has none, to "
-        f"{home}/mlflow.db there"
+        "MLFLOW_TRACKING_URI is not set here: trials are recorded in the head's own store, or in "
+        f"{home}/mlflow.db there if it has none"
     )

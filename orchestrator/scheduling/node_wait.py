@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from orchestrator.cluster.autoscaler import Request
+from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.labels import carries
 from orchestrator.core.names import selects
@@ -61,7 +61,7 @@ def wait_for_nodes(
 
 def requests(
     awaited: Iterable[AwaitedArm], hardware: Sequence[HardwareClass] = ()
-) -> list[Request]:
+) -> list[NodeRequest]:
     """Return what to ask an autoscaler for: a node for each awaited entry that has labels.
 
     Args:
@@ -75,7 +75,9 @@ def requests(
     ]
 
 
-def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse]) -> list[Request]:
+def replacements(
+    spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse]
+) -> list[NodeRequest]:
     """Return what to ask an autoscaler for in place of lost nodes.
 
     Args:
@@ -84,7 +86,7 @@ def replacements(spec: SweepSpec, plan: Plan, hardware: Collection[HardwareUse])
         hardware: the hardware without any node, as arms name it.
     """
     lost = [planned for planned in plan.possible if planned.arm.hardware in hardware]
-    found: list[Request] = []
+    found: list[NodeRequest] = []
     for entry in spec.hardware:
         devices = {planned.arm.device for planned in lost if _is_of(planned, entry)}
         if entry.labels and devices:

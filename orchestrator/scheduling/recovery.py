@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from orchestrator.cluster.autoscaler import Request
+from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
@@ -74,11 +74,11 @@ class Recovery:
     fleet: Fleet
     presence: Presence
     wait_s: float
-    ask_for: Callable[[Sequence[Request]], object] = len
+    ask_for: Callable[[Sequence[NodeRequest]], object] = len
     clock: Callable[[], float] = time.monotonic
     _doubts: list[tuple[Assignment, float]] = field(default_factory=list)
     _idle_since: float | None = None
-    _wanted: list[Request] = field(default_factory=list)
+    _wanted: list[NodeRequest] = field(default_factory=list)
     _looked: float | None = None
     _awake_since: float = 0.0
 

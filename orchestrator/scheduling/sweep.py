@@ -212,7 +212,7 @@ def _wait_for_hardware(sweep: _Resumed) -> _Resumed:
 def _await_nodes(start: _Connected, awaited: tuple[AwaitedArm, ...]) -> tuple[Node, ...]:
     membership = Membership(start.nodes)
     wanted = requests(awaited, classify(start.nodes))
-    with autoscaler.asked_for(wanted), membership.watching():
+    with autoscaler.requested_nodes(wanted), membership.watching():
         return wait_for_nodes(start.spec, lambda: membership.nodes, check=start.stop.check)
 
 
@@ -295,7 +295,7 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
         Fleet(spec, work.plan, start.nodes, watcher.warn),
         membership,
         wait_s=spec.limits.node_wait_s if start.on_cluster else 0.0,
-        ask_for=autoscaler.ask_for,
+        ask_for=autoscaler.request_nodes,
     )
     try:
         with (
@@ -308,7 +308,7 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
         return stopped
     finally:
         if recovery.has_asked:
-            autoscaler.ask_for_no_more()
+            autoscaler.withdraw_request()
     return None
 
 

@@ -116,7 +116,7 @@ def test_no_secret_is_warned_of_where_none_travels(
     server.next = [{"status": "SUCCEEDED"}]
     code, _, err = run("submit", "mine.yaml")
     assert code == 0
-    assert "Trials go to http://mlflow.example:5000" in err
+    assert "Trials are recorded in http://mlflow.example:5000" in err
     assert "password" not in err
 
 
@@ -169,7 +169,7 @@ def test_a_cluster_out_of_reach_is_waited_for_and_told_once(
     server.next = [{}, {"status": "SUCCEEDED"}]
     code, out, err = run("logs", "mine", "--follow")
     assert (code, out) == (0, "1/3  block 0\n")
-    assert err.count("Trying again for 10 minutes") == 1
+    assert err.count("Retrying for 10 minutes") == 1
 
 
 def test_what_runs_already_is_followed(server: JobServer, run: Run) -> None:

@@ -1,6 +1,6 @@
-"""A double of Ray's job server, at its HTTP boundary: what it was sent, and jobs that end as told.
+"""A double of Ray's job server, at its HTTP boundary: it keeps requests, and jobs end as set.
 
-It has no web socket for logs, so that following one falls back to asking again and again.
+It has no web socket for logs, so that following one falls back to polling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKEN = "a" * 64
 
 
 class JobServer:
-    """Jobs by id; `ends` says how each one is after it has been looked at so many times."""
+    """Jobs by id; `next` has the coming changes of a job."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -26,24 +26,24 @@ class JobServer:
         self.packages: dict[str, bytes] = {}
         self.token: str | None = None
         self.next: list[dict[str, Any]] = []
-        """What the next looks at a job change in it."""
+        """The changes that the next look-ups of a job make in it."""
         self.address = ""
 
     def add(self, sweep: str, number: int = 1, **details: Any) -> str:
-        """A job of a sweep that is there already."""
+        """Add a job of a sweep."""
         id = f"rnnsweep-{sweep}-{number}"
         metadata = {"rnnsweep_sweep": sweep, "rnnsweep_digest": details.pop("digest", "other")}
         self.jobs[id] = {**_job(id, metadata), "driver_node_id": "n", **details}
         return id
 
     def files(self) -> list[str]:
-        """The names of the files in the only package that was sent."""
+        """Return the names of the files in the only package that was sent."""
         (package,) = self.packages.values()
         with zipfile.ZipFile(io.BytesIO(package)) as archive:
             return archive.namelist()
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
-        """The answer to a request: status and body."""
+        """Return status and body of the answer to a request."""
         words = [word for word in path.split("/") if word][1:]
         if words == ["version"]:
             return 200, {"version": "4", "ray_version": "2.60.0"}
@@ -87,7 +87,7 @@ def _job(id: str, metadata: dict[str, str]) -> dict[str, Any]:
 
 @contextmanager
 def serving() -> Iterator[JobServer]:
-    """A server that answers while the context lasts."""
+    """Run a server within the block."""
     server = JobServer()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""What travels to the nodes: enough to run a trial there, and no more."""
+"""The code bundle: enough to run a trial on a node, and no more."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(trial: Context) -> dict[str, float]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder, with a package, a module, and what is no code."""
+    """The user's folder, with a package, a module, and files that are no code."""
     folder = tmp_path / "here"
     for name in (
         "mine/deep/run.py",
@@ -51,7 +51,7 @@ def packed(tmp_path: Path, workload: str | None = None) -> Path:
 
 
 def tops(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_a_built_in_workload_needs_our_packages_alone(here: Path, tmp_path: Path) -> None:
@@ -66,13 +66,13 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
     assert tops(folder) == ["helper.py", "mine", "orchestrator", "rnnsweep", "workloads"]
     assert (folder / "mine" / "table.csv").is_file()
     assert not (folder / "orchestrator" / "x.py").exists()  # ours, not the user's
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "workloads"],
         input=REQUEST.format(workload="mine.deep.run:run"),
         env={"PYTHONPATH": str(folder)},
-        cwd=elsewhere,
+        cwd=other_folder,
         capture_output=True,
         text=True,
         check=False,
@@ -81,7 +81,7 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
     assert '"loss":0.125' in done.stdout.replace(" ", ""), done.stdout + done.stderr
 
 
-def test_pythonpath_is_looked_through_after_the_folder(
+def test_pythonpath_is_searched_after_the_folder(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -90,13 +90,13 @@ def test_pythonpath_is_looked_through_after_the_folder(
     assert "mine" in tops(packed(tmp_path, "mine.deep.run:run"))
 
 
-def test_a_module_that_is_not_found_is_told_with_the_places(here: Path, tmp_path: Path) -> None:
+def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
     with pytest.raises(code_bundle.NoSuchModule, match="theirs:run") as refused:
         packed(tmp_path, "theirs:run")
     assert str(here) in str(refused.value)
 
 
-def test_data_does_not_travel_by_accident(
+def test_data_is_not_bundled_by_accident(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(code_bundle, "_LIMIT_BYTES", 2**21)

@@ -20,17 +20,17 @@ GPUS = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(
 
 
 class Ray:
-    """As much of Ray as `cluster` speaks to."""
+    """As much of Ray as `connection` uses."""
 
     def __init__(self, *resources: dict[str, float]) -> None:
         self._nodes = [
             {
                 "NodeID": f"node-{index}",
                 "Alive": True,
-                "Resources": each,
+                "Resources": amounts,
                 "Labels": {"ray.io/node-id": f"node-{index}", "zone": "b"},
             }
-            for index, each in enumerate(resources)
+            for index, amounts in enumerate(resources)
         ]
         self.started: dict[str, Any] = {}
         self.environ: dict[str, str] = {}
@@ -77,7 +77,7 @@ def test_a_head_without_cpus_takes_no_part(use: Callable[[Ray], Ray]) -> None:
     assert [(node.id, node.cpus, node.gpus) for node in join("auto")] == [("node-1", 8, 4)]
 
 
-def test_a_cluster_without_cpus_is_told(use: Callable[[Ray], Ray]) -> None:
+def test_a_cluster_without_cpus_is_refused(use: Callable[[Ray], Ray]) -> None:
     use(Ray({"memory": 1.0}))
     with pytest.raises(connection.ClusterError, match=r"^no node of the Ray cluster has a CPU"):
         join("auto")
@@ -105,7 +105,7 @@ def test_ray_decides_how_many_gpus_a_node_gives(use: Callable[[Ray], Ray]) -> No
     nodes = join("auto")
     assert [node.gpus for node in nodes] == [2, 0]
     cpu, gpu = classify(nodes)
-    assert [[node.id for node in each.nodes] for each in (cpu, gpu)] == [["node-1"], ["node-0"]]
+    assert [[node.id for node in group.nodes] for group in (cpu, gpu)] == [["node-1"], ["node-0"]]
 
 
 def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray]) -> None:
@@ -117,7 +117,7 @@ def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray])
 @pytest.mark.parametrize("address", ["auto", None])
 def test_the_process_is_restored_after_a_connection(
     use: Callable[[Ray], Ray],
-    beside_a_lost_gpu: None,
+    with_a_lost_gpu: None,
     monkeypatch: pytest.MonkeyPatch,
     address: str | None,
 ) -> None:
@@ -149,7 +149,7 @@ def test_rays_labels_of_a_node_are_kept(use: Callable[[Ray], Ray], address: str 
 
 
 @pytest.fixture
-def beside_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has four GPUs that answer, and one that does not."""
     faults = ("GPU 4 does not answer: GPU is lost",)
     profile = NodeProfile("host", "CPU A", 8, 8_000, GPUS, None, "Linux", "3.11")
@@ -158,15 +158,15 @@ def beside_a_lost_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
 
 
-def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], beside_a_lost_gpu: None) -> None:
+def test_a_lost_gpu_is_hidden_from_ray(use: Callable[[Ray], Ray], with_a_lost_gpu: None) -> None:
     ray = use(Ray({"CPU": 8.0, "GPU": 4.0}))
     (node,) = join(None)
     assert (ray.started["num_gpus"], node.gpus) == (4, 4)
     assert ray.environ["CUDA_VISIBLE_DEVICES"] == "GPU-0,GPU-1,GPU-2,GPU-3"
 
 
-def test_ray_that_does_not_start_beside_a_lost_gpu_is_told(
-    use: Callable[[Ray], Ray], beside_a_lost_gpu: None
+def test_ray_that_does_not_start_with_a_lost_gpu_is_refused(
+    use: Callable[[Ray], Ray], with_a_lost_gpu: None
 ) -> None:
     class Unprepared(Ray):
         def init(self, **options: Any) -> None:

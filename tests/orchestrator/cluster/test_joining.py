@@ -1,4 +1,4 @@
-"""What goes with us to a cluster's nodes, and what is said where they cannot run it."""
+"""The code bundle on a cluster's nodes, and errors where they cannot run it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class RayError(Exception):
 
 @pytest.fixture
 def join(monkeypatch: pytest.MonkeyPatch) -> Join:
-    """Join a cluster whose Ray fails at `init` or at its first task so; what it was told."""
+    """Join a cluster whose Ray fails at `init` or at its first task; return its options."""
 
     def join(
         at_init: Exception | None = None,
         at_task: Exception | None = None,
         address: str = "auto",
     ) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        received: dict[str, Any] = {}
 
         def init(**options: Any) -> None:
             env = options["runtime_env"] or {}
             folder = Path(env.get("working_dir", "."))
-            told.update(options, files=sorted(each.name for each in folder.iterdir()))
+            received.update(options, files=sorted(path.name for path in folder.iterdir()))
             if at_init is not None:
                 raise at_init
 
@@ -52,14 +52,14 @@ def join(monkeypatch: pytest.MonkeyPatch) -> Join:
         monkeypatch.setitem(sys.modules, "ray", ray)
         with pytest.raises(connection.ClusterError) as refused, connection.connect(address):
             pass
-        return {**told, "error": str(refused.value)}
+        return {**received, "error": str(refused.value)}
 
     monkeypatch.setattr(connection, "token_settings", lambda: {})
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     return join
 
 
-def test_a_token_shown_to_a_cluster_without_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_for_a_cluster_without_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     class ActorDiedError(RayError):
         pass
 
@@ -87,12 +87,12 @@ def test_a_token_shown_to_a_cluster_without_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_our_code_goes_to_the_nodes(join: Join) -> None:
-    told = join()
-    assert told["files"] == ["orchestrator", "rnnsweep", "workloads"]
-    assert not Path(told["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
+    received = join()
+    assert received["files"] == ["orchestrator", "rnnsweep", "workloads"]
+    assert not Path(received["runtime_env"]["working_dir"]).exists()  # Ray has taken it by then
 
 
-def test_a_heads_name_is_looked_up(join: Join) -> None:
+def test_a_heads_name_is_resolved(join: Join) -> None:
     """Ray, given a name, waits for ever (2.60)."""
     with socket.create_server(("127.0.0.1", 0)) as head:
         port = head.getsockname()[1]
@@ -110,11 +110,11 @@ def test_a_heads_name_is_looked_up(join: Join) -> None:
 )
 def test_an_address_that_is_no_heads_is_refused(address: str, hint: str) -> None:
     with (
-        pytest.raises(connection.ClusterError, match="expected HOST:PORT of a Ray head") as told,
+        pytest.raises(connection.ClusterError, match="expected HOST:PORT of a Ray head") as refused,
         connection.connect(address),
     ):
         pass
-    assert str(told.value).endswith(f"received {address!r}{hint}")
+    assert str(refused.value).endswith(f"received {address!r}{hint}")
 
 
 def test_within_a_job_everything_has_come_already(
@@ -143,10 +143,10 @@ def test_other_versions_are_no_missing_cluster(join: Join) -> None:
     assert "no Ray cluster answers" not in error
 
 
-def test_a_node_without_our_dependencies_is_told(join: Join) -> None:
+def test_a_node_without_dependencies_is_reported(join: Join) -> None:
     trace = "ray::probe()\n  Traceback\nModuleNotFoundError: No module named 'pynvml'"
     error = join(at_task=RayError(trace))["error"]
     assert "No module named 'pynvml'" in error and "Traceback" not in error
     assert "requirements.lock" in error
     silent = join(at_task=RayError(""))["error"]
-    assert "cannot run rnnsweep's code: RayError. Its code travels" in silent
+    assert "cannot run rnnsweep's code: RayError. The code is copied" in silent

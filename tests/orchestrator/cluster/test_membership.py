@@ -1,4 +1,4 @@
-"""Nodes that join a cluster are probed. No Ray: doubles stand for its tasks."""
+"""Probes of nodes that join a cluster, with doubles of Ray's tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROFILE = node("late").profile
 
 
 def alive(*ids: str) -> dict[str, Any]:
-    """As Ray tells of nodes."""
+    """Return nodes as Ray lists them."""
     return {
         id_: {"NodeID": id_, "NodeManagerHostname": f"{id_}-host", "Resources": {"CPU": 2.0}}
         for id_ in ids
@@ -23,20 +23,20 @@ def alive(*ids: str) -> dict[str, Any]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the probe of each node ends with, by its id; None while it runs."""
-    found: dict[str, Any] = {}
+    """The result of each node's probe, by its id; None while it runs."""
+    results: dict[str, Any] = {}
     monkeypatch.setattr(membership, "begin_probe", lambda ray_node: ray_node["NodeID"])
-    monkeypatch.setattr(membership, "_result", found.get)
-    return found
+    monkeypatch.setattr(membership, "_result", results.get)
+    return results
 
 
 def test_a_node_that_joins_is_there_once_it_was_probed(answers: dict[str, Any]) -> None:
     members = Membership([node("a")])
     members._probe(alive("a", "late"))
-    assert [each.id for each in members.nodes] == ["a"]
+    assert [member.id for member in members.nodes] == ["a"]
     answers["late"] = PROFILE
     members._probe(alive("a", "late"))
-    assert [each.id for each in members.nodes] == ["a", "late"]
+    assert [member.id for member in members.nodes] == ["a", "late"]
 
 
 def test_a_node_that_leaves_before_its_probe_ends_is_forgotten(answers: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ def test_a_node_that_leaves_before_its_probe_ends_is_forgotten(answers: dict[str
     members._probe(alive("a", "late"))
     answers["late"] = PROFILE
     members._probe(alive("a"))
-    assert [each.id for each in members.nodes] == ["a"]
+    assert [member.id for member in members.nodes] == ["a"]
 
 
 def test_a_node_that_cannot_be_probed_is_given_up(
@@ -53,9 +53,9 @@ def test_a_node_that_cannot_be_probed_is_given_up(
     members = Membership([])
     answers["bare"] = RuntimeError("Traceback:\n  somewhere\nNo module named 'psutil'\n")
     members._probe(alive("bare"))
-    assert members.unusable == {}, "it is asked once more"
+    assert members.unusable == {}, "it is probed once more"
     members._probe(alive("bare"))
     members._probe(alive("bare"))
     assert members.unusable == {"bare": "bare-host: No module named 'psutil'"}
-    monkeypatch.setattr(membership, "begin_probe", lambda _: pytest.fail("asked again"))
+    monkeypatch.setattr(membership, "begin_probe", lambda _: pytest.fail("probed again"))
     members._probe(alive("bare"))

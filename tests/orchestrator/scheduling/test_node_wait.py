@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.cluster.autoscaler import ask_for, ask_for_no_more, asked_for
+from orchestrator.cluster.autoscaler import request_nodes, requested_nodes, withdraw_request
 from orchestrator.core.arms import RequestedArm, Usage
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
@@ -234,12 +234,12 @@ def test_a_request_ends_with_the_waiting(monkeypatch: pytest.MonkeyPatch) -> Non
         "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
     )
     awaited = make_plan(spec(), classify([HERE]), "to come").awaited
-    with asked_for(requests(awaited)):
+    with requested_nodes(requests(awaited)):
         ((_, bundles, labels),) = made
         assert bundles == [{"CPU": 1.0, "GPU": 1.0}]
         assert labels == [{"ray.io/accelerator-type": "T4", "market-type": "spot"}]
     assert [bundles for _, bundles, *_ in made[1:]] == [[]]
-    with asked_for([]):
+    with requested_nodes([]):
         pass
     assert len(made) == 2, "nothing is asked for where there is nothing to ask for"
 
@@ -249,8 +249,8 @@ def test_what_was_asked_for_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         "ray.autoscaler._private.commands.request_resources", lambda *args: made.append(args)
     )
-    ask_for([({"CPU": 1.0}, {"zone": "eu"})])
-    ask_for_no_more()
+    request_nodes([({"CPU": 1.0}, {"zone": "eu"})])
+    withdraw_request()
     assert [bundles for _, bundles, *_ in made] == [[{"CPU": 1.0}], []]
 
 

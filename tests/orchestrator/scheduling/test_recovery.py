@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
-from orchestrator.cluster.autoscaler import Request
+from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome
 from orchestrator.hardware import Node, classify
@@ -64,7 +64,7 @@ class Held:
     spec: str = SPEC
     recorded: list[FinishedTrial] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    asked: list[Sequence[Request]] = field(default_factory=list)
+    asked: list[Sequence[NodeRequest]] = field(default_factory=list)
     now_s: float = 0.0
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError
-from orchestrator.cluster.autoscaler import Request
+from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.arms import RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
@@ -212,7 +212,7 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     membership = SimpleNamespace(nodes=nodes, watching=contextlib.nullcontext)
 
     @contextlib.contextmanager
-    def asked_for(requests: list[Request]) -> Iterator[None]:
+    def asked_for(requests: list[NodeRequest]) -> Iterator[None]:
         events.append(requests)
         yield
 
@@ -224,7 +224,7 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     monkeypatch.setattr(f"{module}._join", lambda *_: (here,))
     monkeypatch.setattr(f"{module}.Membership", lambda _: membership)
     monkeypatch.setattr(f"{module}.wait_for_nodes", wait)
-    monkeypatch.setattr(f"{module}.autoscaler.asked_for", asked_for)
+    monkeypatch.setattr(f"{module}.autoscaler.requested_nodes", asked_for)
 
     def confirm(plan: Plan, missing: int) -> None:
         assert (missing, plan.awaited_trials) == (6, 6)
