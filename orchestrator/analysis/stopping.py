@@ -1,7 +1,8 @@
-"""Whether a sweep has blocks enough: by how wide the intervals of its speed-ups are, nothing else.
+"""The decision that a sweep needs no more blocks, by the widths of the speed-ups' intervals alone.
 
-Never by a verdict: who stops as soon as a difference shows finds one too often, and too large a
-one. The width of an interval says nothing of where it lies, so that the estimate has no bias.
+It is never made by a verdict: a sweep that stops as soon as a difference shows finds differences
+too often, and too large ones. The width of an interval does not depend on where it lies, so that
+the estimate has no bias.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from orchestrator.core.trial import Arm, FinishedTrial
 
 @dataclass(frozen=True, slots=True)
 class StopDecision:
-    """After how many complete blocks a sweep asked for no more, and why.
+    """The number of complete blocks after which a sweep needs no more, and the reason.
 
-    `half_width` is that of the widest interval, as a share; None where there was none to judge by.
+    `half_width` is that of the widest interval, as a share; None if there was no interval.
     """
 
     blocks: int
     half_width: float | None
-    why: str
+    reason: str
 
 
 @dataclass(slots=True)
 class StoppingRule:
-    """A sweep's complete blocks, in the order in which they were completed.
+    """The complete blocks of a sweep, in their order, and the decision that follows from them.
 
-    What was looked at, and when, depends on the outcomes and on their order alone, so that a start
-    that goes on from a journal decides as the one before it did.
+    The looks depend on the outcomes and on their order alone, so that a resumed start decides as
+    the one before it did.
 
     Args:
-        auto: when there are enough.
-        arms: that every block has.
+        auto: the required precision, and the bounds of the number of blocks.
+        arms: the arms of every block.
         repeats: rounds of each block.
         baseline: the spec's choice.
     """
@@ -58,9 +59,9 @@ class StoppingRule:
     _complete: list[int] = field(default_factory=list)
 
     def take(self, finished: FinishedTrial) -> None:
-        """Take an outcome; where that completes a block, look whether it was the last one needed.
+        """Take an outcome; if it completes a block, decide whether that was the last one needed.
 
-        Trials of other arms or repeats than the blocks have now say nothing.
+        Trials of other arms or repeats than the blocks have now are ignored.
         """
         trial = finished.trial
         if trial.arm not in self.arms or trial.repeat >= self.repeats:
@@ -83,8 +84,8 @@ class StoppingRule:
             if finished.trial.block in self._complete
         ]
         widths = half_widths(trials, self.arms, self.auto, self.baseline).values()
-        known = [width for width in widths if width is not None]
-        widest = max(known) if len(known) == len(widths) and known else None
+        numbers = [width for width in widths if width is not None]
+        widest = max(numbers) if len(numbers) == len(widths) and numbers else None
         if not widths:
             self.stop_decision = StopDecision(blocks, None, "there is nothing to compare")
         elif widest is not None and widest <= self.auto.interval:
@@ -92,11 +93,11 @@ class StoppingRule:
             self.stop_decision = StopDecision(blocks, widest, reason)
         elif blocks >= self.auto.most:
             reason = f"{self.auto.most} are the most (blocks.at_most)"
-            reason += self._what_never_completes(trials)
+            reason += self._never_complete(trials)
             self.stop_decision = StopDecision(blocks, widest, reason)
 
-    def _what_never_completes(self, trials: Iterable[FinishedTrial]) -> str:
-        """For a person: the arms of fair pairs of which nothing is known; empty where all are."""
+    def _never_complete(self, trials: Iterable[FinishedTrial]) -> str:
+        """Return a clause that names the arms of fair pairs without a complete trial, if any."""
         able = {trial.trial.arm for trial in trials if trial.outcome.status == "complete"}
         paired = {arm for pair in fair_pairs(self.arms, self.baseline) for arm in pair}
         silent = [str(arm) for arm in self.arms if arm in paired - able]
@@ -109,10 +110,9 @@ def half_widths(
     auto: AutoBlocks,
     baseline: str | None,
 ) -> Mapping[Arm, float | None]:
-    """The half-width of each fair pair's interval, as a share, by its arm.
+    """Return the half-width of each fair pair's interval, as a share, by its arm.
 
-    None for too few blocks in which both completed, and where one of the two never did: that may
-    yet come.
+    None for too few blocks in which both arms are complete: more may come.
     """
     record = _record(trials, arms)
     matched = match(record)
@@ -120,15 +120,15 @@ def half_widths(
     widths: dict[Arm, float | None] = {}
     for arm, base in fair_pairs(arms, baseline):
         ratios = pair_up(numbers, arm, base).telling
-        found = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
-        widths[arm] = math.expm1((found.high - found.low) / 2) if found else None
+        interval = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
+        widths[arm] = math.expm1((interval.high - interval.low) / 2) if interval else None
     return widths
 
 
 def fair_pairs(arms: Sequence[Arm], baseline: str | None) -> tuple[tuple[Arm, Arm], ...]:
-    """Each arm with the one that it is compared with, as in the report.
+    """Return each arm with the one that it is compared with, as in the report.
 
-    But for arms without a baseline, and of other mathematics than it has.
+    Arms without a baseline, and arms of other mathematics than their baseline, are left out.
     """
     against = pick_baseline(_record((), arms), baseline)
     sides = [(arm, against.of.get(arm)) for arm in arms] if against else []

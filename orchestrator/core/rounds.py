@@ -133,7 +133,7 @@ def trials_to_retime(
     for trial in planned:
         if trial.arm.measure == "timing":
             rounds[trial.block, trial.repeat, trial.arm.hardware_class].append(trial)
-    again: dict[str, int] = {}
+    reruns: dict[str, int] = {}
     for members in rounds.values():
         ended = [finished[each.key] for each in members if each.key in finished]
         complete = [each for each in ended if each.outcome.status == "complete"]
@@ -142,5 +142,5 @@ def trials_to_retime(
         )
         races = {(each.outcome.node, race_of(each.outcome)) for each in complete}
         if lacking or len(races) > len({node for node, _ in races}):
-            again |= {each.trial.key: rerun_of(each.outcome) for each in complete}
-    return again
+            reruns |= {each.trial.key: rerun_of(each.outcome) for each in complete}
+    return reruns

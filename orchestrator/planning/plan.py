@@ -112,7 +112,7 @@ class Plan:
         """This plan with so many blocks, and no more to come."""
         return replace(self, blocks=blocks, auto=None)
 
-    def resumed_from(self, past: Iterable[Block | FinishedTrial]) -> Plan:
+    def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Plan:
         """This plan, going on from what earlier starts left.
 
         A list of configs says which blocks it wants: those that have one of its configs keep
@@ -123,7 +123,7 @@ class Plan:
         if not self.listed:
             return self
         blocks, ended = dict[int, Config](), Counter[int]()
-        for event in past:
+        for event in history:
             if isinstance(event, FinishedTrial):
                 ended[event.trial.block] += 1
             else:

@@ -1,4 +1,4 @@
-"""A trial on its way: as it is handed out, and what its outcomes lead to."""
+"""A trial that was handed out, and what follows from its outcomes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workloads.protocol import Device
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A trial handed out: on which lane, and the how-manieth attempt it is.
+    """A trial that was handed out to a lane, with the attempt number.
 
-    `others` are the rest of its round, where that is timed in slices, turn by turn. `rerun` is how
-    often the round was done before.
+    `others` are the rest of its round, if the round is timed in slices. `rerun` is how often the
+    round was done before.
     """
 
     trial: Trial
@@ -25,22 +25,22 @@ class Assignment:
 
     @property
     def device(self) -> Device:
-        """What of its node it runs on."""
+        """Return the device of its node that it runs on."""
         return self.trial.arm.device
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All that run, the first one first."""
+        """Return all trials that run, the first one first."""
         return (self.trial, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """What the outcomes of an issue lead to.
+    """The consequences of an assignment's outcomes.
 
-    `again` are the trials of a disturbed round that is done again: the next ones on its lane.
-    `standing` are the outcomes from before a rerun that stand, as it failed.
+    `reruns` are the trials of a disturbed round that runs once more: the next ones on its lane.
+    `reinstated` are the earlier outcomes that count again because a rerun failed.
     """
 
-    again: tuple[Trial, ...] = ()
-    standing: tuple[FinishedTrial, ...] = ()
+    reruns: tuple[Trial, ...] = ()
+    reinstated: tuple[FinishedTrial, ...] = ()

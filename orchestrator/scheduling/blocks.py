@@ -32,7 +32,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.assignment import Assignment, FollowUp
 from orchestrator.scheduling.lane_queue import LaneQueue
 from orchestrator.scheduling.outcomes import Ledger
-from orchestrator.scheduling.suggestions import Source, Suggestions
+from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
 from orchestrator.spec import Objective
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionPolicy:
-    """How surely a sweep is to decide, as far as its blocks know of it.
+    """The precision that a sweep must reach, as far as its blocks know of it.
 
     `stopping_rule` decides when no more blocks are needed (None for a fixed number of blocks).
     `quiet` limits disturbances. `baseline` (the spec's choice) is the arm that the others of an
@@ -54,16 +54,16 @@ class PrecisionPolicy:
 
 
 class Blocks:
-    """The blocks of one sweep, from suggestion to telling the sampler.
+    """The blocks of one sweep, from the suggestion to the report to the sampler.
 
     Args:
         identity: what the trials' keys and seeds are derived from.
         plan: the arms that can run, the number of blocks and of repeats.
         groups: the lanes, from `placement.make_lanes`.
         objectives: by metric; empty where the sampler does not learn.
-        source: gives configs and is told of blocks.
-        open_limit: how many blocks may be suggested and not yet told; None for no limit.
-        trust: how surely the sweep is to decide.
+        source: suggests configs and takes the results of blocks.
+        open_limit: how many suggested blocks may be without a result; None for no limit.
+        precision: how sure the sweep must be.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Blocks:
         groups: Sequence[LaneGroup],
         *,
         objectives: Mapping[str, Objective],
-        source: Source,
+        source: ConfigSource,
         open_limit: int | None,
         precision: PrecisionPolicy = PrecisionPolicy(),
     ) -> None:
@@ -89,10 +89,10 @@ class Blocks:
         self.move(groups, open_limit)
 
     def move(self, groups: Sequence[LaneGroup], open_limit: int | None) -> None:
-        """Go on with other lanes: nodes have left, or joined; `open_limit` is the one for these.
+        """Replace the lanes after nodes left or joined; `open_limit` is the one for these lanes.
 
-        What is out on a lane that is gone stays out until it is finished or given back; what
-        waited there goes to the other lanes of its hardware, or waits until there is one.
+        Trials that are out on a removed lane stay out until they finish or are given back. Trials
+        that waited there go to the other lanes of their hardware, or wait until there is one.
         """
         before = {queue.lane.node.id: queue for queue in self._queues}
         self._suggestions.open_limit = open_limit
@@ -112,22 +112,21 @@ class Blocks:
 
     def restore(
         self,
-        past: Iterable[Block | FinishedTrial],
-        again: Mapping[str, int] | None = None,
+        history: Iterable[Block | FinishedTrial],
+        reruns: Mapping[str, int] | None = None,
         before: Mapping[str, FinishedTrial] | None = None,
     ) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
 
         Args:
-            past: blocks and finished trials in the order in which they came about: the sampler
-                is brought back to where it was by the same asking and telling.
-            again: trials that are to be done once more, and are not among the finished ones (see
+            history: blocks and finished trials in their original order. The same suggestions and
+                results bring the sampler back to its state.
+            reruns: trials to run once more, which are not among the finished ones (see
                 `rounds.trials_to_rerun`).
-            before: complete trials whose rounds are done again, as they were: what stands should
-                that fail.
+            before: the complete outcomes of rounds that are re-run; they count again if that fails.
         """
-        self._ledger.resume(again or {}, before or {})
-        for event in past:
+        self._ledger.resume(reruns or {}, before or {})
+        for event in history:
             if isinstance(event, FinishedTrial):
                 self._ledger.recall(event)
             elif self._plan.has_block(event.index):
@@ -149,23 +148,25 @@ class Blocks:
         return None
 
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> FollowUp:
-        """Take the outcomes of what ran; the sampler is told as soon as it can be."""
+        """Take the outcomes of an assignment, and report to the sampler as soon as possible."""
         queue = self._take_back(assignment)
-        at_work = {key for key, each in self._out.items() if each.lane.node == assignment.lane.node}
+        at_work = {
+            key for key, other in self._out.items() if other.lane.node == assignment.lane.node
+        }
         to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
         settled = self._ledger.settle(assignment, outcomes, to_come)
-        self._put_first(settled.again, queue)
+        self._put_first(settled.reruns, queue)
         return settled
 
     def is_kept(self, trial: Trial) -> bool:
-        """Whether a complete outcome of it is kept until its round, done again, has ended."""
+        """Return whether an earlier complete outcome is kept until the rerun of its round ends."""
         return self._ledger.is_kept(trial)
 
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
 
-        It is the next one on its lane; where that is gone, or its node now stands for other
-        hardware, the next one of its hardware.
+        It is the next one on its lane. If that lane is gone or has other hardware now, it is the
+        next one of its hardware.
         """
         if not charged:
             self._ledger.uncharge(assignment)
@@ -173,7 +174,7 @@ class Blocks:
 
     @property
     def done(self) -> bool:
-        """Whether every trial of the sweep has an outcome."""
+        """Return whether every trial of the sweep has an outcome."""
         return (
             not self._out
             and not any(queue.waiting for queue in self._queues)
@@ -183,7 +184,7 @@ class Blocks:
 
     @property
     def stop_decision(self) -> StopDecision | None:
-        """After how many blocks no more are asked for, and why; None where that is not so yet."""
+        """Return the decision that no more blocks are needed; None before it."""
         return self._suggestions.stop_decision
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
@@ -196,14 +197,14 @@ class Blocks:
         return len(self._out)
 
     def has_lane(self, node_id: str) -> bool:
-        """Whether trials may be handed out to a node."""
+        """Return whether trials may be handed out to a node."""
         return any(queue.lane.node.id == node_id for queue in self._queues)
 
     @property
     def stranded(self) -> dict[HardwareUse, int]:
-        """How many trials of begun blocks wait for hardware that has no lane, by hardware.
+        """Return how many trials of begun blocks wait for hardware without a lane.
 
-        Where there is no lane at all, blocks that have not begun wait, too.
+        If there is no lane at all, blocks that have not begun are counted too.
         """
         waiting: Counter[HardwareUse] = Counter()
         for units in self._units.values():
@@ -219,7 +220,7 @@ class Blocks:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
         keys = {member.key for member in (trial, *queue.take_round(trial))}
         members = [member for member in self._ledger.trials[trial.block] if member.key in keys]
-        members.sort(key=lambda each: not self._is_baseline(each.arm))
+        members.sort(key=lambda member: not self._is_baseline(member.arm))
         attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
         assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
         for member in members:
@@ -255,9 +256,9 @@ class Blocks:
         return next(group for group in self._groups if trial.arm.hardware in group.hardware)
 
     def _are_last_ones(self, queue: LaneQueue) -> bool:
-        """Whether fewer blocks are left for the lane than there are lanes that could take them.
+        """Return whether fewer blocks remain for the lane than there are lanes to take them.
 
-        Then none is handed to a lane that is at work: another one may be idle before it.
+        Then a lane at work gets none: another lane may be idle before it.
         """
         if queue.waiting:
             return False

@@ -1,4 +1,4 @@
-"""The end of a start: all of it is in the tracking store, and a report beside it."""
+"""The end of a start: everything is in the tracking store, together with a report."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.trial_record import TAG_LIMIT
 
 _DRAIN_S = 300.0
-"""How long a sweep that has ended waits for its tracking store."""
+"""How long a complete sweep waits for its tracking store."""
 
 _CLOSE_S = 60.0
-"""How long it waits for its report to be there."""
+"""How long a complete sweep waits for its report to be stored."""
 
 _STOPPED_DRAIN_S, _STOPPED_READ_S = 10.0, 30.0
-"""How long one that was stopped does: the next start records what is missing."""
+"""How long a stopped sweep waits: the next start records what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a start of a sweep ended.
+    """The end of a start of a sweep.
 
-    `record` is what the tracking store now has; `refused` says, by trial key, why it will never
-    take some finished trials; `curves` are what a report shows of telemetry, by run.
+    `record` is what the tracking store has now. `refused` are the reasons, by trial key, why the
+    store will never take some finished trials. `curves` is the telemetry for a report, by run.
     """
 
     record: SweepRecord
@@ -40,11 +40,11 @@ class RunResult:
 def finish_sweep(
     recorder: Recorder, spec: SweepSpec, identity: SweepIdentity, stopped: Stopped | None
 ) -> RunResult:
-    """Wait until everything is recorded, read it back, and leave the report with it.
+    """Wait until everything is recorded, read it back, and store the report with it.
 
     Raises:
-        NotRecorded: the store was too slow, or away; nothing is lost.
-        LeaseHeld: another driver has taken the sweep over.
+        NotRecorded: the store was too slow or not available; nothing is lost.
+        LeaseHeld: another driver has taken over the sweep.
         TrackingError: the store cannot be reached or used.
     """
     from orchestrator.analysis.arms.representatives import representatives  # noqa: PLC0415

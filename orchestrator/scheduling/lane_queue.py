@@ -1,4 +1,4 @@
-"""A lane at work: what it was handed and has not finished, and which trial it runs next."""
+"""A lane at work: the trials it was given and has not finished, and which one runs next."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from workloads.protocol import Device
 
 @dataclass(slots=True)
 class LaneQueue:
-    """A lane's trials: those that wait, and how many are out.
+    """The trials of a lane: those that wait, and how many are out.
 
-    `groups` are those that the lane belongs to; `turn` is whose turn it is, where the devices of
+    `groups` are those that the lane belongs to. `turn` is the device at work, if the devices of
     the lane's node take turns.
     """
 
@@ -26,14 +26,14 @@ class LaneQueue:
 
     @property
     def spare(self) -> int:
-        """How many trials more than are out can run at once; one beyond that may wait."""
+        """Return how many more trials can run at once; one beyond that may wait."""
         return self.lane.room(self.turn if self.lane.takes_turns else "gpu") - self.out
 
     @property
     def is_short(self) -> bool:
-        """Whether it wants another block's trials, to have a next one.
+        """Return whether the lane needs another block's trials, to have a next one.
 
-        A lane whose devices take turns gathers as many blocks as it has slots before the CPU's.
+        A lane whose devices take turns collects as many blocks as it has slots before the CPU runs.
         """
         if not self.lane.takes_turns:
             return not self.waiting
@@ -43,9 +43,9 @@ class LaneQueue:
         return self.turn == "gpu" and self._in_turn() is None and gathered < self.lane.slots
 
     def pick(self) -> Trial | None:
-        """Take the next trial: the first that waits, of the device whose turn it is.
+        """Take the next trial: the first that waits for the device whose turn it is.
 
-        The turn passes when none is left of that device, and all that were out are back.
+        The turn passes when no trial of that device waits or is out.
         """
         trial = self._in_turn()
         if trial is None and self.waiting and not self.out:
@@ -56,16 +56,16 @@ class LaneQueue:
         return trial
 
     def take_round(self, trial: Trial) -> list[Trial]:
-        """Take what is timed in turns with a trial that was picked: the rest of its round here."""
+        """Take the trials that are timed in turns with a picked one: the rest of its round here."""
         if trial.arm.measure != "timing":
             return []
-        others = [other for other in self.waiting if self.is_beside(trial, other)]
+        others = [other for other in self.waiting if self.takes_turns_with(trial, other)]
         for other in others:
             self.waiting.remove(other)
         return others
 
-    def is_beside(self, trial: Trial, other: Trial) -> bool:
-        """Whether two trials are of one round that is timed in slices, and may take turns here."""
+    def takes_turns_with(self, trial: Trial, other: Trial) -> bool:
+        """Return whether two trials are of one round timed in slices, and take turns here."""
         apart = self.lane.takes_turns and (trial.arm.device != other.arm.device)
         return (
             (trial.block, trial.repeat) == (other.block, other.repeat)

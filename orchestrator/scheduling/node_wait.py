@@ -86,12 +86,12 @@ def replacements(
         hardware: the hardware without any node, as arms name it.
     """
     lost = [planned for planned in plan.possible if planned.arm.hardware in hardware]
-    found: list[NodeRequest] = []
+    wanted: list[NodeRequest] = []
     for entry in spec.hardware:
         devices = {planned.arm.device for planned in lost if _is_of(planned, entry)}
         if entry.labels and devices:
-            found.append((_resources(entry, on_gpu="gpu" in devices), dict(entry.labels)))
-    return found
+            wanted.append((_resources(entry, on_gpu="gpu" in devices), dict(entry.labels)))
+    return wanted
 
 
 def _is_of(planned: PlannedArm, entry: HardwareEntry) -> bool:
@@ -138,7 +138,7 @@ def _resources(entry: HardwareEntry, *, on_gpu: bool) -> Mapping[str, float]:
 
 
 def arms_worth_waiting_for(
-    plan: Plan, past: Iterable[Block | FinishedTrial]
+    plan: Plan, history: Iterable[Block | FinishedTrial]
 ) -> tuple[AwaitedArm, ...]:
     """Return the awaited arms of which some trial may be missing.
 
@@ -146,11 +146,13 @@ def arms_worth_waiting_for(
     starts did all of its trials on hardware that it could mean and that no node has now.
     """
     done: dict[Arm, set[tuple[int, int]]] = {}
-    for trial in (event.trial for event in past if isinstance(event, FinishedTrial)):
+    for trial in (event.trial for event in history if isinstance(event, FinishedTrial)):
         if trial.arm not in plan.arms and plan.has_slot(trial):
             done.setdefault(trial.arm, set()).add((trial.block, trial.repeat))
     whole = [arm for arm, trials in done.items() if len(trials) == plan.blocks * plan.repeats]
-    return tuple(each for each in plan.awaited if not any(_could_be(each, arm) for arm in whole))
+    return tuple(
+        awaited for awaited in plan.awaited if not any(_could_be(awaited, arm) for arm in whole)
+    )
 
 
 def _could_be(awaited: AwaitedArm, arm: Arm) -> bool:

@@ -1,7 +1,7 @@
-"""The nodes that a running sweep works on, as they leave, join and fail.
+"""The nodes of a running sweep, as they leave, join and fail.
 
-Nodes of the classes that the plan names are used as they come; a class that the plan does not
-have needs another start, because its arms belong to every block.
+Nodes of the plan's classes are used as they come. A class that the plan does not have needs
+another start, because its arms belong to every block.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from orchestrator.planning.plan import Plan, PlannedArm, make_plan
 from orchestrator.spec import SweepSpec
 
 _STRIKES = 3
-"""So many trials in a row that fail on a node leave it out, where another node has its hardware."""
+"""After so many failed trials in a row a node is excluded, if another node has its hardware."""
 
 _OF_A_NODE = ("crash", "data", "lost", "not_possible", "out_of_memory", "hung")
-"""Failures that may be the node's and not the trial's."""
+"""Failures that the node may have caused, and not the trial."""
 
 
 @dataclass(slots=True)
 class Fleet:
-    """Which nodes trials may be sent to.
+    """The nodes that trials may be sent to.
 
     Args:
-        spec: decides which hardware a node may stand for.
+        spec: decides which hardware a node counts as.
         plan: of this start; its arms stay the same.
         nodes: those of the plan.
-        warn: tells the user what came, went, or is left out.
+        warn: shows the user which nodes joined, left or are excluded.
     """
 
     spec: SweepSpec
@@ -45,7 +45,7 @@ class Fleet:
 
     @property
     def lanes(self) -> tuple[LaneGroup, ...]:
-        """The lanes of the nodes that are in use now."""
+        """Return the lanes of the nodes that are in use now."""
         there = self._arms_on(node for node in self.nodes if node.id not in self._left_out)
         absent = {
             planned.arm: replace(planned, hardware=replace(planned.hardware, nodes=()))
@@ -55,7 +55,7 @@ class Fleet:
         return make_lanes(replace(self.plan, possible=arms))
 
     def take(self, nodes: Sequence[Node]) -> None:
-        """The nodes that the cluster has now."""
+        """Take the nodes that the cluster has now."""
         before, now = {node.id for node in self.nodes}, {node.id for node in nodes}
         for node in self.nodes:
             if node.id not in now:
@@ -70,7 +70,7 @@ class Fleet:
         self._news = self._news or before != now
 
     def report_unusable(self, unusable: Mapping[str, str]) -> None:
-        """Say, once of each, which nodes have joined and could not be probed, and why."""
+        """Warn once of each node that has joined and could not be probed, with the reason."""
         for id_ in unusable.keys() - self._reported:
             self._reported.add(id_)
             self.warn(
@@ -79,7 +79,7 @@ class Fleet:
             )
 
     def ended(self, node: Node, outcome: Outcome | None) -> None:
-        """Note how a trial ended on a node; None where its worker was lost there."""
+        """Count how a trial ended on a node; None if its worker was lost there."""
         failed = outcome is None or (
             outcome.failure is not None and outcome.failure.reason in _OF_A_NODE
         )
@@ -94,39 +94,40 @@ class Fleet:
         self._left_out.add(node.id)
         self._news = True
         self.warn(
-            f"node {node.profile.hostname} is left out: {self._strikes[node.id]} trials in a row"
+            f"node {node.profile.hostname} is excluded: {self._strikes[node.id]} trials in a row"
             " failed there; other nodes have its hardware"
         )
 
     def news(self) -> tuple[LaneGroup, ...] | None:
-        """The lanes to go on with, once after each change; None where nothing changed."""
+        """Return the new lanes, once after each change; None if nothing changed."""
         if not self._news:
             return None
         self._news = False
         return self.lanes
 
     def _take_in(self, node: Node) -> None:
-        """Use a node that has joined, unless an arm could then not go on where it runs now."""
+        """Use a node that has joined, unless an arm could then not run where it runs now."""
         used = [node for node in self.nodes if node.id not in self._left_out]
         self.nodes = (*self.nodes, node)
         if self._arms_on(used).keys() - self._arms_on([*used, node]).keys():
             self._left_out.add(node.id)
-            why = " and is not used: it has fewer CPUs than a trial takes (arms.hardware)"
+            reason: str | None = "it has fewer CPUs than a trial takes (arms.hardware)"
         else:
-            why = self._why_idle(node)
-        self.warn(f"node {node.profile.hostname} has joined{why}")
+            reason = self._idle_reason(node)
+        unused = f" and is not used: {reason}" if reason else ""
+        self.warn(f"node {node.profile.hostname} has joined{unused}")
 
     def _arms_on(self, nodes: Iterable[Node]) -> dict[Arm, PlannedArm]:
         return {planned.arm: planned for planned in make_plan(self.spec, classify(nodes)).possible}
 
-    def _why_idle(self, node: Node) -> str:
-        """Where nothing runs on a node that has joined."""
+    def _idle_reason(self, node: Node) -> str | None:
+        """Return why nothing runs on a node that has joined; None if trials run there."""
         if any(lane.node.id == node.id for group in self.lanes for lane in group.lanes):
-            return ""
+            return None
         classes = ", ".join(hardware_class.name for hardware_class in classify([node]))
         return (
-            f" and is not used: no arm of this start runs on {classes}; the same command, run"
-            " again, lays its plan anew"
+            f"no arm of this start runs on {classes}; run the same command again after this start"
+            " to plan with that node"
         )
 
     def _others_have_hardware_of(self, node: Node) -> bool:

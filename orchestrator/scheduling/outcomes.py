@@ -1,4 +1,4 @@
-"""What has come of trials: their outcomes, which of these count, and what is done again."""
+"""The outcomes of trials: which of them count, and which trials run once more."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from orchestrator.scheduling.suggestions import Suggestions
 class Ledger:
     """The outcomes of a sweep's trials.
 
-    `trials` are those of each block that has begun, in the order to run them; `sharing` is the
-    hardware whose trials of a round may be done again together (see `placement.sharing`).
+    `trials` are those of each block that has begun, in the order to run them. `sharing` is the
+    hardware whose trials of a round may be re-run together (see `lanes.sharing`).
 
     Args:
-        plan: which blocks count.
-        suggestions: hears of outcomes that count.
-        limits: what becomes of disturbed rounds.
+        plan: decides which blocks count.
+        suggestions: takes the outcomes that count.
+        limits: decide which rounds are disturbed, and how often these are re-run.
     """
 
     def __init__(self, plan: Plan, suggestions: Suggestions, limits: DisturbanceLimits) -> None:
@@ -37,14 +37,14 @@ class Ledger:
         self._attempts: dict[str, int] = {}
         self._reruns: dict[str, int] = {}
 
-    def resume(self, again: Mapping[str, int], before: Mapping[str, FinishedTrial]) -> None:
-        """Take over what is to be done again, and what is to stand should that fail.
+    def resume(self, reruns: Mapping[str, int], before: Mapping[str, FinishedTrial]) -> None:
+        """Take over the trials to run once more, and the outcomes that count if that fails.
 
-        Both are by key; `again` says the how-manieth rerun it is.
+        Both are by key. `reruns` has the number of the rerun.
         """
         self._before |= before
-        self._reruns |= again
-        self._attempts |= again
+        self._reruns |= reruns
+        self._attempts |= reruns
 
     def recall(self, finished: FinishedTrial) -> None:
         """Take over an outcome of an earlier start."""
@@ -52,25 +52,25 @@ class Ledger:
         if self._plan.has_block(finished.trial.block):
             self.count([finished.trial])
         else:
-            self._suggestions.hear(finished)
+            self._suggestions.observe(finished)
 
     def has(self, trial: Trial) -> bool:
-        """Whether a trial has an outcome, and is not done again."""
+        """Return whether a trial has an outcome and is not re-run."""
         return trial.key in self._outcomes
 
     def is_kept(self, trial: Trial) -> bool:
-        """Whether a complete outcome of it is kept until its round, done again, has ended."""
+        """Return whether an earlier complete outcome is kept until the rerun of its round ends."""
         return trial.key in self._before
 
     def begin(self, members: Sequence[Trial], node: str) -> tuple[int, int]:
-        """Trials of a round are handed out to a node: which attempt this is, and which rerun."""
+        """Count an attempt of a round on a node; return the attempt number and the rerun."""
         rerun = self._rerun(members, node)
         attempt = 1 + max(rerun, *(self._attempts.get(member.key, 0) for member in members))
         self._attempts |= dict.fromkeys((member.key for member in members), attempt)
         return attempt, rerun
 
     def uncharge(self, assignment: Assignment) -> None:
-        """An attempt never began."""
+        """Take back an attempt that never began."""
         self._attempts |= dict.fromkeys(
             (trial.key for trial in assignment.trials), assignment.attempt - 1
         )
@@ -78,10 +78,10 @@ class Ledger:
     def settle(
         self, assignment: Assignment, outcomes: Sequence[Outcome], to_come: Collection[str]
     ) -> FollowUp:
-        """Take the outcomes of an issue's trials.
+        """Take the outcomes of an assignment's trials.
 
         Args:
-            issue: what ran.
+            assignment: what ran.
             outcomes: one for each of its trials.
             to_come: the keys of trials that its lane has, or has handed out.
         """
@@ -90,24 +90,26 @@ class Ledger:
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         self._outcomes |= {finished.trial.key: finished.outcome for finished in ended}
-        standing = self._reinstate(assignment)
-        node = ended[0].outcome.node or assignment.lane.node.profile.hostname  # of a lost one: none
-        again = self._trials_to_rerun(assignment.trial, node, to_come)
-        self._reruns |= again
-        members = tuple(t for t in self.trials[assignment.trial.block] if t.key in again)
+        reinstated = self._reinstate(assignment)
+        node = (
+            ended[0].outcome.node or assignment.lane.node.profile.hostname
+        )  # a lost trial has none
+        reruns = self._trials_to_rerun(assignment.trial, node, to_come)
+        self._reruns |= reruns
+        members = tuple(t for t in self.trials[assignment.trial.block] if t.key in reruns)
         for trial in members:
             self._keep(FinishedTrial(trial, self._outcomes.pop(trial.key)))
-        replaced = [finished.trial for finished in standing]
+        replaced = [finished.trial for finished in reinstated]
         self._counted.difference_update(member.key for member in (*members, *replaced))
         self.count([*assignment.trials, *replaced])
-        return FollowUp(members, standing)
+        return FollowUp(members, reinstated)
 
     def count(self, trials: Iterable[Trial]) -> None:
-        """Count the outcomes that are settled: the sampler is told, there may be blocks enough.
+        """Count the final outcomes: report to the sampler, and decide whether more are needed.
 
-        A disturbed round is done again with all that its node has of it. Where that may come,
-        nothing of a round counts before the rest of it: what would be told now, and what a later
-        start tells in going over the same trials, would not be the same.
+        A disturbed round is re-run with all trials that its node has of it. If that may happen,
+        no trial of a round counts before the others: a later start, which goes through the same
+        trials, must report the same.
         """
         for trial in trials:
             bound = self._bound(trial)
@@ -115,13 +117,13 @@ class Ledger:
                 continue
             for member in bound:
                 if member.key not in self._counted:
-                    self._suggestions.hear(FinishedTrial(member, self._outcomes[member.key]))
+                    self._suggestions.observe(FinishedTrial(member, self._outcomes[member.key]))
                 self._counted.add(member.key)
-            if self._suggestions.is_untold(trial.block):
-                self._suggestions.tell(trial.block, self._counted_of(trial.block))
+            if self._suggestions.is_open(trial.block):
+                self._suggestions.report(trial.block, self._counted_of(trial.block))
 
     def _counted_of(self, index: int) -> dict[Arm, list[Outcome]]:
-        """The outcomes of a block that count, by arm."""
+        """Return the outcomes of a block that count, by arm."""
         outcomes: dict[Arm, list[Outcome]] = {}
         for trial in self.trials[index]:
             if trial.key in self._counted:
@@ -129,43 +131,43 @@ class Ledger:
         return outcomes
 
     def _bound(self, trial: Trial) -> tuple[Trial, ...]:
-        """The trials that may be done again together with one of them, that one too."""
+        """Return the trials that may be re-run together with this one, itself included."""
         if self._limits.action != "rerun":
             return (trial,)
-        beside = next(
+        shared = next(
             (names for names in self.sharing if trial.arm.hardware in names),
             frozenset[HardwareUse](),
         )
         of_round = (t for t in self.trials.get(trial.block, ()) if t.repeat == trial.repeat)
-        return tuple(member for member in of_round if member.arm.hardware in beside)
+        return tuple(member for member in of_round if member.arm.hardware in shared)
 
     def _rerun(self, members: Sequence[Trial], node: str) -> int:
-        """How often their round was done before: an arm that joins it is not behind the others."""
+        """Return how often the round was done before: an arm that joins it is not behind."""
         of_round = self._round(members[0])
-        known = (self._outcomes.get(member.key) for member in of_round)
-        there = (rerun_of(outcome) for outcome in known if outcome and outcome.node == node)
-        return max([*there, *(self._reruns.get(member.key, 0) for member in members)])
+        outcomes = (self._outcomes.get(member.key) for member in of_round)
+        counts = (rerun_of(outcome) for outcome in outcomes if outcome and outcome.node == node)
+        return max([*counts, *(self._reruns.get(member.key, 0) for member in members)])
 
     def _trials_to_rerun(self, trial: Trial, node: str, to_come: Collection[str]) -> dict[str, int]:
-        """The trials of a round that are due once more; none while some of it is to run.
+        """Return the trials of a round to run once more; none while some of it is still to run.
 
-        The round is what the lane has of it, which is what ran on its node.
+        The round is the lane's part of it, which is what ran on the lane's node.
         """
-        trials = self._round(trial)
-        if any(trial.key in to_come for trial in trials):
+        members = self._round(trial)
+        if any(member.key in to_come for member in members):
             return {}
-        ended = [(trial, self._outcomes.get(trial.key)) for trial in trials]
+        outcomes = [(member, self._outcomes.get(member.key)) for member in members]
         return trials_to_rerun(
             (
-                FinishedTrial(finished, found)
-                for finished, found in ended
-                if found and found.node == node
+                FinishedTrial(member, outcome)
+                for member, outcome in outcomes
+                if outcome and outcome.node == node
             ),
             self._limits,
         )
 
     def _round(self, trial: Trial) -> list[Trial]:
-        """The trials of its block and repeat, that one too."""
+        """Return the trials of its block and repeat, itself included."""
         return [member for member in self.trials[trial.block] if member.repeat == trial.repeat]
 
     def _keep(self, finished: FinishedTrial) -> None:
@@ -173,9 +175,9 @@ class Ledger:
             self._before[finished.trial.key] = finished
 
     def _reinstate(self, assignment: Assignment) -> tuple[FinishedTrial, ...]:
-        """What stands of an issue's round from before it was done again, where that failed."""
+        """Return the earlier outcomes of a round that count again, because its rerun failed."""
         held = [self._before[trial.key] for trial in assignment.trials if trial.key in self._before]
-        nodes = {each.outcome.node for each in held}
+        nodes = {finished.outcome.node for finished in held}
         trial = assignment.trial
         before = [
             finished
@@ -187,6 +189,6 @@ class Ledger:
             return ()
         for finished in before:
             del self._before[finished.trial.key]
-        standing = reinstate(before, self._outcomes) if before else ()
-        self._outcomes |= {finished.trial.key: finished.outcome for finished in standing}
-        return standing
+        reinstated = reinstate(before, self._outcomes) if before else ()
+        self._outcomes |= {finished.trial.key: finished.outcome for finished in reinstated}
+        return reinstated

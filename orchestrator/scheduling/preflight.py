@@ -1,4 +1,4 @@
-"""Whether a sweep could run to its end, before anything runs for it."""
+"""Refusals of a sweep that could not run to its end, before anything runs for it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class NothingToRun(Refusal):
 
 
 def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
-    """Refuse what could not run to its end: no arm, no sampler, no arm for an objective.
+    """Refuse a spec without an arm, a sampler, or an arm for an objective.
 
-    What arms there will be is not known while some are waited for.
+    The arms are not checked while some of them are awaited.
 
     Raises:
         NothingToRun: with every reason.
@@ -42,7 +42,7 @@ def expect_runnable(spec: SweepSpec, plan: Plan) -> None:
         if read_arms and timed and metric not in TIMING_METRICS:
             raise NothingToRun(
                 f"sweep {spec.name!r}: objective {metric} reads only {objective.over}, expected an "
-                "arm that is trained whole, received only arms that are timed in slices: say "
+                "arm that is trained whole, received only arms that are timed in slices: set "
                 "measure: full in an entry of arms.hardware, or choose an objective such as step_ms"
             )
         if not read_arms:

@@ -1,8 +1,8 @@
-"""What becomes of trials whose worker or node is lost, and of nodes that come: a session's upkeep.
+"""Handle lost workers, lost nodes and new nodes during a sweep.
 
-A worker is lost before anybody knows why. Its trial stays in doubt until its node answers (then
-the worker died by itself, which counts as an attempt) or is known to be gone (then it was
-preempted, which does not).
+A worker is lost before the cause is known. Its trial stays in doubt until its node answers, or is
+known to be gone. In the first case the worker died by itself, which counts as an attempt. In the
+second case the trial was preempted, which does not.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.session import Session
 
 _SILENCE_S = 25.0
-"""So long the cluster's head may be silent. Ray itself ends the process some time later."""
+"""How long the head of the cluster may be silent. Ray ends the process some time later."""
 
 _PAUSE_S = 5.0
 """Looks further apart than this show that this process itself stood still (Ctrl-Z, a snapshot)."""
 
 _DOUBT_S = 60.0
-"""A node that neither answers nor is known to be gone is taken as there."""
+"""After this time a node that neither answers nor is known to be gone counts as present."""
 
 
 class Presence(Protocol):
-    """Who is there (see `membership`)."""
+    """The nodes that are there (see `cluster.membership`)."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes that are there."""
+        """Return the nodes that are there."""
 
     @property
     def unusable(self) -> Mapping[str, str]:
-        """Those that have joined and could not be probed, by id: `HOST: why`."""
+        """Return the nodes that could not be probed, by id: `HOST: reason`."""
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the head last answered."""
+        """Return the seconds since the head last answered."""
 
     def ask(self, node_id: str) -> None:
-        """Have a node answer."""
+        """Ask a node to answer."""
 
     def has_answered(self, node_id: str) -> bool:
-        """Whether it has."""
+        """Return whether the node has answered since."""
 
 
 @dataclass(slots=True)
 class Recovery:
-    """Keeps a session's lanes on the nodes that are there.
+    """The part of a session that keeps its lanes on the nodes that are there.
 
     Args:
         session: whose trials they are.
@@ -66,7 +66,7 @@ class Recovery:
         presence: the nodes that are there.
         wait_s: how long the sweep waits, with nothing else to do, for hardware whose last node
             has left.
-        ask_for: asks an autoscaler for nodes, in the place of what it was asked for before.
+        ask_for: asks an autoscaler for nodes; each request replaces the one before.
         clock: seconds, from anywhere.
     """
 
@@ -83,23 +83,23 @@ class Recovery:
     _awake_since: float = 0.0
 
     def doubt(self, assignment: Assignment) -> None:
-        """A trial's worker was lost."""
+        """Take a trial whose worker was lost."""
         self.presence.ask(assignment.lane.node.id)
         self._doubts.append((assignment, self.clock()))
 
     def ended(self, assignment: Assignment, outcome: Outcome) -> None:
-        """A trial ended on a node."""
+        """Take how a trial ended on a node."""
         self.fleet.ended(assignment.lane.node, outcome)
 
     def is_in_use(self, node_id: str) -> bool:
-        """Whether trials may be sent to a node."""
+        """Return whether trials may be sent to a node."""
         return self.session.blocks.has_lane(node_id)
 
     def settle(self) -> None:
         """Act on what is known by now.
 
         Raises:
-            Stopped: what is left waits in vain for its hardware.
+            Stopped: no hardware came for the remaining trials.
         """
         self.fleet.take(self.presence.nodes)
         self.fleet.report_unusable(self.presence.unusable)
@@ -114,11 +114,11 @@ class Recovery:
 
     @property
     def has_asked(self) -> bool:
-        """Whether an autoscaler still is to start nodes."""
+        """Return whether an autoscaler still has a request for nodes."""
         return bool(self._wanted)
 
     def expect_head(self) -> None:
-        """Notice the loss of the cluster's head; to be called all the time.
+        """Notice the loss of the cluster's head; to be called continuously.
 
         Raises:
             Stopped: it is silent.
@@ -134,7 +134,7 @@ class Recovery:
 
     def _settle_doubts(self) -> None:
         there = {node.id for node in self.presence.nodes}
-        left = []
+        open_doubts = []
         for assignment, since in self._doubts:
             node = assignment.lane.node
             if node.id not in there:
@@ -143,15 +143,15 @@ class Recovery:
                 self.session.lose(assignment)
                 self.fleet.ended(node, None)
             else:
-                left.append((assignment, since))
-        self._doubts = left
+                open_doubts.append((assignment, since))
+        self._doubts = open_doubts
 
     def _ask_for_hardware(self, stranded: Mapping[HardwareUse, int]) -> None:
-        """Whoever ends nodes that idle, or takes them away, may start others: if it is asked to."""
+        """Ask for new nodes: an autoscaler may have ended idle ones, or a cloud taken them away."""
         wanted = replacements(self.session.spec, self.fleet.plan, stranded)
         if wanted != self._wanted:
             self._wanted = wanted
-            with contextlib.suppress(Exception):  # the sweep goes on with what it has
+            with contextlib.suppress(Exception):  # the sweep uses the nodes it has
                 self.ask_for(wanted)
 
     def _expect_progress(self, stranded: Mapping[HardwareUse, int]) -> None:

@@ -1,7 +1,7 @@
-"""How large a sweep is: what earlier starts left of it, what is missing, what the store is told.
+"""The size of a sweep: what earlier starts did, what is missing, what the store shows of it.
 
-Where blocks come until there are enough, that follows from the outcomes: a start finds it as the
-one before it did.
+With `blocks: auto` the number of blocks follows from the outcomes alone, so that each start comes
+to the same decision.
 """
 
 from __future__ import annotations
@@ -32,55 +32,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RemainingWork:
-    """What earlier starts leave to a plan.
+    """The part of a plan that earlier starts leave to this one.
 
     `plan` resumes from them. If they found that no more blocks are needed, `stop_decision` is why,
-    and the plan has no more. `past` are the blocks and outcomes that count, `again` (by key) the
-    trials to run once more, and `missing` the number of trials of the plan without an outcome.
+    and the plan has no more. `history` are the blocks and outcomes that count. `reruns` (by key)
+    are the trials to run once more. `missing` trials of the plan have no outcome.
     """
 
     plan: Plan
-    past: Sequence[Block | FinishedTrial]
-    again: Mapping[str, int]
+    history: Sequence[Block | FinishedTrial]
+    reruns: Mapping[str, int]
     missing: int
     stop_decision: StopDecision | None
 
 
 def remaining_work(
-    spec: SweepSpec, laid: Plan, state: SweepState, *, retry_failed: bool
+    spec: SweepSpec, full_plan: Plan, state: SweepState, *, retry_failed: bool
 ) -> RemainingWork:
-    """What earlier starts leave to a plan that was laid for the nodes that are there."""
-    again = resume.planned_reruns(state, laid, spec.disturbance_limits, retry_failed=retry_failed)
-    past = list(resume.events(state, retry_failed=retry_failed, reruns=again))
-    plan = laid.resumed_from(past)
-    stop_decision = _judged(spec, plan, past) or _told(spec, plan, state)
+    """Return what earlier starts leave of the plan for the present nodes."""
+    reruns = resume.planned_reruns(
+        state, full_plan, spec.disturbance_limits, retry_failed=retry_failed
+    )
+    history = list(resume.events(state, retry_failed=retry_failed, reruns=reruns))
+    plan = full_plan.resumed_from(history)
+    stop_decision = _decide(spec, plan, history) or _last_decision(spec, plan, state)
     if stop_decision is not None:
-        plan = plan.with_block_count(begun_index_count(past))
-    missing = plan.trials - resume.count_finished(state.identity, plan, past)
-    return RemainingWork(plan, past, again, missing, stop_decision)
+        plan = plan.with_block_count(begun_index_count(history))
+    missing = plan.trials - resume.count_finished(state.identity, plan, history)
+    return RemainingWork(plan, history, reruns, missing, stop_decision)
 
 
-def first_records(left: RemainingWork, state: SweepState) -> list[Record]:
-    """What a start adds to the journal before it runs anything: that it began, and what it found.
+def first_records(work: RemainingWork, state: SweepState) -> list[Record]:
+    """Return what a start adds to the journal before it runs anything.
 
-    Where nothing is missing it has nothing to add, or else to end what was killed before it could:
-    before it told why there are blocks enough, or that all was done. Nor has it where what is done
-    is that of nodes that are awaited: a session is of the arms that it knows, and it knows not all.
+    If nothing is missing it adds nothing, except to complete the records of a killed session.
+    While arms are awaited it adds nothing either: a session is of the arms that it knows.
     """
-    is_told = left.stop_decision is None or state.stop_decision is not None
+    is_decided = work.stop_decision is None or state.stop_decision is not None
     is_over = state.ended is not None and state.ended.state == "complete"
-    if not left.missing and (left.plan.awaited or (is_told and is_over)):
+    if not work.missing and (work.plan.awaited or (is_decided and is_over)):
         return []
-    records: list[Record] = [_session_started(left.plan)]
-    if left.stop_decision is not None:
-        records.append(stop_record(left.stop_decision))
-    if not left.missing:
+    records: list[Record] = [_session_started(work.plan)]
+    if work.stop_decision is not None:
+        records.append(stop_record(work.stop_decision))
+    if not work.missing:
         records.append(SessionEnded(time.time(), "complete"))
     return records
 
 
 def stopping_rule(spec: SweepSpec, plan: Plan) -> StoppingRule | None:
-    """What decides when there are blocks enough; None where the plan says how many there are."""
+    """Return what decides the number of blocks; None if the plan has a fixed number."""
     from orchestrator.analysis.stopping import StoppingRule  # noqa: PLC0415  (SciPy)
 
     if plan.auto is None:
@@ -88,9 +89,9 @@ def stopping_rule(spec: SweepSpec, plan: Plan) -> StoppingRule | None:
     return StoppingRule(plan.auto, plan.arms, plan.repeats, spec.baseline)
 
 
-def begun_index_count(past: Iterable[Block | FinishedTrial]) -> int:
-    """One more than the index of the last block that was begun."""
-    return 1 + max((event.index for event in past if isinstance(event, Block)), default=-1)
+def begun_index_count(history: Iterable[Block | FinishedTrial]) -> int:
+    """Return one more than the index of the last block that was begun."""
+    return 1 + max((event.index for event in history if isinstance(event, Block)), default=-1)
 
 
 def make_opening(
@@ -102,11 +103,10 @@ def make_opening(
     *,
     begun: bool = False,
 ) -> SweepOpening:
-    """What the store is told: the sweep's whole extent, of which this start may do a part.
+    """Return what the store shows: the whole sweep, of which this start may do a part.
 
-    Where blocks come until there are enough, or did before, it is what is needed now: nobody asked
-    for the rest. Those that have begun are counted in reading. Which arms the sweep has now only a
-    start changes that has `begun`: one that runs nothing leaves them as they were.
+    With `blocks: auto`, now or before, it has the minimum number of blocks; readers count the
+    blocks that have begun. Only a start that has `begun` changes the current arms.
     """
     body = spec.model_dump(mode="json", exclude_unset=True)
     arms, repeats = plan.arms, plan.repeats
@@ -119,7 +119,7 @@ def make_opening(
         current = before.current or before.arms
         if spec.auto_blocks is None and before.criteria.auto_blocks is None:
             blocks = max(blocks, before.blocks)
-    if begun:  # which arms those will be that are awaited the nodes will tell
+    if begun:  # the arms of awaited nodes are not known yet: keep those of the last start
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
     texts = {str(arm) for arm in arms}
     return SweepOpening(
@@ -140,41 +140,44 @@ def make_opening(
     )
 
 
-def _judged(
-    spec: SweepSpec, plan: Plan, past: Iterable[Block | FinishedTrial]
+def _decide(
+    spec: SweepSpec, plan: Plan, history: Iterable[Block | FinishedTrial]
 ) -> StopDecision | None:
-    """Why there are blocks enough, by the outcomes: not by those of a part of the arms."""
-    held = stopping_rule(spec, plan)
-    if held is None or plan.awaited:
+    """Decide by the outcomes that no more blocks are needed; never by a part of the arms."""
+    rule = stopping_rule(spec, plan)
+    if rule is None or plan.awaited:
         return None
-    for event in past:
+    for event in history:
         if isinstance(event, FinishedTrial):
-            held.take(event)
-    return held.stop_decision
+            rule.take(event)
+    return rule.stop_decision
 
 
-def _told(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecision | None:
-    """Why there are blocks enough, as the latest session told; None where this plan asks for more.
+def _last_decision(spec: SweepSpec, plan: Plan, state: SweepState) -> StopDecision | None:
+    """Return the stop decision of the latest session; None if this plan needs more blocks.
 
-    It may have judged as an earlier version did, or over nodes that are not there now: a sweep that
-    was done stays so.
+    That session may have had nodes that are not there now: a complete sweep stays complete.
     """
     from orchestrator.analysis.stopping import StopDecision  # noqa: PLC0415  (SciPy)
 
-    told, auto = state.stop_decision, plan.auto
-    if told is None or auto is None or not state.sessions:
+    last, auto = state.stop_decision, plan.auto
+    if last is None or auto is None or not state.sessions:
         return None
-    is_of_these = set(plan.arms) <= set(state.sessions[-1].arms)
-    if not is_of_these or state.spec.get("baseline") != spec.baseline or told.blocks < auto.least:
+    has_these_arms = set(plan.arms) <= set(state.sessions[-1].arms)
+    if (
+        not has_these_arms
+        or state.spec.get("baseline") != spec.baseline
+        or last.blocks < auto.least
+    ):
         return None
-    if told.half_width is None:  # nothing to compare, or not to the end
+    if last.half_width is None:  # nothing to compare, or not to the end
         bounds = [session.blocks for session in state.sessions if session.least is not None]
-        is_known = not plan.awaited and bool(bounds) and told.blocks < bounds[-1]
+        is_enough = not plan.awaited and bool(bounds) and last.blocks < bounds[-1]
     else:
-        is_known = told.half_width <= auto.interval
-    if not is_known and told.blocks < auto.most:
+        is_enough = last.half_width <= auto.interval
+    if not is_enough and last.blocks < auto.most:
         return None
-    return StopDecision(told.blocks, told.half_width, told.why)
+    return StopDecision(last.blocks, last.half_width, last.why)
 
 
 def _session_started(plan: Plan) -> SessionStarted:

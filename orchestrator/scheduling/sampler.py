@@ -1,8 +1,8 @@
-"""The configs of blocks, listed or suggested by Optuna: the one file that speaks to Optuna.
+"""The configs of blocks, listed or suggested by Optuna: the one file that uses Optuna.
 
-A sampler here is a function of the sweep's seed, the block's index and what has been told, so
-that a sweep that was stopped goes on with new configs: Optuna's own samplers, created again
-with the same seed, suggest the same ones again, whatever storage they have.
+A sampler here is a function of the sweep's seed, the block's index and the reported results, so
+that a resumed sweep gets new configs. Optuna's own samplers, created again with the same seed,
+suggest the same configs again, whatever storage they have.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     import optuna
 
 _TRIES = 64
-"""Suggestions that may repeat an earlier block's config before the space is searched by hand."""
+"""Suggestions that may repeat an earlier config before the space is searched for a new one."""
 
 _ENUMERABLE = 100_000
-"""The largest finite space that is searched by hand for a config not suggested yet."""
+"""The largest finite space that is searched for a config not suggested yet."""
 
 
 def missing_package(sampler: Sampler) -> str | None:
-    """The package that a sampler needs and that is not installed; None if it can be used."""
+    """Return the package that a sampler needs and that is not installed; None if it is usable."""
     if sampler == "gp" and importlib.util.find_spec("torch") is None:
         return "torch"  # Optuna's Gaussian process is written in it
     return None
 
 
 class Suggester:
-    """Asks Optuna for configs and tells it what became of their blocks.
+    """A source of configs that asks Optuna, and reports the results of blocks to it.
 
-    Where the spec lists its configs they come in its order, and nobody is asked.
+    Listed configs come in the order of the spec, without Optuna.
     """
 
     def __init__(self, search: Search, seed: int) -> None:
@@ -48,7 +48,7 @@ class Suggester:
         self._search = search
         self._seed = seed
         self._grid = _shuffled(search.grid(), seed) if search.sampler == "grid" else None
-        self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it goes on by itself
+        self._sequence = optuna.samplers.QMCSampler(  # one for all blocks: it is a sequence
             seed=derive_seed(seed, "suggest"), scramble=True, warn_independent_sampling=False
         )
         directions = [objective.direction for objective in search.objectives.values()]
@@ -59,10 +59,10 @@ class Suggester:
         self._seen: set[str] = set()
 
     def suggest(self, index: int) -> Config | None:
-        """The config of block `index`, unlike every earlier one; None when the space is used up.
+        """Return the config of block `index`, unlike all earlier ones; None if none is left.
 
-        A sampler that only repeats itself (the best branch of a conditional space may be small)
-        is helped out by drawing at random.
+        If a sampler only repeats itself (the best branch of a conditional space may be small),
+        the config is drawn at random.
         """
         if self._search.listed:
             return self._next_listed()
@@ -76,14 +76,14 @@ class Suggester:
         return self._any_unseen(index)
 
     def replay(self, index: int, config: Config) -> None:
-        """Bring back a block that an earlier start suggested, so that the sampler knows it."""
+        """Take over a block that an earlier start suggested, so that the sampler knows it."""
         if self._search.listed:
             self._seen.add(canonical(config))
         elif self._grid is None:
             self._enforce(index, config)
 
-    def tell(self, index: int, values: Sequence[float] | None) -> None:
-        """Tell the sampler a block's objective values, or None for a block that failed."""
+    def report(self, index: int, values: Sequence[float] | None) -> None:
+        """Report a block's objective values to the sampler, or None for a failed block."""
         trial = self._open.pop(index, None)
         if trial is None or not self._search.objectives:
             return
@@ -93,7 +93,7 @@ class Suggester:
             self._study.tell(trial, list(values))
 
     def _next_listed(self) -> Config | None:
-        """The first listed config that no block has: what is new in a longer list comes next."""
+        """Return the first listed config without a block: new ones of a longer list come next."""
         for config in self._search.listed:
             if canonical(config) not in self._seen:
                 self._seen.add(canonical(config))
@@ -117,7 +117,7 @@ class Suggester:
         return config
 
     def _any_unseen(self, index: int) -> Config | None:
-        """A config not suggested yet, drawn from a finite space that is almost used up."""
+        """Return a config not suggested yet, from a finite space that is almost used up."""
         size = self._search.size()
         if size is None or size > _ENUMERABLE:
             return None
@@ -166,7 +166,7 @@ def _suggest(trial: optuna.Trial, name: str, dimension: Dimension) -> ConfigValu
 
 
 def _shuffled(grid: Sequence[Config], seed: int) -> list[Config]:
-    """The whole grid in a seeded order, so that drift does not follow a parameter."""
+    """Return the whole grid in a seeded order, so that drift does not follow a parameter."""
     order = list(grid)
     random.Random(derive_seed(seed, "grid")).shuffle(order)
     return order

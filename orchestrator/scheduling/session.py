@@ -1,5 +1,6 @@
-"""One start of a sweep: what happens to each trial between the blocks, the journal, the tracking
-store and whoever watches. Everything that ends a trial passes through here once.
+"""The running part of a start: trials between the blocks, the journal, the store and the view.
+
+Everything that ends a trial passes through here once.
 """
 
 from __future__ import annotations
@@ -50,33 +51,33 @@ class Watcher(Protocol):
         """Count a trial of an earlier start."""
 
     def trial_assigned(self, assignment: Assignment) -> None:
-        """A trial was handed out; it may still wait for its node."""
+        """Show that a trial was handed out; it may still wait for its node."""
 
     def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """A running trial finished an epoch."""
+        """Show that a running trial finished an epoch."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial ended."""
+        """Show that a trial ended."""
 
     def warn(self, text: str) -> None:
-        """Something that the user should know now."""
+        """Show a warning."""
 
     def attempt_lost(self, assignment: Assignment) -> None:
-        """An attempt was lost with its worker; the trial is tried again."""
+        """Show that an attempt was lost with its worker, and that the trial is retried."""
 
     def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
-        """A round was disturbed, and is done again."""
+        """Show that a round was disturbed and is re-run."""
 
     def round_reinstated(self, trials: Sequence[Trial]) -> None:
-        """A round that was done again failed: the outcomes from before stand."""
+        """Show that a rerun failed, and that the earlier outcomes of the round count."""
 
-    def blocks_decided(self, blocks: int, why: str) -> None:
-        """No more blocks are asked for."""
+    def blocks_decided(self, blocks: int, reason: str) -> None:
+        """Show that no more blocks are needed, and why."""
 
 
 @dataclass(slots=True)
 class Session:
-    """Hands out trials and takes their outcomes, journal first."""
+    """A start at work: it hands out trials and takes their outcomes, journal first."""
 
     spec: SweepSpec
     blocks: Blocks
@@ -90,11 +91,11 @@ class Session:
     _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
 
     def assign(self) -> Assignment | None:
-        """The next trial to start; None if no lane wants one now."""
-        found = self.blocks.next()
-        if found is None:
+        """Return the next trial to start; None if no lane needs one now."""
+        handed_out = self.blocks.next()
+        if handed_out is None:
             return None
-        assignment, block = found
+        assignment, block = handed_out
         now = time.time()
         if block is not None:
             self._write(BlockSuggested(block.index, block.config, now))
@@ -108,14 +109,14 @@ class Session:
         return assignment
 
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
-        """Take the outcomes of an issue's trials, in their order: journal, then the others.
+        """Take the outcomes of an assignment's trials, in their order: first into the journal.
 
-        Each is priced, and told by what it was disturbed. A round is one record: a driver that is
-        killed leaves all of it, or nothing. The store is not told of one that ends worse than it
-        did before its round was done again: what was before is to stand.
+        Each gets its cost and its disturbances. A round is one record: a killed driver leaves all
+        of it, or nothing. A rerun that ends worse than before is not recorded in the store: the
+        earlier outcome counts.
         """
         ended = [
-            self._told(assignment, FinishedTrial(trial, outcome), outcomes)
+            self._completed(assignment, FinishedTrial(trial, outcome), outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
@@ -129,25 +130,25 @@ class Session:
             self._expect_objectives(finished)
 
     def _settle(self, assignment: Assignment, ended: Sequence[FinishedTrial]) -> None:
-        """What the blocks make of it: a round that is done again, or blocks that are enough."""
-        had_enough = self.blocks.stop_decision
-        settled = self.blocks.finish(assignment, *(finished.outcome for finished in ended))
-        if settled.standing:
-            self._write(RoundFinished(list(settled.standing)))
-            for finished in settled.standing:
+        """Act on the outcomes: a round may be re-run, and no more blocks may be needed."""
+        was_decided = self.blocks.stop_decision is not None
+        follow_up = self.blocks.finish(assignment, *(finished.outcome for finished in ended))
+        if follow_up.reinstated:
+            self._write(RoundFinished(list(follow_up.reinstated)))
+            for finished in follow_up.reinstated:
                 self.record(finished)
-            self.watcher.round_reinstated([finished.trial for finished in settled.standing])
-        if settled.again:
-            self.watcher.round_rerun(settled.again, assignment.rerun + 1)
+            self.watcher.round_reinstated([finished.trial for finished in follow_up.reinstated])
+        if follow_up.reruns:
+            self.watcher.round_rerun(follow_up.reruns, assignment.rerun + 1)
         stop_decision = self.blocks.stop_decision
-        if stop_decision is not None and had_enough is None:
+        if stop_decision is not None and not was_decided:
             self._write(stop_record(stop_decision))
-            self.watcher.blocks_decided(stop_decision.blocks, stop_decision.why)
+            self.watcher.blocks_decided(stop_decision.blocks, stop_decision.reason)
 
-    def _told(
+    def _completed(
         self, assignment: Assignment, finished: FinishedTrial, together: Sequence[Outcome]
     ) -> FinishedTrial:
-        """A trial's outcome with all that is known of it here and not where it ran."""
+        """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
         trial, outcome = finished.trial, finished.outcome
         outcome = priced(outcome, trial.arm, self.spec.prices, together)
         if assignment.rerun:
@@ -155,24 +156,24 @@ class Session:
             outcome = replace(outcome, environment=facts)
         notes = outcome.telemetry.notes if outcome.telemetry else {}
         usual_ms = self.canary_baseline.expected_ms(finished)
-        told = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
+        texts = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
         if trial.arm.measure == "timing":
             began_s = min(outcome.started_s for outcome in together)
-            told["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
-        if any(told.values()):
-            outcome = noted(outcome, {name: text for name, text in told.items() if text})
+            texts["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
+        if any(texts.values()):
+            outcome = noted(outcome, {name: text for name, text in texts.items() if text})
         return FinishedTrial(trial, outcome)
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:
-        """Warn, once, of an objective that reads a complete trial and finds nothing in it."""
+        """Warn, once, of an objective that a complete trial has no metric for."""
         outcome, read = finished.outcome, self.blocks.objectives_of(finished.trial.arm)
         missing = [name for name in read if name not in outcome.metrics]
         if outcome.status == "complete" and missing and not self._warned:
             self._warned = True
             self.watcher.warn(
                 f"search.objectives: expected {', '.join(missing)} among a trial's metrics, "
-                f"received {', '.join(sorted(outcome.metrics))}. Blocks without it are told to "
-                "the sampler as failed: stop, and correct the spec or the workload"
+                f"received {', '.join(sorted(outcome.metrics))}. The sampler sees blocks "
+                "without it as failed: stop, and correct the spec or the workload"
             )
 
     def give_back(self, assignment: Assignment) -> None:
@@ -180,20 +181,20 @@ class Session:
         self.blocks.give_back(assignment, charged=False)
 
     def lose(self, assignment: Assignment, *, preempted: bool = False) -> None:
-        """An attempt was lost with its worker: another one, within the spec's limits.
+        """Retry an attempt that was lost with its worker, within the limits of the spec.
 
-        A round that is done again has attempts of its own.
+        A rerun of a round has attempts of its own.
 
         Args:
-            issue: the attempt.
+            assignment: the attempt.
             preempted: the worker went with its node, which is not the trial's doing.
         """
         limits = self.spec.limits
         tries = [(trial.key, assignment.rerun) for trial in assignment.trials]
         self._lost.update(tries)
         self._preempted.update(tries if preempted else ())
-        lost = max(self._lost[each] for each in tries)
-        gone = max(self._preempted[each] for each in tries)
+        lost = max(self._lost[key] for key in tries)
+        gone = max(self._preempted[key] for key in tries)
         if lost - gone < limits.attempts and gone <= limits.preemptions:
             self.blocks.give_back(assignment)
             self.watcher.attempt_lost(assignment)
@@ -210,7 +211,7 @@ class Session:
         self.finish(assignment, *(outcome for _ in assignment.trials))
 
     def request(self, trial: Trial, device: Device) -> TrialRequest:
-        """What the trainer is asked for."""
+        """Return the request for the trainer."""
         settings: Mapping[str, Any] = {
             **self.spec.written_settings(),
             **trial.config,
@@ -228,13 +229,13 @@ class Session:
         )
 
     def _write(self, record: Record) -> None:
-        """Write to the journal; a sweep that cannot (a full disk) stops and can go on later."""
+        """Write to the journal; if it cannot be written (a full disk), stop: resume later."""
         try:
             self.journal.append(record)
         except OSError as error:
             raise Stopped(f"its journal cannot be written: {error}") from error
 
 
-def stop_record(found: StopDecision) -> BlocksEnough:
-    """What the journal says of it, as of now."""
-    return BlocksEnough(time.time(), found.blocks, found.half_width, found.why)
+def stop_record(decision: StopDecision) -> BlocksEnough:
+    """Return the journal's record of a stop decision made now."""
+    return BlocksEnough(time.time(), decision.blocks, decision.half_width, decision.reason)

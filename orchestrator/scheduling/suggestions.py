@@ -1,4 +1,4 @@
-"""Which blocks are asked for, and when the sampler is told of them."""
+"""The blocks of a sweep: when a new one is suggested, when its result is reported."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
 
 
-class Source(Protocol):
-    """Where configs come from and what is told of their blocks (see `Suggester`)."""
+class ConfigSource(Protocol):
+    """A source of configs that learns from the results of their blocks (see `Suggester`)."""
 
     def suggest(self, index: int) -> Config | None:
-        """The config of a new block, or None when there is none left."""
+        """Return the config of a new block, or None if there is none left."""
 
     def replay(self, index: int, config: Config) -> None:
-        """A block that an earlier start suggested."""
+        """Take over a block that an earlier start suggested."""
 
-    def tell(self, index: int, values: Sequence[float] | None) -> None:
-        """A block's objective values, or None for a failure."""
+    def report(self, index: int, values: Sequence[float] | None) -> None:
+        """Take a block's objective values, or None for a failure."""
 
 
 class Suggestions:
-    """A sweep's blocks, asked for one after another until there are all, or enough.
+    """The blocks of a sweep, suggested one after another until no more are needed.
 
-    `open_limit` is how many may be suggested and not yet told; None for no limit.
+    `open_limit` is how many suggested blocks may be without a result; None for no limit.
 
     Args:
         plan: which blocks there may be.
-        source: gives configs and is told of blocks.
+        source: suggests configs and takes the results of blocks.
         objectives: by metric; empty where the sampler does not learn.
-        gathering: decides when there are enough; None where the plan says how many.
+        stopping_rule: decides when no more are needed; None for a fixed number of blocks.
     """
 
     def __init__(
         self,
         plan: Plan,
-        source: Source,
+        source: ConfigSource,
         objectives: Mapping[str, Objective],
         stopping_rule: StoppingRule | None,
     ) -> None:
@@ -53,23 +53,23 @@ class Suggestions:
         self._speaking = arms_that_speak(objectives.values(), plan.arms)
         self._stopping_rule = stopping_rule
         self._known: set[int] = set()
-        self._untold: set[int] = set()
+        self._open_blocks: set[int] = set()
         self._used_up = False
         self._unseen = 0
 
     @property
     def stop_decision(self) -> StopDecision | None:
-        """After how many blocks no more are asked for, and why; None where that is not so yet."""
+        """Return the decision that no more blocks are needed; None before it."""
         return self._stopping_rule.stop_decision if self._stopping_rule else None
 
     @property
     def to_come(self) -> int:
-        """How many blocks may still be asked for."""
+        """Return how many blocks may still be suggested."""
         has_all = self._used_up or self.stop_decision is not None
         return 0 if has_all else max(0, self._plan.blocks - len(self._known))
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
-        """The metrics of the objectives that read an arm's trials."""
+        """Return the metrics of the objectives that read an arm's trials."""
         return tuple(
             metric
             for metric, objective in self._objectives.items()
@@ -77,10 +77,10 @@ class Suggestions:
         )
 
     def suggest(self) -> Block | None:
-        """A new block; None where there is none left, or too many are open."""
+        """Return a new block; None if there is none left, or too many are open."""
         if not self.to_come:
             return None
-        if self.open_limit is not None and len(self._untold) >= self.open_limit:
+        if self.open_limit is not None and len(self._open_blocks) >= self.open_limit:
             return None
         index = self._next_index()
         config = self._source.suggest(index)
@@ -95,30 +95,30 @@ class Suggestions:
         self._source.replay(block.index, block.config)
         self._open(block.index)
 
-    def hear(self, finished: FinishedTrial) -> None:
-        """Take an outcome that will not be done again: there may be blocks enough."""
+    def observe(self, finished: FinishedTrial) -> None:
+        """Take a final outcome, which may decide that no more blocks are needed."""
         if self._stopping_rule is not None:
             self._stopping_rule.take(finished)
 
-    def is_untold(self, index: int) -> bool:
-        """Whether a block is open: the source has not been told of it."""
-        return index in self._untold
+    def is_open(self, index: int) -> bool:
+        """Return whether a block is open: its result has not been reported."""
+        return index in self._open_blocks
 
-    def tell(self, index: int, outcomes: Mapping[Arm, Sequence[Outcome]]) -> None:
-        """Tell the source of an open block, as soon as its arms that speak have all outcomes."""
+    def report(self, index: int, outcomes: Mapping[Arm, Sequence[Outcome]]) -> None:
+        """Report an open block to the source, once the arms that objectives read are complete."""
         if any(len(outcomes.get(arm, ())) < self._plan.repeats for arm in self._speaking):
             return
-        self._untold.remove(index)
+        self._open_blocks.remove(index)
         values = [
             block_value(metric, objective, outcomes)
             for metric, objective in self._objectives.items()
         ]
-        known = [value for value in values if value is not None]
-        self._source.tell(index, known if len(known) == len(values) else None)
+        numbers = [value for value in values if value is not None]
+        self._source.report(index, numbers if len(numbers) == len(values) else None)
 
     def _open(self, index: int) -> None:
         self._known.add(index)
-        self._untold.add(index)
+        self._open_blocks.add(index)
 
     def _next_index(self) -> int:
         while self._unseen in self._known or not self._plan.has_block(self._unseen):

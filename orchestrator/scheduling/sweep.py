@@ -188,7 +188,7 @@ def _resume(start: _Connected) -> _Resumed:
     for finished in resume.unrecorded_trials(state, stored):
         recorder.put(finished)
     work = remaining_work(spec, start.plan, state, retry_failed=options.retry_failed)
-    awaited = arms_worth_waiting_for(work.plan, work.past)
+    awaited = arms_worth_waiting_for(work.plan, work.history)
     return _Resumed(start, recorder, journal, identity, found, state, opened, work, awaited)
 
 
@@ -270,8 +270,8 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
             stopping_rule(spec, work.plan), spec.disturbance_limits, spec.baseline
         ),
     )
-    blocks.restore(work.past, work.again, resume.kept_outcomes(sweep.state, work.again))
-    for event in work.past:
+    blocks.restore(work.history, work.reruns, resume.kept_outcomes(sweep.state, work.reruns))
+    for event in work.history:
         if isinstance(event, FinishedTrial):
             watcher.trial_restored(event.trial, event.outcome)
     session = Session(

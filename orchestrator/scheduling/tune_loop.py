@@ -1,4 +1,4 @@
-"""Running a session's trials under Ray Tune: the one file that speaks to Tune's controller."""
+"""Running a session's trials under Ray Tune: the one file that uses Tune's controller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MANY = 10_000
 
 
 class _Check(tune.Callback):
-    """Leaves Tune's loop where a check raises; Tune calls it about ten times a second."""
+    """A callback that leaves Tune's loop if a check raises; called ten times a second or so."""
 
     def __init__(self, check: Callable[[], None]) -> None:
         self._check = check
@@ -85,17 +85,17 @@ def run_trials(
     """
     logging.getLogger("ray.tune.analysis").setLevel(logging.CRITICAL)  # it misses loggers' files
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(_MANY)
-    left = threading.Event()
+    abandoned = threading.Event()
 
-    def check_unless_left() -> None:
-        if left.is_set():  # the head came back: nobody waits for this thread any more
+    def check_unless_abandoned() -> None:
+        if abandoned.is_set():  # the head came back: nobody waits for this thread any more
             raise Stopped
         check()
 
     try:
         while not session.blocks.done:
-            search = BlockSearch(session, python_path, recovery, check_unless_left)
-            tuner = _tuner(search, folder, recovery, check_unless_left)
+            search = BlockSearch(session, python_path, recovery, check_unless_abandoned)
+            tuner = _tuner(search, folder, recovery, check_unless_abandoned)
             try:
                 _aside(tuner.fit, recovery.expect_head)
             except Broken as broken:
@@ -105,7 +105,7 @@ def run_trials(
                     raise
             search.lose_all()
     finally:
-        left.set()
+        abandoned.set()
 
 
 def _aside(work: Callable[[], object], expect: Callable[[], None]) -> None:
@@ -142,7 +142,7 @@ def _tuner(
         tune_config=tune.TuneConfig(
             search_alg=search,
             scheduler=_Recall(recovery.is_in_use),
-            num_samples=-1,  # until the searcher says that it has finished
+            num_samples=-1,  # until the searcher returns FINISHED
             reuse_actors=True,
             trial_name_creator=str,
             trial_dirname_creator=lambda trial: trial.trial_id,

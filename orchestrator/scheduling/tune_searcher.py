@@ -19,7 +19,7 @@ from workloads.protocol import TrialRequest
 
 
 class BlockSearch(Searcher):
-    """Hands a session's trials to Tune, and takes their results back.
+    """A searcher that hands a session's trials to Tune, and takes their results back.
 
     Tune's own limit on pending trials must lie above what the session hands out at once (one
     trial more than each lane's slots): the limit is per sweep, and the lanes are unlike.
@@ -40,17 +40,17 @@ class BlockSearch(Searcher):
         self._out: dict[str, Assignment] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune pickles its searcher for a restart that never comes (see `save`)."""
+        """Return nothing: Tune pickles its searcher for a restart that never comes (see `save`)."""
         return {}
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial as a Tune config, None while no lane wants one, FINISHED at the end.
+        """Return the next trial as a Tune config, None while no lane needs one, FINISHED at last.
 
         Where nothing is out, Tune asks again each second, for ten minutes, and does nothing else:
         what is to be looked at all the time is looked at here.
         """
         self._check()
-        with _past_tune():
+        with _through_tune():
             self.recovery.settle()
             return self._suggest(trial_id)
 
@@ -66,7 +66,7 @@ class BlockSearch(Searcher):
         }
 
     def _job(self, assignment: Assignment) -> Job:
-        """What the actor is asked for: one trial, or a round of them that takes turns."""
+        """Return the job for the actor: one trial, or an interleaved round."""
         spec = self._session.spec
         limits = spec.limits
         return Job(
@@ -89,19 +89,19 @@ class BlockSearch(Searcher):
         return self._session.request(trial, trial.arm.device)
 
     def on_trial_result(self, trial_id: str, result: Mapping[str, Any]) -> None:
-        """A sign of life: the running trial finished an epoch."""
+        """Take a sign of life: the running trial finished an epoch."""
         if "epoch" in result and not result.get("done"):
-            with _past_tune():
+            with _through_tune():
                 self._session.watcher.epoch_finished(self._out[trial_id], result["epoch"])
 
     def on_trial_complete(
         self, trial_id: str, result: Mapping[str, Any] | None = None, error: bool = False
     ) -> None:
-        """A trial's outcome, the loss of its worker, or (without a result) its recall."""
+        """Take a trial's outcome, the loss of its worker, or (without a result) its recall."""
         assignment = self._out.pop(trial_id, None)
         if assignment is None:
             return
-        with _past_tune():
+        with _through_tune():
             if not error and result is None:
                 self._session.give_back(assignment)
             elif error or result is None or "outcomes" not in result:
@@ -113,7 +113,7 @@ class BlockSearch(Searcher):
 
     @property
     def out(self) -> int:
-        """How many trials are with Tune."""
+        """Return how many trials are with Tune."""
         return len(self._out)
 
     def lose_all(self) -> None:
@@ -154,7 +154,7 @@ class Broken(BaseException):
 
 
 @contextlib.contextmanager
-def _past_tune() -> Iterator[None]:
+def _through_tune() -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -162,12 +162,12 @@ def _past_tune() -> Iterator[None]:
 
 
 def _best(outcomes: Sequence[Outcome]) -> Outcome:
-    """Of a round, what tells most of its node: an outcome that is no failure, if there is one."""
+    """Return the outcome of a round that shows most of its node: one without failure, if any."""
     return next((outcome for outcome in outcomes if outcome.failure is None), outcomes[0])
 
 
 def _running(assignments: Sequence[Assignment]) -> list[Assignment]:
-    """The issues that can have been running: on each lane, the oldest ones, up to its slots."""
+    """Return the assignments that may have run: on each lane the oldest, up to its slots."""
     taken: Counter[str] = Counter()
     running = []
     for assignment in assignments:

@@ -44,12 +44,12 @@ def plan(
     return Plan(tuple(arms), (), blocks, repeats)
 
 
-class Told:
+class ConfigLog:
     """A source of configs that notes what it is told."""
 
     def __init__(self, configs: int = 1_000) -> None:
         self.configs = configs
-        self.told: dict[int, Sequence[float] | None] = {}
+        self.reported: dict[int, Sequence[float] | None] = {}
         self.suggested: list[int] = []
 
     def suggest(self, index: int) -> Config | None:
@@ -59,14 +59,14 @@ class Told:
     def replay(self, index: int, config: Config) -> None:
         assert config == {"units": index}
 
-    def tell(self, index: int, values: Sequence[float] | None) -> None:
-        assert index not in self.told, "told twice"
-        self.told[index] = values
+    def report(self, index: int, values: Sequence[float] | None) -> None:
+        assert index not in self.reported, "told twice"
+        self.reported[index] = values
 
 
 def blocks_of(
     plan: Plan,
-    source: Told | None = None,
+    source: ConfigLog | None = None,
     objectives: Mapping[str, Objective] = ACCURACY,
     open_limit: int | None = None,
 ) -> Blocks:
@@ -75,7 +75,7 @@ def blocks_of(
         plan,
         make_lanes(plan),
         objectives=objectives,
-        source=source or Told(),
+        source=source or ConfigLog(),
         open_limit=open_limit,
     )
 

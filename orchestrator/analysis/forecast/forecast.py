@@ -65,12 +65,12 @@ def forecast(
     state = state or SweepState(new, {})
     finished = list(state.finished.values())
     going_on = plan.resumed_from([*state.blocks.values(), *finished])
-    again = resume.planned_reruns(state, plan, spec.disturbance_limits, retry_failed=False)
-    by_medians = forecast_from(going_on, finished, again)
+    reruns = resume.planned_reruns(state, plan, spec.disturbance_limits, retry_failed=False)
+    by_medians = forecast_from(going_on, finished, reruns)
     if not by_medians.remaining or not plan.arms:
         return by_medians
     settings = settings_of(state.identity)
-    ahead = _ahead(going_on, state, spec, settings, again)
+    ahead = _ahead(going_on, state, spec, settings, reruns)
 
     def look(models: Models) -> ForecastTotals | NotPredicted:
         try:
@@ -82,9 +82,9 @@ def forecast(
 
     models, helped = Models(observe(finished, settings)), tuple[str, ...]()
     found = look(models)
-    if isinstance(found, NotPredicted) and (past := dict(others(folder, spec.workload))):
-        models = Models([*models.observations, *itertools.chain(*past.values())])
-        helped, found = tuple(past), look(models)
+    if isinstance(found, NotPredicted) and (history := dict(others(folder, spec.workload))):
+        models = Models([*models.observations, *itertools.chain(*history.values())])
+        helped, found = tuple(history), look(models)
     expected = tuple(expect(models, ahead.named(), settings)) if each_config else ()
     told = replace(by_medians, helped_by=helped, expected=expected)
     if isinstance(found, NotPredicted):
@@ -93,11 +93,11 @@ def forecast(
 
 
 def forecast_from(
-    plan: Plan, finished: Iterable[FinishedTrial], again: Container[str] = ()
+    plan: Plan, finished: Iterable[FinishedTrial], reruns: Container[str] = ()
 ) -> Forecast:
     """Median seconds of each arm's trials × its missing trials, over what runs at once.
 
-    Trials that are to be done `again` (by key) tell how long they take, and are missing.
+    Trials that are to be done `reruns` (by key) tell how long they take, and are missing.
     """
     taken_s: dict[Arm, list[float]] = {arm: [] for arm in plan.arms}
     ended: Counter[Arm] = Counter()
@@ -105,7 +105,7 @@ def forecast_from(
     for each, seconds in zip(every, trial_seconds(every), strict=True):
         if plan.includes(each.trial):
             taken_s[each.trial.arm].append(seconds)
-            ended[each.trial.arm] += each.trial.key not in again
+            ended[each.trial.arm] += each.trial.key not in reruns
     done = ended.total()
     trial_s = {arm: statistics.median(seconds) for arm, seconds in taken_s.items() if seconds}
     told = {str(arm): seconds for arm, seconds in trial_s.items()}
@@ -136,13 +136,13 @@ def _ahead(
     state: SweepState,
     spec: SweepSpec,
     settings: Mapping[str, Any],
-    again: Container[str],
+    reruns: Container[str],
 ) -> RemainingTrials:
     """The trials that are missing: of blocks that were suggested, and of those that were not."""
     done = Counter(
         (finished.trial.block, finished.trial.arm)
         for finished in state.finished.values()
-        if plan.includes(finished.trial) and finished.trial.key not in again
+        if plan.includes(finished.trial) and finished.trial.key not in reruns
     )
     suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
     known = [

@@ -72,7 +72,7 @@ def test_a_quiet_sweep_needs_the_fewest_and_a_noisy_one_all() -> None:
     assert noisy.stop_decision.blocks == 30
     assert noisy.stop_decision.half_width is not None
     assert noisy.stop_decision.half_width > 0.02
-    assert "at_most" in noisy.stop_decision.why
+    assert "at_most" in noisy.stop_decision.reason
 
 
 def test_the_width_is_that_of_the_reports_own_pairs() -> None:
@@ -83,7 +83,7 @@ def test_the_width_is_that_of_the_reports_own_pairs() -> None:
     assert held.stop_decision is not None
     assert held.stop_decision.blocks == 6
     assert held.stop_decision.half_width == pytest.approx(math.expm1(wanted))
-    assert "± 50 %" in held.stop_decision.why
+    assert "± 50 %" in held.stop_decision.reason
 
 
 def test_it_never_stops_for_a_verdict() -> None:
@@ -147,7 +147,7 @@ def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
         "six fail, and of eight more a look comes at the seventh"
     )
     assert held.stop_decision.half_width is not None
-    assert "± 5 %" in held.stop_decision.why
+    assert "± 5 %" in held.stop_decision.reason
 
 
 @pytest.mark.parametrize("silent", [BASE, FAST])

@@ -14,7 +14,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
-from tests.orchestrator.sample_plans import Told, identity, node, plan
+from tests.orchestrator.sample_plans import ConfigLog, identity, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
 
@@ -22,7 +22,7 @@ PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
 def assignments() -> list[Assignment]:
     """The trials of the whole plan, in their order."""
     blocks = Blocks(
-        identity(), PLAN, make_lanes(PLAN), objectives={}, source=Told(), open_limit=None
+        identity(), PLAN, make_lanes(PLAN), objectives={}, source=ConfigLog(), open_limit=None
     )
     found = []
     while (issued := blocks.next()) is not None:
@@ -60,7 +60,7 @@ def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
     laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1, blocks=1)
     out = console()
     blocks = Blocks(
-        identity(), laid, make_lanes(laid), objectives={}, source=Told(), open_limit=None
+        identity(), laid, make_lanes(laid), objectives={}, source=ConfigLog(), open_limit=None
     )
     issued = blocks.next()
     assert issued is not None

@@ -17,7 +17,7 @@ from orchestrator.hardware import classify
 from orchestrator.scheduling.assignment import Assignment
 from orchestrator.spec import Objective
 from tests.orchestrator.sample_plans import (
-    Told,
+    ConfigLog,
     blocks_of,
     complete,
     drain,
@@ -46,8 +46,8 @@ def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> N
         assert len({assignment.trial.arm for assignment in members}) == 4
         orders.append(tuple(assignment.trial.arm.implementation for assignment in members))
     assert len(set(orders)) > 5, "the order of the arms is drawn anew for each round"
-    again = drain(blocks_of(laid))
-    assert [assignment.trial.key for assignment in again] == [
+    second = drain(blocks_of(laid))
+    assert [assignment.trial.key for assignment in second] == [
         assignment.trial.key for assignment in finished
     ]
 
@@ -62,7 +62,7 @@ def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
 
 
 def test_only_so_many_blocks_are_open() -> None:
-    source = Told()
+    source = ConfigLog()
     blocks = blocks_of(plan(classify([node(name) for name in "abcdef"])), source, open_limit=2)
     while blocks.next() is not None:
         pass
@@ -70,43 +70,43 @@ def test_only_so_many_blocks_are_open() -> None:
 
 
 def test_the_sampler_is_told_the_mean_over_arms_once_per_block() -> None:
-    source = Told()
+    source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), blocks=1, repeats=2), source)
     values = iter([0.2, 0.4, 0.6, 0.8])
     while (found := blocks.next()) is not None:
-        assert source.told == {}
+        assert source.reported == {}
         blocks.finish(found[0], complete(next(values)))
-    assert source.told[0] == [0.5]
+    assert source.reported[0] == [0.5]
 
 
 def test_an_objective_can_read_one_arm_and_is_then_told_at_once() -> None:
-    source = Told()
+    source = ConfigLog()
     named = Objective(direction="maximize", over="tensorflow/kernel1")
     blocks = blocks_of(plan(classify([node("a")]), blocks=1), source, {"val_accuracy": named})
     while (found := blocks.next()) is not None:
         trial = found[0].trial
         good = trial.arm.implementation == "tensorflow/kernel1"
         blocks.finish(found[0], complete(0.9) if good else failed())
-        assert (0 in source.told) is good or source.told == {0: [0.9]}
-    assert source.told == {0: [0.9]}
+        assert (0 in source.reported) is good or source.reported == {0: [0.9]}
+    assert source.reported == {0: [0.9]}
 
 
 def test_a_block_in_which_an_arm_failed_is_told_as_failed() -> None:
-    source = Told()
+    source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
     first = True
     while (found := blocks.next()) is not None:
         blocks.finish(found[0], failed() if first else complete())
         first = False
-    assert source.told == {0: None}
+    assert source.reported == {0: None}
 
 
 def test_a_complete_trial_without_the_metric_is_a_failed_block() -> None:
-    source = Told()
+    source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), blocks=1), source)
     while (found := blocks.next()) is not None:
         blocks.finish(found[0], Outcome("complete", 0.0, 1.0))
-    assert source.told == {0: None}
+    assert source.reported == {0: None}
 
 
 def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
@@ -114,9 +114,9 @@ def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
     first = blocks.next()
     assert first is not None
     blocks.give_back(first[0])
-    again = blocks.next()
-    assert again is not None
-    assert (again[0].trial, again[0].attempt) == (first[0].trial, 2)
+    second = blocks.next()
+    assert second is not None
+    assert (second[0].trial, second[0].attempt) == (first[0].trial, 2)
 
 
 def test_a_trial_that_never_began_is_not_charged() -> None:
@@ -124,14 +124,14 @@ def test_a_trial_that_never_began_is_not_charged() -> None:
     out = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
     for assignment in reversed(out):
         blocks.give_back(assignment, charged=False)
-    again = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
-    assert [(assignment.trial, assignment.attempt) for assignment in again] == [
+    second = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
+    assert [(assignment.trial, assignment.attempt) for assignment in second] == [
         (i.trial, 1) for i in out
     ]
 
 
 def test_a_space_that_is_used_up_ends_the_sweep() -> None:
-    finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), Told(configs=3)))
+    finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), ConfigLog(configs=3)))
     assert {assignment.trial.block for assignment in finished} == {0, 1, 2}
 
 
@@ -148,21 +148,21 @@ def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     hardware = classify([node("a"), node("b", cpu_model="CPU B"), node("c")])
     laid = plan(hardware, blocks=3, repeats=3, implementations=2)
     before = blocks_of(laid, open_limit=open_limit)
-    past: list[Block | FinishedTrial] = []
+    history: list[Block | FinishedTrial] = []
     outcomes: dict[str, Outcome] = {}
     out: list[Assignment] = []
     while len(outcomes) < cut and not before.done:
         while (found := before.next()) is not None:
             out.append(found[0])
-            past += [found[1]] if found[1] else []
+            history += [found[1]] if found[1] else []
         assignment = out.pop(rng.randrange(len(out)))
         outcomes[assignment.trial.key] = complete()
-        past.append(FinishedTrial(assignment.trial, complete()))
+        history.append(FinishedTrial(assignment.trial, complete()))
         before.finish(assignment, complete())
-    source = Told()
+    source = ConfigLog()
     after = blocks_of(laid, source, open_limit=open_limit)
-    after.restore(past)
+    after.restore(history)
     rest = [assignment.trial.key for assignment in drain(after)]
     assert not set(rest) & set(outcomes)
     assert len(rest) == len(set(rest)) == laid.trials - len(outcomes)
-    assert set(source.told) == set(range(3))
+    assert set(source.reported) == set(range(3))

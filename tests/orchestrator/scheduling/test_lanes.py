@@ -159,10 +159,10 @@ def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
     assert [assignment.device for assignment in out] == ["gpu", "gpu"]
     blocks.finish(out[0], complete())
     blocks.give_back(out[1])
-    again = blocks.next()
-    assert again is not None
-    assert (again[0].trial, again[0].attempt) == (out[1].trial, 2)
-    blocks.finish(again[0], complete())
+    second = blocks.next()
+    assert second is not None
+    assert (second[0].trial, second[0].attempt) == (out[1].trial, 2)
+    blocks.finish(second[0], complete())
     assert [assignment.device for assignment in drain(blocks)] == ["cpu", "cpu"]
 
 
@@ -170,13 +170,13 @@ def test_turns_survive_a_restart_and_few_open_blocks() -> None:
     laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=6)
     finished = drain(blocks_of(laid, open_limit=2))
     assert len({assignment.trial.key for assignment in finished}) == laid.trials
-    past: list[Block | FinishedTrial] = []
+    history: list[Block | FinishedTrial] = []
     for assignment in finished[:13]:
         block = Block(assignment.trial.block, assignment.trial.config)
-        past += [] if block in past else [block]
-        past.append(FinishedTrial(assignment.trial, complete()))
+        history += [] if block in history else [block]
+        history.append(FinishedTrial(assignment.trial, complete()))
     after = blocks_of(laid)
-    after.restore(past)
+    after.restore(history)
     assert {assignment.trial.key for assignment in drain(after)} == {
         assignment.trial.key for assignment in finished[13:]
     }

@@ -51,10 +51,10 @@ def plan_of(spec: SweepSpec, implementations: int = 1) -> Plan:
 
 
 def work(
-    spec: SweepSpec, past: list[Block | FinishedTrial], *, trials: int = 1_000
+    spec: SweepSpec, history: list[Block | FinishedTrial], *, trials: int = 1_000
 ) -> list[Block | FinishedTrial]:
-    """One start of the sweep after those of `past`, killed after so many trials: what it did."""
-    laid = plan_of(spec).resumed_from(past)
+    """One start of the sweep after those of `history`, killed after so many trials: what it did."""
+    laid = plan_of(spec).resumed_from(history)
     blocks = Blocks(
         resume.identify(spec, 1),
         laid,
@@ -63,7 +63,7 @@ def work(
         source=Suggester(spec.search, spec.seed),
         open_limit=None,
     )
-    blocks.restore(past)
+    blocks.restore(history)
     done: list[Block | FinishedTrial] = []
     while trials and not blocks.done:
         assignment, new = blocks.next() or (None, None)
@@ -143,17 +143,17 @@ def test_suggested_configs_are_counted_by_index() -> None:
 def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
     lists: list[list[int]], cuts: list[int]
 ) -> None:
-    past: list[Block | FinishedTrial] = []
+    history: list[Block | FinishedTrial] = []
     for numbers, cut in zip(lists[:-1], cuts, strict=False):
-        past += work(spec_of(numbers), past, trials=cut)
+        history += work(spec_of(numbers), history, trials=cut)
     last = spec_of(lists[-1])
-    laid = plan_of(last).resumed_from(past)
+    laid = plan_of(last).resumed_from(history)
     identity = resume.identify(last, 1)
-    missing = laid.trials - resume.count_finished(identity, laid, past)
-    assert forecast_from(laid, trials(past)).remaining == missing
-    new = work(last, past)
+    missing = laid.trials - resume.count_finished(identity, laid, history)
+    assert forecast_from(laid, trials(history)).remaining == missing
+    new = work(last, history)
     assert len(trials(new)) == missing
-    everything = [*past, *new]
+    everything = [*history, *new]
     keys = [trial.trial.key for trial in trials(everything)]
     assert len(keys) == len(set(keys))
     ran = {canonical(trial.trial.config) for trial in trials(everything)}
@@ -178,8 +178,8 @@ def test_the_journal_of_a_list_takes_another_list_and_no_sampler(tmp_path: Path)
         records = resume.take_over(journal, None, resume.identify(longer, 1), longer)
         assert resume.suggested_blocks(records) == [Block(0, config(1)), Block(1, config(2))]
         state = resume.merge_stored(journal, records, [])
-        past = list(resume.events(state, retry_failed=False))
-        assert units(work(longer, past)) == [(2, 3)]
+        history = list(resume.events(state, retry_failed=False))
+        assert units(work(longer, history)) == [(2, 3)]
     state_again = replay(read(tmp_path))
     assert state_again is not None
     assert state_again.blocks[0].config == config(1), "what is listed no longer stays"

@@ -104,9 +104,9 @@ def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
     blocks.move(make_lanes(plan(classify(alone + both), implementations=1, blocks=2)), None)
     for assignment in out:
         blocks.give_back(assignment)
-    again = [found[0] for found in iter(blocks.next, None)]
-    assert {assignment.lane.node.id for assignment in again} == {"plain"}
-    assert {assignment.trial.key for assignment in again} == {
+    second = [found[0] for found in iter(blocks.next, None)]
+    assert {assignment.lane.node.id for assignment in second} == {"plain"}
+    assert {assignment.trial.key for assignment in second} == {
         assignment.trial.key for assignment in out
     }
 

@@ -24,7 +24,7 @@ from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from orchestrator.spec import parse
 from orchestrator.storage.journal import Journal, SweepOpened
-from tests.orchestrator.sample_plans import Told, identity, node
+from tests.orchestrator.sample_plans import ConfigLog, identity, node
 
 SPEC = """
 name: sweep
@@ -75,7 +75,7 @@ class Held:
             laid,
             make_lanes(laid),
             objectives={},
-            source=Told(),
+            source=ConfigLog(),
             open_limit=open_limit(spec, laid, make_lanes(laid)),
         )
         watcher = PlainLines(Console(quiet=True), laid)
@@ -162,8 +162,8 @@ def test_a_node_that_says_nothing_is_taken_as_there_in_the_end(held: Held) -> No
     assert held.assignments() == []
     held.now_s = 61.0
     held.recovery.settle()
-    (again,) = held.assignments()
-    assert (again.trial, again.attempt) == (running.trial, 2)
+    (second,) = held.assignments()
+    assert (second.trial, second.attempt) == (running.trial, 2)
 
 
 def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
@@ -174,13 +174,13 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
         fresh = node(f"a{number}")
         held.present.nodes = (fresh, OTHER)
         held.recovery.settle()
-        again = [assignment for assignment in held.assignments() if assignment.trial == trial]
+        second = [assignment for assignment in held.assignments() if assignment.trial == trial]
         if number < 2:
-            (assignment,) = again
+            (assignment,) = second
             assert assignment.attempt == number + 2, (
                 "a preemption is an attempt that does not count"
             )
-    assert again == []
+    assert second == []
     (lost,) = held.recorded
     assert lost.outcome.failure is not None
     assert "3 of them with its node" in lost.outcome.failure.message
@@ -270,7 +270,7 @@ def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
             if not held.recovery.is_in_use("a"):
                 break
     assert failed == 3
-    assert any("node a is left out: 3 trials in a row" in text for text in held.said)
+    assert any("node a is excluded: 3 trials in a row" in text for text in held.said)
     assert "a" not in held.run_all()
 
 

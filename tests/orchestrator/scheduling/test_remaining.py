@@ -53,7 +53,7 @@ def kill(held: Held, before: str | None = None) -> None:
         held.journal.path.write_bytes(b"".join(lines[:cut]))
 
 
-def told(home: Path) -> str:
+def status_text(home: Path) -> str:
     return describe_sweeps(home, "sweep")
 
 
@@ -71,13 +71,15 @@ def test_why_there_are_blocks_enough_is_told_by_each_session(
     assert out
     stop_decision = held.blocks.stop_decision
     kill(held, before)
-    again, left, added = start(tmp_path)
+    second, left, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started", "blocks_enough"]
     assert (left.stop_decision, left.plan.auto) == (stop_decision, None)
-    begun = len(again.state().blocks)
-    assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(again.state().finished))
-    assert f"of {3 * begun} trials ended" in told(tmp_path)
-    assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in told(tmp_path)
+    begun = len(second.state().blocks)
+    assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(second.state().finished))
+    assert f"of {3 * begun} trials ended" in status_text(tmp_path)
+    assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in status_text(
+        tmp_path
+    )
 
 
 def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_path: Path) -> None:
@@ -85,23 +87,23 @@ def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_p
     held, _, _ = start(tmp_path)
     ran = run_until_enough(held)
     kill(held, "blocks_enough")
-    assert "enough after" not in told(tmp_path)
-    assert "stopped abruptly" in told(tmp_path)
-    again, left, added = start(tmp_path)
+    assert "enough after" not in status_text(tmp_path)
+    assert "stopped abruptly" in status_text(tmp_path)
+    second, left, added = start(tmp_path)
     kinds = ["session_started", "blocks_enough", "session_ended"]
     assert [record.record for record in added] == kinds
     assert left.missing == 0
-    kill(again)
-    assert f"{ran} of {ran} trials ended" in told(tmp_path)
-    assert "enough after" in told(tmp_path)
-    assert told(tmp_path).startswith("sweep: complete\n")
+    kill(second)
+    assert f"{ran} of {ran} trials ended" in status_text(tmp_path)
+    assert "enough after" in status_text(tmp_path)
+    assert status_text(tmp_path).startswith("sweep: complete\n")
     assert start(tmp_path)[2] == []
 
 
 def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
     held, left, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started"]
-    assert (left.past, left.again, left.stop_decision) == ([], {}, None)
+    assert (left.history, left.reruns, left.stop_decision) == ([], {}, None)
     assert left.missing == held.plan.trials == 40 * 3
 
 
@@ -171,7 +173,7 @@ def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
     left = left_on([CPU], state)
     assert (len(left.plan.arms), len(left.plan.awaited)) == (1, 1)
     assert (left.stop_decision, left.plan.blocks, left.missing) == (None, 20, 13)
-    assert arms_worth_waiting_for(left.plan, left.past) == left.plan.awaited
+    assert arms_worth_waiting_for(left.plan, left.history) == left.plan.awaited
     both = left_on([CPU, GPU], state)
     assert (both.stop_decision, both.plan.blocks, both.missing) == (None, 20, 26)
 
@@ -180,7 +182,7 @@ def test_what_was_told_stands_while_arms_are_awaited_and_nothing_is_added() -> N
     state = earlier([CPU, GPU], 0.04)
     left = left_on([CPU], state)
     assert left.plan.awaited
-    assert arms_worth_waiting_for(left.plan, left.past) == ()
+    assert arms_worth_waiting_for(left.plan, left.history) == ()
     assert (left.plan.blocks, left.missing, first_records(left, state)) == (7, 0, [])
 
 
@@ -198,9 +200,11 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None
     state = earlier([CPU, GPU], half_width)
     left = left_on([CPU, GPU], state)
     assert left.stop_decision is not None
-    assert (left.stop_decision.blocks, left.stop_decision.half_width, left.stop_decision.why) == (
-        (7, half_width, "as it was")
-    )
+    assert (
+        left.stop_decision.blocks,
+        left.stop_decision.half_width,
+        left.stop_decision.reason,
+    ) == ((7, half_width, "as it was"))
     assert (left.plan.auto, left.plan.blocks, left.missing) == (None, 7, 0)
     assert first_records(left, state) == []
 

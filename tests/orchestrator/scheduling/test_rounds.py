@@ -40,7 +40,7 @@ from orchestrator.storage.journal import (
     replay,
 )
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
-from tests.orchestrator.sample_plans import Told, complete, failed, identity, node, plan
+from tests.orchestrator.sample_plans import ConfigLog, complete, failed, identity, node, plan
 
 AGAIN = DisturbanceLimits("rerun", reruns=2)
 MARKED = PrecisionPolicy()
@@ -65,14 +65,14 @@ def timed(
 
 
 def blocks_with(
-    laid: Plan, precision: PrecisionPolicy = MARKED, source: Told | None = None
+    laid: Plan, precision: PrecisionPolicy = MARKED, source: ConfigLog | None = None
 ) -> Blocks:
     return Blocks(
         identity(),
         laid,
         make_lanes(laid),
         objectives={},
-        source=source or Told(),
+        source=source or ConfigLog(),
         open_limit=None,
         precision=precision,
     )
@@ -99,7 +99,7 @@ def on(assignment: Assignment, *, disturbed: bool = False, at_s: float = 0.0) ->
 
 
 def finish(blocks: Blocks, assignment: Assignment, outcome: Outcome) -> tuple[Trial, ...]:
-    return blocks.finish(assignment, *(outcome for _ in assignment.trials)).again
+    return blocks.finish(assignment, *(outcome for _ in assignment.trials)).reruns
 
 
 # Slices, turn by turn.
@@ -248,17 +248,17 @@ def test_a_disturbed_round_is_done_again_whole_and_next_on_its_lane() -> None:
 
 
 def test_a_timing_round_is_done_again_as_one() -> None:
-    source = Told()
+    source = ConfigLog()
     blocks = blocks_with(timed(classify([node("a")]), blocks=1), RERUN_POLICY, source)
     first = one(blocks)
-    again = blocks.finish(first, on(first, disturbed=True), on(first)).again
-    assert sorted(rerun.key for rerun in again) == sorted(trial.key for trial in first.trials)
-    assert source.told == {}, "nobody is told of a round that is done again"
+    reruns = blocks.finish(first, on(first, disturbed=True), on(first)).reruns
+    assert sorted(rerun.key for rerun in reruns) == sorted(trial.key for trial in first.trials)
+    assert source.reported == {}, "nobody is told of a round that is done again"
     second = one(blocks)
     assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
     assert blocks.finish(second, on(second), on(second)) == FollowUp()
     assert blocks.done
-    assert source.told == {0: []}
+    assert source.reported == {0: []}
 
 
 def test_reruns_are_bounded() -> None:
@@ -276,9 +276,9 @@ def test_a_disturbed_trial_is_done_again_though_the_last_of_its_round_was_lost()
     noisy, last = one(blocks), one(blocks)
     assert finish(blocks, noisy, on(noisy, disturbed=True)) == ()
     assert finish(blocks, last, failed()) == (noisy.trial,)
-    again = one(blocks)
-    assert (again.trial, again.rerun) == (noisy.trial, 1)
-    finish(blocks, again, on(again))
+    second = one(blocks)
+    assert (second.trial, second.rerun) == (noisy.trial, 1)
+    finish(blocks, second, on(second))
     assert blocks.done
 
 
@@ -358,10 +358,10 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     blocks_seen: dict[int, Block] = {}
     journal: dict[str, FinishedTrial] = {}
     for cut in [*cuts, 10_000]:
-        again = trials_to_rerun(journal.values(), AGAIN)
-        done = [finished for finished in journal.values() if finished.trial.key not in again]
+        reruns = trials_to_rerun(journal.values(), AGAIN)
+        done = [finished for finished in journal.values() if finished.trial.key not in reruns]
         blocks = blocks_with(laid, RERUN_POLICY)
-        blocks.restore([*blocks_seen.values(), *done], again)
+        blocks.restore([*blocks_seen.values(), *done], reruns)
         out: list[Assignment] = []
         for _ in range(cut):
             while (found := blocks.next()) is not None:
@@ -386,7 +386,7 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     assert max(max(reruns) for reruns in rounds.values()) <= AGAIN.reruns
 
 
-class Listening(Told):
+class Listening(ConfigLog):
     """Notes what is asked and told in its order."""
 
     def __init__(self) -> None:
@@ -400,8 +400,8 @@ class Listening(Told):
     def replay(self, index: int, config: Config) -> None:
         self.heard.append(("ask", index))
 
-    def tell(self, index: int, values: Sequence[float] | None) -> None:
-        super().tell(index, values)
+    def report(self, index: int, values: Sequence[float] | None) -> None:
+        super().report(index, values)
         self.heard.append(("tell", index, values))
 
 
@@ -424,11 +424,11 @@ def test_the_sampler_is_told_of_a_round_that_is_not_done_again() -> None:
     first = one(blocks_with(laid)).trial.arm.implementation
     blocks, source = listening(laid, first)
     for ended in range(6):
-        assert source.told == {}
+        assert source.reported == {}
         assignment = one(blocks)
         noisy = on(assignment, disturbed=ended == 2)
         finish(blocks, assignment, replace(noisy, metrics={"val_accuracy": ended / 10}))
-    assert source.told == {0: [0.3]}
+    assert source.reported == {0: [0.3]}
 
 
 def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
@@ -439,18 +439,18 @@ def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
             finish(blocks, assignment, replace(on(assignment), metrics={"val_accuracy": 0.5}))
             for following in all_of(blocks):
                 finish(blocks, following, replace(on(following), metrics={"val_accuracy": 0.5}))
-    assert source.told == {0: [0.5]}
+    assert source.reported == {0: [0.5]}
     assert not blocks.done
 
 
 def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: float) -> SweepState:
     """So many issues of a sweep, which end in any order: what a journal has of them."""
-    past: list[Block | FinishedTrial] = []
+    history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
     for _ in range(cut):
         while (found := blocks.next()) is not None:
             out.append(found[0])
-            past += [found[1]] if found[1] else []
+            history += [found[1]] if found[1] else []
         if blocks.done:
             break
         assignment = out.pop(rng.randrange(len(out)))
@@ -458,13 +458,13 @@ def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: fl
         outcome = replace(on(assignment, disturbed=rng.random() < noise), metrics=metrics)
         if rng.random() < failing:
             outcome = replace(failed(), environment=outcome.environment)
-        past.append(FinishedTrial(assignment.trial, outcome))
-        past += blocks.finish(assignment, outcome).standing
+        history.append(FinishedTrial(assignment.trial, outcome))
+        history += blocks.finish(assignment, outcome).reinstated
     records = [
         TrialFinished(event)
         if isinstance(event, FinishedTrial)
         else BlockSuggested(event.index, event.config, 0.0)
-        for event in past
+        for event in history
     ]
     state = replay([SweepOpened(identity(), {}), *records])
     assert state is not None
@@ -479,9 +479,9 @@ def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, 
     laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
     blocks, source = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
     state = work(blocks, random.Random(seed), cut, noise=0.3, failing=0.2)
-    again = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
+    reruns = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
     later, heard = listening(laid, "tensorflow/kernel0 on CPU A, 4 CPUs")
-    later.restore(resume.events(state, retry_failed=False, reruns=again), again)
+    later.restore(resume.events(state, retry_failed=False, reruns=reruns), reruns)
     assert heard.heard == source.heard
 
 
@@ -501,12 +501,12 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     first, later, left = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
     held = blocks_with(laid, PrecisionPolicy(first, AGAIN))
     state = work(held, random.Random(seed), cut, 0.1, failing)
-    again = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
-    past = list(resume.events(state, retry_failed=False, reruns=again))
+    reruns = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
+    history = list(resume.events(state, retry_failed=False, reruns=reruns))
     blocks_with(laid, PrecisionPolicy(later, AGAIN)).restore(
-        past, again, resume.kept_outcomes(state, again)
+        history, reruns, resume.kept_outcomes(state, reruns)
     )
-    for event in past:
+    for event in history:
         if isinstance(event, FinishedTrial):
             left.take(event)
     assert later.stop_decision == left.stop_decision == held.stop_decision

@@ -36,7 +36,7 @@ def run(suggester: Suggester, first: int, last: int) -> list[Config]:
     for index in range(first, last):
         config = suggester.suggest(index)
         assert config is not None
-        suggester.tell(index, values(config))
+        suggester.report(index, values(config))
         found.append(config)
     return found
 
@@ -58,33 +58,33 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(sampler: Sampler) -> 
         flat = {"units": SPACE["units"], "batch_size": {"low": 8, "high": 64}}
         wanted = search(sampler, space=flat)
 
-        def told(config: Config) -> list[float]:
+        def reported(config: Config) -> list[float]:
             return [float(config["units"]), 1.0]
     else:
-        wanted, told = search(sampler), values
+        wanted, reported = search(sampler), values
     whole = Suggester(wanted, seed=1)
     configs: list[Config] = []
     for index in range(16):
         config = whole.suggest(index)
         assert config is not None
         configs.append(config)
-        whole.tell(index, told(config))
-    again = Suggester(wanted, seed=1)
+        whole.report(index, reported(config))
+    second = Suggester(wanted, seed=1)
     for index, config in enumerate(configs[:14]):
-        again.replay(index, config)
-        again.tell(index, told(config))
-    assert [again.suggest(14)] == configs[14:15]
+        second.replay(index, config)
+        second.report(index, reported(config))
+    assert [second.suggest(14)] == configs[14:15]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_stopped_search_repeats_nothing(sampler: Sampler) -> None:
     wanted = search(sampler)
     before = run(Suggester(wanted, seed=7), 0, 8)
-    again = Suggester(wanted, seed=7)
+    second = Suggester(wanted, seed=7)
     for index, config in enumerate(before):
-        again.replay(index, config)
-        again.tell(index, None if index % 3 == 0 else values(config))
-    after = run(again, 8, 16)
+        second.replay(index, config)
+        second.report(index, None if index % 3 == 0 else values(config))
+    after = run(second, 8, 16)
     seen = {canonical(config) for config in before}
     assert not seen & {canonical(config) for config in after}
 
@@ -122,7 +122,7 @@ def test_listed_configs_come_in_their_order() -> None:
     configs = [{"units": 64, "layers": 1}, {"units": 8, "layers": 4}, {"units": 32, "layers": 2}]
     suggester = Suggester(Search.model_validate({"configs": configs}), seed=5)
     assert run_all(suggester) == configs
-    suggester.tell(1, None)
+    suggester.report(1, None)
     assert suggester.suggest(3) is None
 
 
@@ -139,7 +139,7 @@ def test_listed_configs_come_once_whatever_was_done_already(
     suggester = Suggester(Search.model_validate({"configs": configs}), seed=0)
     for index, each in enumerate(done):
         suggester.replay(index, {"layers": each + 1, "units": each + 1})
-        suggester.tell(index, None)
+        suggester.report(index, None)
     found: list[Config] = []
     while (config := suggester.suggest(len(done) + len(found))) is not None:
         found.append(config)
@@ -161,7 +161,7 @@ def test_tpe_learns_from_what_it_is_told() -> None:
         config = suggester.suggest(index)
         assert config is not None
         found.append(int(config["units"]))
-        suggester.tell(index, [-abs(found[-1] - 700) / 1000])
+        suggester.report(index, [-abs(found[-1] - 700) / 1000])
     early, late = found[:10], found[-10:]
     assert sum(abs(u - 700) for u in late) < sum(abs(u - 700) for u in early) / 2
 
@@ -170,8 +170,8 @@ def test_several_blocks_can_be_open_and_a_failed_one_is_told() -> None:
     suggester = Suggester(search("tpe"), seed=0)
     open_configs = [suggester.suggest(index) for index in range(5)]
     assert len({canonical(config) for config in open_configs}) == 5
-    suggester.tell(2, None)
-    suggester.tell(0, [0.5, 1.0])
+    suggester.report(2, None)
+    suggester.report(0, [0.5, 1.0])
     assert suggester.suggest(5) is not None
 
 
@@ -190,7 +190,7 @@ def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
     for index in range(40):
         config = suggester.suggest(index)
         assert config is not None, f"only {index} configs of an infinite space"
-        suggester.tell(index, [1.0 if config["cell"] == "lstm" else 0.0])
+        suggester.report(index, [1.0 if config["cell"] == "lstm" else 0.0])
 
 
 def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
@@ -210,6 +210,6 @@ def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
             assert config is not None
             found.append(float(config["x"]))
             if index < 30:
-                suggester.tell(index, [-((found[-1] - 0.7) ** 2)])
+                suggester.report(index, [-((found[-1] - 0.7) ** 2)])
         spreads.append(statistics.pstdev(found[30:]))
     assert statistics.fmean(spreads) > 0.15

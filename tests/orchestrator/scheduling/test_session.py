@@ -57,8 +57,8 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     assert assignment is not None
     held.finish(assignment, COMPLETE)
     assert [finished.trial for finished in recorded] == [assignment.trial]
-    with reopened(journal) as again:
-        state = replay(again.records)
+    with reopened(journal) as second:
+        state = replay(second.records)
     assert state is not None
     assert list(state.blocks) == [0]
     assert state.finished[assignment.trial.key].outcome == COMPLETE
@@ -70,8 +70,8 @@ def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Jour
     assignment = held.assign()
     assert assignment is not None
     held.finish(assignment, COMPLETE)
-    with reopened(journal) as again:
-        state = replay(again.records)
+    with reopened(journal) as second:
+        state = replay(second.records)
     assert state is not None
     outcome = state.finished[assignment.trial.key].outcome
     assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}

@@ -39,7 +39,7 @@ from orchestrator.spec import parse
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
 from orchestrator.storage.tracking.trial_record import fingerprint
-from tests.orchestrator.sample_plans import Told, identity, node
+from tests.orchestrator.sample_plans import ConfigLog, identity, node
 from tests.orchestrator.scheduling.test_recovery import Present
 
 HERE = node("a")
@@ -66,10 +66,10 @@ class Held:
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
         state = resume.settle_rounds(self.journal, list(read(folder)))
-        again = resume.planned_reruns(
+        reruns = resume.planned_reruns(
             state, self.plan, self.spec.disturbance_limits, retry_failed=retry_failed
         )
-        past = list(resume.events(state, retry_failed=retry_failed, reruns=again))
+        history = list(resume.events(state, retry_failed=retry_failed, reruns=reruns))
         self.stopping_rule = None
         if self.plan.auto:
             self.stopping_rule = StoppingRule(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
@@ -78,13 +78,13 @@ class Held:
             self.plan,
             make_lanes(self.plan),
             objectives={},
-            source=Told(),
+            source=ConfigLog(),
             open_limit=None,
             precision=PrecisionPolicy(
                 self.stopping_rule, self.spec.disturbance_limits, self.spec.baseline
             ),
         )
-        self.blocks.restore(past, again, resume.kept_outcomes(state, again))
+        self.blocks.restore(history, reruns, resume.kept_outcomes(state, reruns))
         self.recorded: list[FinishedTrial] = []
         self.view = PlainLines(Console(quiet=True), self.plan)
         canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
@@ -165,10 +165,10 @@ def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path:
     assignment = held.assign()
     held.session.finish(assignment, *(on(assignment, step_ms=5.0) for _ in assignment.trials))
     longer = held.killed(FOUR)
-    again = longer.assign()
-    assert {trial.arm.implementation[-1] for trial in again.trials} == set("abcd")
-    assert (again.trial, again.rerun) == (assignment.trial, 0)
-    longer.session.finish(again, *(on(again, 100, step_ms=6.0) for _ in again.trials))
+    second = longer.assign()
+    assert {trial.arm.implementation[-1] for trial in second.trials} == set("abcd")
+    assert (second.trial, second.rerun) == (assignment.trial, 0)
+    longer.session.finish(second, *(on(second, 100, step_ms=6.0) for _ in second.trials))
     state = longer.state()
     assert races(longer) == {0: {"110.000"}}
     assert {finished.outcome.metrics["step_ms"] for finished in state.finished.values()} == {6.0}
@@ -210,9 +210,9 @@ def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -
         journal.append(record)
     journal.close()
     found = Held(tmp_path / "two", TIMED)
-    again = found.assign()
-    assert again.trials == assignment.trials
-    found.session.finish(again, *(on(again, 100) for _ in again.trials))
+    second = found.assign()
+    assert second.trials == assignment.trials
+    found.session.finish(second, *(on(second, 100) for _ in second.trials))
     assert races(found) == {0: {"110.000"}}
 
 
@@ -223,8 +223,8 @@ def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
     held.session.finish(assignment, on(assignment), failure, on(assignment))
     held = held.killed(TIMED)
     assert held.assign().trial.block == 1
-    again = held.killed(TIMED, retry_failed=True).assign()
-    assert again.trials == assignment.trials
+    second = held.killed(TIMED, retry_failed=True).assign()
+    assert second.trials == assignment.trials
 
 
 def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
@@ -251,9 +251,9 @@ def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED + RERUN)
     assignment = held.assign()
     held.session.finish(assignment, busy(assignment), on(assignment), on(assignment))
-    again = held.assign()
-    assert (again.rerun, again.attempt) == (1, 2)
-    held.session.lose(again)
+    second = held.assign()
+    assert (second.rerun, second.attempt) == (1, 2)
+    held.session.lose(second)
     assert len(held.recorded) == 3, "its second attempt has only begun"
     assert held.assign().attempt == 3
 
@@ -267,9 +267,9 @@ def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> Non
     first = held.assign()
     held.session.finish(first, busy(first), on(first), on(first))
     held.session.lose(held.assign())
-    again = held.assign()
-    assert (again.trials, again.rerun) == (first.trials, 1), "a rerun has attempts of its own"
-    held.session.lose(again)
+    second = held.assign()
+    assert (second.trials, second.rerun) == (first.trials, 1), "a rerun has attempts of its own"
+    held.session.lose(second)
     kept = [finished.outcome for finished in held.recorded[3:]]
     assert [outcome.status for outcome in kept] == ["complete"] * 3
     assert [bool(disturbance_of(outcome)) for outcome in kept] == [True, False, False]
@@ -320,11 +320,11 @@ def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
         folder = tmp_path / str(cut)
         folder.mkdir()
         (folder / held.journal.path.name).write_bytes(b"".join(whole[:cut]))
-        again = Held(folder, SPEC + TWICE)
-        failing_rerun(again, arm)
-        assert is_one_round(again.state().finished), f"killed after record {cut}"
-        assert len(again.state().finished) == 6
-        assert len(lines(again, "round_finished")) <= 1
+        second = Held(folder, SPEC + TWICE)
+        failing_rerun(second, arm)
+        assert is_one_round(second.state().finished), f"killed after record {cut}"
+        assert len(second.state().finished) == 6
+        assert len(lines(second, "round_finished")) <= 1
 
 
 def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) -> None:
@@ -381,11 +381,11 @@ def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
     for index in range(5):
         assignment = held.assign()
         held.session.finish(assignment, on(assignment, canary_ms=10.0 + 0.01 * index))
-    again = held.killed(SPEC)
-    assignment = again.assign()
-    again.session.finish(assignment, on(assignment, canary_ms=30.0))
+    second = held.killed(SPEC)
+    assignment = second.assign()
+    second.session.finish(assignment, on(assignment, canary_ms=30.0))
     assert not any(disturbance_of(finished.outcome) for finished in held.recorded)
-    assert "canary" in disturbance_of(again.recorded[0].outcome)
+    assert "canary" in disturbance_of(second.recorded[0].outcome)
 
 
 def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
@@ -411,12 +411,12 @@ def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> Non
     first = held.assign()
     held.session.finish(first, busy(first), on(first), on(first))
     assert held.assign().rerun == 1
-    again = held.killed(TIMED + RERUN)
-    assignment = again.assign()
+    second = held.killed(TIMED + RERUN)
+    assignment = second.assign()
     assert (assignment.trials, assignment.rerun, assignment.attempt) == (first.trials, 1, 2)
-    again.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
-    assert [rerun_of(finished.outcome) for finished in again.recorded] == [1, 1, 1]
-    assert again.assign().trial.block == 1
+    second.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
+    assert [rerun_of(finished.outcome) for finished in second.recorded] == [1, 1, 1]
+    assert second.assign().trial.block == 1
 
 
 def paced(assignment: Assignment) -> Outcome:
@@ -448,9 +448,9 @@ def test_blocks_come_until_it_is_enough_and_the_journal_tells_why(tmp_path: Path
     assert 6 * 3 <= ran < 40 * 3
     assert ran == len(held.state().finished)
     assert held.state().stop_decision is not None
-    again = held.killed(text)
-    assert again.session.assign() is None
-    assert again.blocks.done
+    second = held.killed(text)
+    assert second.session.assign() is None
+    assert second.blocks.done
 
 
 @pytest.mark.parametrize("cut", [1, 10, 17, 18, 19, 24])
@@ -460,11 +460,11 @@ def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -
     expected = run_until_enough(whole)
     held = Held(tmp_path / "cut", text)
     run_until_enough(held, cut)
-    again = held.killed(text)
-    run_until_enough(again)
-    assert again.blocks.done
-    assert len(again.state().finished) == expected
-    assert again.blocks.stop_decision == whole.blocks.stop_decision
+    second = held.killed(text)
+    run_until_enough(second)
+    assert second.blocks.done
+    assert len(second.state().finished) == expected
+    assert second.blocks.stop_decision == whole.blocks.stop_decision
 
 
 NOISY = AUTO + TWICE + "blocks: {interval: 0.05, at_most: 40}\n"
@@ -500,12 +500,12 @@ def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path,
         folder = tmp_path / str(cut)
         folder.mkdir()
         (folder / whole.journal.path.name).write_bytes(b"".join(records[:cut]))
-        again = Held(folder, NOISY)
-        run_disturbed(again, seed)
-        assert again.blocks.stop_decision == whole.blocks.stop_decision, (
+        second = Held(folder, NOISY)
+        run_disturbed(second, seed)
+        assert second.blocks.stop_decision == whole.blocks.stop_decision, (
             f"killed after record {cut}"
         )
-        found = again.state().finished
+        found = second.state().finished
         assert all(
             found[key].outcome.metrics == expected[key].outcome.metrics
             for key in found.keys() & expected.keys()

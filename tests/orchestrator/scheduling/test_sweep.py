@@ -111,11 +111,11 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     laid = make_plan(spec, classify([node("a")]))
     first = make_opening(spec, larger, identity, None, tmp_path, begun=True)
     found = FoundSweep(manifest_of(first), "", "complete", ())
-    again = make_opening(spec, laid, identity, found, tmp_path, begun=True)
-    assert (again.blocks, again.repeats) == (larger.blocks, larger.repeats) == (5, 2)
-    assert set(again.arms) == set(larger.arms)
-    assert (first.current, again.current) == (larger.arms, laid.arms)
-    assert set(again.arms) - set(again.current) == {Arm("python/c", larger.arms[0].hardware)}
+    second = make_opening(spec, laid, identity, found, tmp_path, begun=True)
+    assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
+    assert set(second.arms) == set(larger.arms)
+    assert (first.current, second.current) == (larger.arms, laid.arms)
+    assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
     fresh = make_opening(spec, laid, replace(identity, generation=2), found, tmp_path)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 

@@ -84,11 +84,11 @@ def test_a_trial_that_tune_gives_back_costs_nothing(held: Held) -> None:
     first = search.suggest("a")
     for _ in range(3):
         search.on_trial_complete("a")
-        again = search.suggest("a")
+        second = search.suggest("a")
         assert isinstance(first, dict)
-        assert isinstance(again, dict)
-        assert job_adapter.validate_json(again["job"]).attempt == 1
-        assert again["node_id"] == first["node_id"]
+        assert isinstance(second, dict)
+        assert job_adapter.validate_json(second["job"]).attempt == 1
+        assert second["node_id"] == first["node_id"]
     assert recorded == []
 
 
