@@ -93,7 +93,7 @@ def _leave() -> None:
 
 
 def has_waiting_threads() -> bool:
-    """Return whether threads of this process wait for a lost head, for which they never stop."""
+    """Return whether threads of this process wait for a lost head, which never ends."""
     return _waiting_for_head.is_set()
 
 
@@ -155,7 +155,7 @@ def _start(profile: NodeProfile) -> None:
 
 
 def _answering(address: str) -> str:
-    """Return the address of a head that answers, with a numeric host: Ray never resolves a name.
+    """Return the address of a head that answers, with a numeric host: Ray hangs on a name.
 
     If nobody listens there, fail within seconds; Ray itself would try for ten minutes.
 

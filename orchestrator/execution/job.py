@@ -161,8 +161,8 @@ class TrialRun:
             case protocol.Environment(facts):
                 self.environment = facts
             case protocol.Artifact(name, text):
-                if why := protocol.artifact_refusal_reason(event, self.artifacts):
-                    raise protocol.ProtocolError(f"artifact: {why}")
+                if reason := protocol.artifact_refusal_reason(event, self.artifacts):
+                    raise protocol.ProtocolError(f"artifact: {reason}")
                 self.artifacts[name] = text
             case protocol.Result(metrics):
                 self.metrics = metrics

@@ -153,7 +153,7 @@ def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
 
 
 def _table(findings: Findings, cell: Cell) -> Section:
-    """Rows saved, columns loaded. Participants are numbered, so that many columns fit."""
+    """Return a table: rows saved, columns loaded. Participants are numbered to save width."""
     pairs = {(pair.saved.label, pair.loaded.label): pair for pair in findings.of(cell)}
     rows = list(dict.fromkeys(saved for saved, _ in pairs))
     columns = list(dict.fromkeys(loaded for _, loaded in pairs))
