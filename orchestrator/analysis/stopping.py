@@ -19,7 +19,7 @@ from orchestrator.analysis.pairing.paired_arms import measured, pair_up, time_me
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, t_interval
 from orchestrator.analysis.statistics.stopping_looks import confidence_for, looks
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, FinishedTrial
 
 
@@ -140,25 +140,9 @@ def fair_pairs(arms: Sequence[Arm], baseline: str | None) -> tuple[tuple[Arm, Ar
 
 
 def _record(trials: Iterable[FinishedTrial], arms: Sequence[Arm]) -> SweepRecord:
-    records = tuple(_trial_record(trial) for trial in trials)
+    records = tuple(trials)
     blocks = len({record.block for record in records})
     return SweepRecord(
         name="", generation=1, run_id="", workload="", objectives={}, arms=tuple(arms),
         impossible=(), blocks=blocks, repeats=1, expected_trials=len(records), trials=records,
     )  # fmt: skip
-
-
-def _trial_record(finished: FinishedTrial) -> TrialRecord:
-    trial, outcome = finished.trial, finished.outcome
-    return TrialRecord(
-        run_id=trial.key,
-        trial_key=trial.key,
-        block=trial.block,
-        config=trial.config,
-        arm=trial.arm,
-        repeat=trial.repeat,
-        status=outcome.status,
-        metrics=outcome.metrics,
-        node=outcome.node,
-        notes=outcome.telemetry.notes if outcome.telemetry else {},
-    )

@@ -42,8 +42,8 @@ from orchestrator.analysis.pairing.complete_rounds import (
 from orchestrator.analysis.pairing.paired_arms import time_metric
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.core.names import mathematics_of
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, DatasetRecord, ImpossibleArm, Telemetry
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, ImpossibleArm, Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ReportSummary:
     front: Front
     left_out: tuple[LeftOut, ...]
     impossible: tuple[ImpossibleArm, ...]
-    trials: tuple[TrialRecord, ...]
+    trials: tuple[FinishedTrial, ...]
     different_mathematics: tuple[Contrast, ...] = ()
     matrix: Matrix = field(default_factory=Matrix)
     best_of_arm: tuple[Best, ...] = ()
@@ -144,7 +144,7 @@ def summarise(
     matched = match(record)
     own = _by_arm(record)
     place = {arm: i for i, arm in enumerate(own)}
-    trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.trial_key))
+    trials = sorted(record.trials, key=lambda t: (t.block, t.repeat, place[t.arm], t.key))
     measures = measures_of(record)
     configs = {trial.block: trial.config for trial in reversed(trials)}
     ranged = [configs[block] for block in matched.blocks or sorted(configs)]
@@ -192,16 +192,16 @@ def summarise(
     )
 
 
-def _by_arm(record: SweepRecord) -> dict[Arm, list[TrialRecord]]:
+def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     """The trials of every arm, block by block: the sweep's arms first, then those of old starts."""
     extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
-    own: dict[Arm, list[TrialRecord]] = {arm: [] for arm in (*record.arms, *extra)}
-    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.trial_key)):
+    own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
+    for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
         own[trial.arm].append(trial)
     return own
 
 
-def _used(matched: Matched, arm: Arm, own: Sequence[TrialRecord]) -> list[TrialRecord]:
+def _used(matched: Matched, arm: Arm, own: Sequence[FinishedTrial]) -> list[FinishedTrial]:
     """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
     return matched.beside(arm) or [trial for trial in own if trial.status == "complete"]
 

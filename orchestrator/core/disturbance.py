@@ -1,8 +1,8 @@
-"""Whether a trial had its node to itself: judged by what was seen of the node, in words.
+"""Detect disturbed trials from observations of the node.
 
-Never by the trial's own step time, which is what is to be compared: leaving out the slow ones
+The trial's own step time is never used: it is what arms are compared by, and excluding slow trials
 would make any implementation look faster. A disturbance hits implementations unequally (a busy
-core: JAX × 0.98, TensorFlow × 1.8, PyTorch × 3.7), so that it does not cancel within a block.
+core: JAX × 0.98, TensorFlow × 1.8, PyTorch × 3.7), so it does not cancel within a block.
 """
 
 from __future__ import annotations
@@ -14,101 +14,84 @@ from statistics import quantiles
 
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial import FinishedTrial, Telemetry
 
-ON_THE_GPU = "on the GPU"
-"""How the note `neighbours` ends what it says of a trial's GPU."""
+OTHER_PROCESSES = "other_processes"
+HOST_STEAL = "host_steal"
+THROTTLING = "throttling"
+LOW_CLOCKS = "low_clocks"
+SLOW_CANARY = "slow_canary"
+SHARED_GPU = "shared_gpu"
 
 _SHARES = (
-    ("other processes", "others_cpu_pct", "others took {:.0f} % of the CPUs"),
-    ("the machine's host", "steal_pct", "the machine's host took {:.0f} % of the CPUs"),
-    ("throttling", "throttled_pct", "clocks were held back {:.0f} % of the time"),
-    ("low clocks", "clock_drop_pct", "clocks lay {:.0f} % below what they may be"),
+    (OTHER_PROCESSES, "others_cpu_pct"),
+    (HOST_STEAL, "steal_pct"),
+    (THROTTLING, "throttled_pct"),
+    (LOW_CLOCKS, "clock_drop_pct"),
 )
-_CANARY = "a slow canary", "the canary took {:.2f} times its usual time"
-_SHARED = "a shared GPU"
+"""Causes whose figure is a percentage, with the metric and the limit of that name."""
 
 _OF_CPUS = ("others_cpu_pct", "steal_pct")
-_RESOLVED_S = 1.0
-"""How far the samples are apart from which a node's CPU time is told: of windows that are shorter,
-its shares are in part of what came before and after them, such as keeping the last trial."""
+_SAMPLING_S = 1.0
+"""The interval between samples of a node's CPU time. In shorter trials the shares include work
+from before and after the trial, such as recording the previous one."""
 
-_OWN_LIMIT = "sw_power_cap"
-"""A GPU that is at its own power limit is so in every trial: nobody disturbs it."""
+_POWER_LIMIT = "sw_power_cap"
+"""A GPU that runs at its own power limit does so in every trial, undisturbed."""
 
-_LEAST_CANARIES = 5
-"""How many canary times it takes to say what is usual."""
+_MIN_CANARIES = 5
+"""The number of canary times from which the expected one is derived."""
 
-_REMEMBERED = 99
-"""How many are remembered: what is usual changes, as with a node's temperature."""
+_MAX_CANARIES = 99
+"""Older canary times are forgotten: the expected time changes, as with a node's temperature."""
 
 
-def judge(
+def detect_disturbance(
     metrics: Mapping[str, float],
-    notes: Mapping[str, str],
+    telemetry: Telemetry,
     limits: DisturbanceLimits,
     expected_canary_ms: float | None,
-) -> str:
-    """By what a trial was disturbed, with figures; empty for a quiet one.
+) -> dict[str, float]:
+    """Return the figure of each cause that exceeds its limit; none for an undisturbed trial.
 
-    What was not measured judges nothing. Other trainers on the node are none by themselves: those
-    of the same sweep have CPUs of their own, of which `others_cpu_pct` knows nothing, and anybody
-    else's show in it.
+    Figures are percentages; of `slow_canary` the ratio to its expected time, and of `shared_gpu`
+    the number of other processes. Causes that were not measured are absent. Other trainers of the
+    sweep are no disturbance: they have CPUs of their own, which `others_cpu_pct` leaves out.
 
     Args:
-        metrics: the trial's, those seen from outside among them.
-        notes: of its telemetry (`trial.NOTES`).
-        limits: what may be.
-        expected_canary_ms: what `CanaryBaseline` expected before this trial, if it had an answer.
+        metrics: the metrics of the trial, including those of its telemetry.
+        telemetry: the other measurements.
+        limits: the limits of the spec.
+        expected_canary_ms: the canary time that `CanaryBaseline` expected before this trial.
     """
-    return "; ".join(_reasons(metrics, notes, limits, expected_canary_ms))
+    return dict(_causes(metrics, telemetry, limits, expected_canary_ms))
 
 
-def causes(note: str) -> tuple[str, ...]:
-    """What `judge` spoke of, in a word or two each, to count by: `other processes`."""
-    starts = [(cause, sentence.partition("{")[0]) for cause, _, sentence in _SHARES]
-    starts.append((_CANARY[0], _CANARY[1].partition("{")[0]))
-    found = []
-    for reason in filter(None, note.split("; ")):
-        known = [cause for cause, start in starts if reason.startswith(start)]
-        found += known or [_SHARED if reason.endswith(ON_THE_GPU) else reason]
-    return tuple(found)
-
-
-def _reasons(
+def _causes(
     metrics: Mapping[str, float],
-    notes: Mapping[str, str],
+    telemetry: Telemetry,
     limits: DisturbanceLimits,
     expected_canary_ms: float | None,
-) -> Iterator[str]:
-    for _, name, sentence in _SHARES:
+) -> Iterator[tuple[str, float]]:
+    for cause, name in _SHARES:
         share = metrics.get(name, 0.0)
-        if name == "throttled_pct" and _is_own_limit(notes.get("throttle_reasons", "")):
+        if cause == THROTTLING and set(telemetry.throttle_reasons or ()) == {_POWER_LIMIT}:
             continue
-        if share > getattr(limits, name) * _blur(name, metrics):
-            yield sentence.format(share)
+        if share > getattr(limits, name) * _short_trial_factor(name, metrics):
+            yield cause, share
     canary_ms = metrics.get("canary_ms")
-    if (
-        canary_ms is not None
-        and expected_canary_ms
-        and canary_ms > limits.canary * expected_canary_ms
-    ):
-        yield _CANARY[1].format(canary_ms / expected_canary_ms)
-    for beside in notes.get("neighbours", "").split(", "):
-        if beside.endswith(ON_THE_GPU):
-            yield beside
+    if canary_ms is not None and expected_canary_ms:
+        ratio = canary_ms / expected_canary_ms
+        if ratio > limits.canary:
+            yield SLOW_CANARY, ratio
+    if telemetry.other_gpu_processes:
+        yield SHARED_GPU, telemetry.other_gpu_processes
 
 
-def _blur(name: str, metrics: Mapping[str, float]) -> float:
-    """By how much a limit is wider for a trial that was timed for less than a second."""
-    timed_s = metrics.get("timed_s", metrics.get("train_s", _RESOLVED_S))
-    return max(1.0, _RESOLVED_S / timed_s) if name in _OF_CPUS and timed_s > 0 else 1.0
-
-
-def _is_own_limit(throttle_reasons: str) -> bool:
-    """Whether nothing else than its own power limit slowed the GPU down."""
-    told = [each.split() for each in throttle_reasons.split(", ")]
-    return bool(throttle_reasons) and all(words[0] == _OWN_LIMIT for words in told)
+def _short_trial_factor(name: str, metrics: Mapping[str, float]) -> float:
+    """Return the factor by which a limit is wider for a trial shorter than a sample."""
+    timed_s = metrics.get("timed_s", metrics.get("train_s", _SAMPLING_S))
+    return max(1.0, _SAMPLING_S / timed_s) if name in _OF_CPUS and timed_s > 0 else 1.0
 
 
 _Place = tuple[str, HardwareUse, str]
@@ -116,38 +99,37 @@ _Place = tuple[str, HardwareUse, str]
 
 @dataclass(slots=True)
 class CanaryBaseline:
-    """What the canary usually takes, by where it sings: learnt from a sweep's trials in turn.
+    """The expected time of the canary in each place, learned from a sweep's trials in order.
 
-    A place is a node, a hardware class and a backend: what a framework's idle threads do beside
-    the canary is the backend's own. Usual is what three trials of four stay below, not the middle:
-    virtual CPUs that share a core with a stranger's have two speeds by themselves, half as fast
-    and back again, and the slower one is no disturbance where it is there all day. A disturbed
-    trial's time counts like any other, and a node that has become slower for good is usual after
-    a while.
+    A place is a node, a hardware class and a backend, since the idle threads of a framework slow
+    the canary down in their own way. The expected time is the upper quartile, not the median:
+    virtual CPUs that share a core with another machine's alternate between two speeds, and the
+    slower one is normal there. Disturbed trials count too, so that a node that has become slower
+    for good is normal after a while.
     """
 
-    _seen: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _times: dict[_Place, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def expected_ms(self, finished: FinishedTrial) -> float | None:
-        """What three of four at a trial's place stayed below; None before there are enough."""
-        seen = self._seen.get(_place(finished), ())
-        return quantiles(seen, n=4)[2] if len(seen) >= _LEAST_CANARIES else None
+        """Return the expected time in the place of a trial; None before there are enough times."""
+        times = self._times.get(_place(finished), ())
+        return quantiles(times, n=4)[2] if len(times) >= _MIN_CANARIES else None
 
     def add(self, finished: FinishedTrial) -> None:
-        """Learn from a trial that has ended, or that a journal tells of; without one, nothing."""
-        canary_ms = finished.outcome.metrics.get("canary_ms")
+        """Learn from a finished trial, if it has a canary time."""
+        canary_ms = finished.metrics.get("canary_ms")
         if canary_ms is not None:
-            seen = self._seen[_place(finished)]
-            seen.append(canary_ms)
-            del seen[:-_REMEMBERED]
+            times = self._times[_place(finished)]
+            times.append(canary_ms)
+            del times[:-_MAX_CANARIES]
 
     def learn(self, finished: Sequence[FinishedTrial]) -> CanaryBaseline:
-        """The same, having learnt from those trials, in their order."""
-        for each in finished:
-            self.add(each)
+        """Learn from trials in their order, and return the baseline itself."""
+        for trial in finished:
+            self.add(trial)
         return self
 
 
 def _place(finished: FinishedTrial) -> _Place:
-    arm = finished.trial.arm
-    return finished.outcome.node, arm.hardware, arm.implementation.partition("/")[0]
+    arm = finished.arm
+    return finished.node, arm.hardware, arm.implementation.partition("/")[0]

@@ -24,7 +24,7 @@ ConfigValue: TypeAlias = bool | int | float | str
 Config: TypeAlias = Mapping[str, ConfigValue]
 """The sizes and settings that one Optuna suggestion gives."""
 
-OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel", "disturbed"]
+OutcomeStatus: TypeAlias = Literal["complete", "failed", "wrong_kernel"]
 FailureReason: TypeAlias = Literal[
     "error",  # the workload raised
     "non_finite",  # a loss or metric is NaN or infinite
@@ -69,21 +69,27 @@ class Trial:
     seed: int
 
 
-SLICE = "slice_step_ms"
-"""The one metric of an `EpochRecord` that is a slice: milliseconds of one of its steps."""
-
-
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """One timed epoch: seconds of training alone, of the validation after it, and the metrics.
-
-    Of a trial that was timed in slices, one slice.
-    """
+    """One timed epoch: seconds of training alone, of the validation after it, and the metrics."""
 
     index: int
     seconds: float
     validate_s: float | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRecord:
+    """One slice of interleaved timing: a number of whole training steps, and their seconds."""
+
+    steps: int
+    seconds: float
+
+    @property
+    def step_ms(self) -> float:
+        """Milliseconds of one step."""
+        return 1_000 * self.seconds / self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,41 +126,39 @@ class FailureRecord:
         return f"{self.reason}: {self.message}"
 
 
-NOTES = (
-    "energy_method",
-    "energy_scope",
-    "energy_absent",
-    "throttle_reasons",
-    "neighbours",
-    "cost_basis",
-    "disturbed",
-    "round",
-)
-"""The names that a trial's notes may have."""
-
-
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """What was seen of a trial from outside, beside its metrics.
+    """Measurements of a trial from outside its trainer, next to its metrics.
 
-    `notes` are words by name (`NOTES`): how energy was told, of what, or why it was not; what
-    slowed the GPU down; who else was at work; what its cost is that of; by what its timing was
-    disturbed (absent for a quiet trial); in which round it was timed in slices. `curves` have a
-    value, or None, for each of `at_s`, in seconds after the trial's start.
+    `energy_method` and `energy_scope` qualify the energy metrics; `energy_absent` is the reason
+    where there are none. `throttle_reasons` are the causes of reduced GPU clocks, each with its
+    share of the samples in percent. `other_trainers` (on the node) and `other_gpu_processes` are
+    the most that ran at once. All of them are None where they were not measured. `curves` have a
+    value, or None, for each time in `at_s`, in seconds after the start of the trial.
     """
 
-    notes: Mapping[str, str] = field(default_factory=dict)
+    energy_method: str | None = None
+    energy_scope: str | None = None
+    energy_absent: str | None = None
+    throttle_reasons: Mapping[str, float] | None = None
+    other_trainers: int | None = None
+    other_gpu_processes: int | None = None
     at_s: tuple[float, ...] = ()
     curves: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial ended. Times are seconds since the epoch (UTC); metrics as named in MLflow.
+    """The outcome of a trial. Times are seconds since the epoch (UTC).
 
-    `trainer_trials` counts the trials that the same trainer process had run before this one: 0 is
-    a fresh trainer, the only kind whose peak memory is comparable. `artifacts` are texts that the
-    workload kept, by file name.
+    `trainer_trials` counts the earlier trials of the same trainer process. Peak memory is
+    comparable only between trials of fresh trainers, where it is 0. `artifacts` are texts that the
+    workload saved, by file name.
+
+    `disturbance` has a figure for each cause of disturbance (see `core.disturbance`); it is empty
+    for an undisturbed trial. `round_id` identifies the round of interleaved timing, `rerun` counts
+    the earlier runs of that round. `kept_since_s` is the time since which the outcome counts again
+    because a re-run of its round failed. `cost_basis` describes the price behind the costs.
     """
 
     status: OutcomeStatus
@@ -164,13 +168,26 @@ class Outcome:
     node: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
     epochs: tuple[EpochRecord, ...] = ()
+    slices: tuple[SliceRecord, ...] = ()
     kernel: Kernel | None = None
     dataset: DatasetRecord | None = None
     environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     failure: FailureRecord | None = None
     trainer_trials: int = 0
     artifacts: Mapping[str, str] = field(default_factory=dict)
-    telemetry: Telemetry | None = None
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    disturbance: Mapping[str, float] = field(default_factory=dict)
+    round_id: str | None = None
+    rerun: int = 0
+    kept_since_s: float | None = None
+    cost_basis: str | None = None
+
+    @property
+    def revision(self) -> tuple[float, bool]:
+        """The order among the outcomes of one trial: the latest one counts."""
+        if self.kept_since_s is None:
+            return self.ended_s, False
+        return self.kept_since_s, True
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +281,36 @@ class FinishedTrial:
     def trainer_trials(self) -> int:
         """The number of earlier trials of the same trainer process."""
         return self.outcome.trainer_trials
+
+    @property
+    def slices(self) -> tuple[SliceRecord, ...]:
+        """The slices of interleaved timing."""
+        return self.outcome.slices
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """The measurements from outside the trainer."""
+        return self.outcome.telemetry
+
+    @property
+    def disturbance(self) -> Mapping[str, float]:
+        """The figure of each cause of disturbance."""
+        return self.outcome.disturbance
+
+    @property
+    def round_id(self) -> str | None:
+        """The round of interleaved timing."""
+        return self.outcome.round_id
+
+    @property
+    def cost_basis(self) -> str | None:
+        """The price behind the costs."""
+        return self.outcome.cost_basis
+
+    @property
+    def failure_text(self) -> str:
+        """`reason: message` of a failed trial, else an empty text."""
+        return self.outcome.failure.text if self.outcome.failure else ""
 
 
 @dataclass(frozen=True, slots=True)

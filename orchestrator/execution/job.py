@@ -16,13 +16,14 @@ from orchestrator import __version__, hardware
 from orchestrator.core import version
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import (
-    SLICE,
     DatasetRecord,
     EpochRecord,
     FailureRecord,
     Kernel,
     Outcome,
     OutcomeStatus,
+    SliceRecord,
+    Telemetry,
 )
 from orchestrator.execution import telemetry
 from orchestrator.execution.cpu_claims import shown
@@ -105,6 +106,7 @@ class TrialRun:
     setup_s: float = 0.0
     trainer_trials: int = 0
     epochs: list[EpochRecord] = field(default_factory=list)
+    slices: list[SliceRecord] = field(default_factory=list)
     kernel: Kernel | None = None
     dataset: DatasetRecord | None = None
     environment: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
@@ -152,8 +154,7 @@ class TrialRun:
             case protocol.Epoch(index, seconds, validate_s, metrics):
                 self.epochs.append(EpochRecord(index, seconds, validate_s, metrics))
             case protocol.SliceDone(steps, seconds):
-                metrics = {SLICE: 1_000 * seconds / steps}
-                self.epochs.append(EpochRecord(len(self.epochs), seconds, None, metrics))
+                self.slices.append(SliceRecord(steps, seconds))
             case protocol.KernelProof(asked, ran, evidence):
                 self.kernel = Kernel(asked, ran, evidence)
             case protocol.Dataset(name, digest, source, samples, validation_samples):
@@ -184,7 +185,7 @@ class TrialRun:
             "setup_s": self.setup_s,
         }
         ended_s = time.time() if self.ended_s is None else self.ended_s
-        sampled, record = dict[str, float](), None
+        sampled, record = dict[str, float](), Telemetry()
         if self._recording is not None and self._recording.samples:
             sampled, record = telemetry.record(self._recording, self.started_s, self.metrics)
         if self.job.timing is not None:
@@ -197,6 +198,7 @@ class TrialRun:
             node=platform.node(),
             metrics={**sampled, **self.metrics, **outside},
             epochs=tuple(self.epochs),
+            slices=tuple(self.slices),
             kernel=self.kernel,
             dataset=self.dataset,
             environment={**recorded_environment(), **self._company(), **self.environment},

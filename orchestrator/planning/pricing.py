@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.names import selects
-from orchestrator.core.trial import Arm, Outcome, Telemetry
+from orchestrator.core.trial import Arm, Outcome
 from orchestrator.spec import Price
 
 _HOUR_S = 3600.0
@@ -24,7 +24,7 @@ _KWH_J = 3.6e6
 def priced(
     outcome: Outcome, arm: Arm, prices: Sequence[Price], took_turns: Sequence[Outcome] = ()
 ) -> Outcome:
-    """The outcome with `cost_usd` and `train_cost_usd`, and the note `cost_basis`.
+    """The outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
 
     Where no price means the arm's hardware, or energy has a price and was not measured, there is no
     cost; a metric of that name that the workload tells itself stays. It is that of one attempt:
@@ -45,18 +45,16 @@ def priced(
         return outcome
     energy = _energy_cost(outcome, price)
     sharing = str(len(together)) if len(together) > 1 else ""
-    notes = {"cost_basis": _basis(price, measured=energy is not None, sharing=sharing)}
     costs: dict[str, float] = {}
     if energy is not None:
         hourly = (price.usd_per_hour or 0.0) / price.gpus / _HOUR_S
         costs["cost_usd"] = hourly * slot_s / len(together) + energy
         if "train_s" in outcome.metrics:
             costs["train_cost_usd"] = hourly * outcome.metrics["train_s"] + energy
-    seen = outcome.telemetry or Telemetry()
     return replace(
         outcome,
         metrics={**costs, **outcome.metrics},
-        telemetry=replace(seen, notes={**seen.notes, **notes}),
+        cost_basis=_basis(price, measured=energy is not None, sharing=sharing),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.rounds import reinstate, rerun_of, trials_to_rerun
+from orchestrator.core.rounds import reinstate, trials_to_rerun
 from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.assignment import Assignment, FollowUp
@@ -145,7 +145,7 @@ class Ledger:
         """Return how often the round was done before: an arm that joins it is not behind."""
         of_round = self._round(members[0])
         outcomes = (self._outcomes.get(member.key) for member in of_round)
-        counts = (rerun_of(outcome) for outcome in outcomes if outcome and outcome.node == node)
+        counts = (outcome.rerun for outcome in outcomes if outcome and outcome.node == node)
         return max([*counts, *(self._reruns.get(member.key, 0) for member in members)])
 
     def _trials_to_rerun(self, trial: Trial, node: str, to_come: Collection[str]) -> dict[str, int]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from orchestrator.core.disturbance import CanaryBaseline, judge
-from orchestrator.core.rounds import RERUN, noted
+from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.pricing import priced
@@ -151,17 +150,18 @@ class Session:
         """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
         trial, outcome = finished.trial, finished.outcome
         outcome = priced(outcome, trial.arm, self.spec.prices, together)
-        if assignment.rerun:
-            facts = {**outcome.environment, RERUN: assignment.rerun}
-            outcome = replace(outcome, environment=facts)
-        notes = outcome.telemetry.notes if outcome.telemetry else {}
-        usual_ms = self.canary_baseline.expected_ms(finished)
-        texts = {"disturbed": judge(outcome.metrics, notes, self.spec.disturbance_limits, usual_ms)}
-        if trial.arm.measure == "timing":
-            began_s = min(outcome.started_s for outcome in together)
-            texts["round"] = f"{began_s:.3f}"  # one round, one time: others were not timed with it
-        if any(texts.values()):
-            outcome = noted(outcome, {name: text for name, text in texts.items() if text})
+        disturbance = detect_disturbance(
+            outcome.metrics,
+            outcome.telemetry,
+            self.spec.disturbance_limits,
+            self.canary_baseline.expected_ms(finished),
+        )
+        round_id = None
+        if trial.arm.measure == "timing":  # the start identifies a round: it is its own
+            round_id = f"{min(outcome.started_s for outcome in together):.3f}"
+        outcome = replace(
+            outcome, disturbance=disturbance, round_id=round_id, rerun=assignment.rerun
+        )
         return FinishedTrial(trial, outcome)
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.core.rounds import edition, stands
 from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity
 from orchestrator.storage.journal_records import (
     AttemptStarted,
@@ -88,7 +87,7 @@ def replay(records: Iterable[Record]) -> SweepState | None:
 def _finish(state: SweepState, finished: FinishedTrial) -> None:
     key = finished.trial.key
     last = state.finished.pop(key, None)
-    if stands(finished.outcome):
+    if finished.outcome.kept_since_s is not None:
         state.earlier_complete.pop(key, None)
     elif last is not None and last.outcome.status == "complete":
         state.earlier_complete[key] = last
@@ -106,7 +105,7 @@ def rebuild(
     """
     records: list[Record] = [SweepOpened(identity, spec)]
     configs: dict[int, Config] = {}
-    for trial in sorted(finished, key=lambda trial: edition(trial.outcome)):
+    for trial in sorted(finished, key=lambda trial: trial.outcome.revision):
         if trial.block not in configs:
             configs[trial.block] = trial.config
             records.append(BlockSuggested(trial.block, trial.config, trial.outcome.started_s))

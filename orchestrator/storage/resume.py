@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.errors import Refusal
-from orchestrator.core.rounds import edition, reinstate, rerun_of, trials_to_rerun, trials_to_retime
+from orchestrator.core.rounds import reinstate, trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -136,9 +136,9 @@ def settle_rounds(journal: Journal, records: list[Record]) -> SweepState:
         rounds[_round(trial)].append(trial)
     now = {key: trial.outcome for key, trial in state.finished.items()}
     for round_key, before in rounds.items():
-        latest = max(rerun_of(now[trial.key]) for trial in before)
+        latest = max(now[trial.key].rerun for trial in before)
         members = [trial for trial in _on_first_nodes(state) if _round(trial) == round_key]
-        if any(rerun_of(trial.outcome) < latest for trial in members):
+        if any(trial.outcome.rerun < latest for trial in members):
             continue
         if standing := reinstate(before, now):
             record = RoundFinished(list(standing))
@@ -266,7 +266,7 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
 
 
 def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
-    return other is None or edition(one.outcome) > edition(other.outcome)
+    return other is None or one.outcome.revision > other.outcome.revision
 
 
 def _on_first_nodes(state: SweepState) -> list[FinishedTrial]:

@@ -187,8 +187,7 @@ def _why_not(
     finished: Iterable[FinishedTrial], observations: Sequence[Observation], target: str
 ) -> str:
     """Why a target is not judged here, as the trials say."""
-    notes = (each.outcome.telemetry.notes for each in finished if each.outcome.telemetry)
-    reasons = Counter(each["energy_absent"] for each in notes if "energy_absent" in each)
+    reasons = Counter(reason for trial in finished if (reason := trial.telemetry.energy_absent))
     if target == "energy_j" and reasons:
         return reasons.most_common(1)[0][0]
     if target == "peak_gpu_mib" and all(e.arm.device == "cpu" for e in observations):

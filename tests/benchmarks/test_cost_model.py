@@ -32,7 +32,7 @@ ARM = Arm("torch/fused", on_cpu("CPU A", 2, Usage(threads=1)))
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a sweep of ten configs, and what kept its trials from telling their energy."""
     identity = SweepIdentity("made", 1, "next_token", {}, {}, 0, None)
-    no_meter = Telemetry(notes={"energy_absent": "no energy counter of the CPU"})
+    no_meter = Telemetry(energy_absent="no energy counter of the CPU")
     with Journal.open(SweepFolder(tmp_path, "made").generation(1)) as journal:
         journal.append(SweepOpened(identity, {}))
         for index in range(10):

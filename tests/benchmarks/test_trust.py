@@ -22,6 +22,7 @@ from tests.benchmarks.trusting.findings import (
     most_by_chance,
 )
 from tests.benchmarks.trusting.sweeps import Answer, Question
+from tests.orchestrator.sample_records import changed
 
 
 def test_counts_are_judged_by_chance() -> None:
@@ -180,7 +181,7 @@ def test_warm_seconds_leave_out_the_block_in_which_the_trainers_started() -> Non
     first = [(0, 100.0, 140.0), (1, 140.0, 141.5), (1, 141.0, 143.0), (2, 150.0, 151.0)]
     record = synthetic.made(3, 2, np.random.default_rng(0), noise.recorded())
     trials = [
-        replace(record.trials[0], block=block, started_s=began_s, ended_s=ended_s)
+        changed(record.trials[0], block=block, started_s=began_s, ended_s=ended_s)
         for block, began_s, ended_s in first
     ]
     answer = Answer(replace(record, trials=tuple(trials)), (), 60.0)

@@ -9,10 +9,19 @@ from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary, summarise
 from orchestrator.core.arms import HardwareUse
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import (
+    Arm,
+    EpochRecord,
+    FailureRecord,
+    FinishedTrial,
+    Kernel,
+    Outcome,
+    Telemetry,
+    Trial,
+)
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
-from tests.orchestrator.sample_records import sweep
+from tests.orchestrator.sample_records import changed, sweep
 
 HARDWARE = (on_cpu("AMD EPYC 9654", 8), on_gpu("NVIDIA H200"), on_gpu("Tesla T4"))
 IMPLEMENTATIONS = (
@@ -70,7 +79,7 @@ def small() -> SweepRecord:
 
 def summary(record: SweepRecord) -> ReportSummary:
     """The record summarised, with telemetry of one trial of each arm."""
-    first: dict[Arm, TrialRecord] = {}
+    first: dict[Arm, FinishedTrial] = {}
     for trial in record.trials:
         if trial.status == "complete":
             first.setdefault(trial.arm, trial)
@@ -85,7 +94,7 @@ def _trial(
     repeat: int,
     config: Mapping[str, int],
     epochs: int,
-) -> TrialRecord:
+) -> FinishedTrial:
     units, batch = config["units"], config["batch_size"]
     gpu = arm.device == "gpu"
     step_ms = (2 + (units / 64) ** (0.6 if gpu else 1.7)) * _SPEED.get(arm.implementation, 0.9)
@@ -95,14 +104,11 @@ def _trial(
     train_s = epoch_s * epochs
     power = _POWER_W.get(arm.hardware, 100.0)
     learned = [best * (1 - math.exp(-0.6 * (i + 1))) for i in range(epochs)]
-    return TrialRecord(
-        run_id=f"{noise.getrandbits(128):032x}",
-        trial_key=f"{noise.getrandbits(64):016x}",
-        block=block,
-        config=config,
-        arm=arm,
-        repeat=repeat,
-        status="complete",
+    run_id, key = f"{noise.getrandbits(128):032x}", f"{noise.getrandbits(64):016x}"
+    outcome = Outcome(
+        "complete",
+        0.0,
+        0.0,
         metrics={
             "step_ms": step_ms, "train_s": train_s, "samples_per_s": 1000 * batch / step_ms,
             "val_accuracy": learned[-1] if learned else best, "val_loss": 1 - best,
@@ -114,22 +120,23 @@ def _trial(
         kernel=Kernel("portable", "portable", "While in the traced graph"),
         trainer_trials=block,
         node=f"node-{HARDWARE.index(arm.hardware) if arm.hardware in HARDWARE else 0}",
-        notes={"energy_scope": "gpu" if gpu else "cpu_package"},
+        telemetry=Telemetry(energy_scope="gpu" if gpu else "cpu_package"),
         epochs=tuple(
             EpochRecord(i, epoch_s, epoch_s / 8, {"val_accuracy": v, "val_loss": 1 - v})
             for i, v in enumerate(learned)
         ),
     )  # fmt: skip
+    return FinishedTrial(Trial(key, block, config, arm, repeat, 0), outcome, run_id)
 
 
-def _spoil(trials: list[TrialRecord]) -> None:
+def _spoil(trials: list[FinishedTrial]) -> None:
     """Two trials that failed and one that ran another kernel, where there are enough."""
     failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
     for at in (40, 41):
         if at < len(trials):
-            trials[at] = replace(trials[at], status="failed", failure=failure, metrics={})
+            trials[at] = changed(trials[at], status="failed", failure=failure, metrics={})
     if len(trials) > 60:
-        trials[60] = replace(trials[60], status="wrong_kernel")
+        trials[60] = changed(trials[60], status="wrong_kernel")
 
 
 def _telemetry(place: int) -> Telemetry:
@@ -152,14 +159,15 @@ def hostile() -> SweepRecord:
     every = [Arm(name, on_cpu(HOSTILE[0])) for name in HOSTILE]
     record = rich(blocks=7, repeats=1, of=every)
     trials = [
-        replace(
+        changed(
             trial,
             run_id=HOSTILE[i % len(HOSTILE)],
             node=HOSTILE[1],
             config={HOSTILE[0]: HOSTILE[1], **trial.config},
-            notes={"energy_scope": HOSTILE[0], "neighbours": HOSTILE[1]},
+            energy_scope=HOSTILE[0],
+            cost_basis=HOSTILE[1],
             kernel=Kernel(HOSTILE[0], HOSTILE[1], HOSTILE[2]),
-            failure=HOSTILE[1],
+            failure=FailureRecord("error", HOSTILE[1]),
             status="failed" if i == 3 else trial.status,
         )
         for i, trial in enumerate(record.trials)

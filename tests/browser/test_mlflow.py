@@ -112,7 +112,7 @@ def _trial(block: int, arm: Arm) -> FinishedTrial:
     faster = 0.5 if arm == XLA else 1.0
     metrics = {**made.outcome.metrics, "step_ms": faster * (8 + block)}
     curves = {_CURVE: (50.0, 70.0, 60.0)}
-    telemetry = Telemetry({"neighbours": "none"}, (0.0, 1.0, 2.0), curves)
+    telemetry = Telemetry(other_trainers=0, at_s=(0.0, 1.0, 2.0), curves=curves)
     return replace(made, outcome=replace(made.outcome, metrics=metrics, telemetry=telemetry))
 
 

@@ -67,7 +67,7 @@ def test_a_trial_shows_its_run_its_whole_config_and_what_became_of_it(open_page:
     button.press("Enter")
     assert button.get_attribute("aria-expanded") == "true"
     told = page.locator("#trial-table .more").inner_text()
-    for text in (failed.run_id, failed.failure, *map(str, failed.config.values())):
+    for text in (failed.run_id, failed.failure_text, *map(str, failed.config.values())):
         assert text in told
     button.press("Enter")
     assert page.locator("#trial-table .more").count() == 0

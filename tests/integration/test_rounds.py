@@ -64,7 +64,7 @@ def test_a_killed_timing_sweep_has_whole_rounds_and_stops_when_precise(
     home.expect_exactly_once(NAME, trials)
     times: dict[int, set[str]] = defaultdict(set)
     for record in home.finished(NAME):
-        times[record["trial"]["block"]].add(record["outcome"]["telemetry"]["notes"]["round"])
+        times[record["trial"]["block"]].add(record["outcome"]["round_id"])
     assert all(len(names) == 1 for names in times.values()), "no round is incomplete"
     assert all(len(record["finished"]) == 2 for record in rounds(home))
     second_run = home.run("run", file, timeout_s=LONG_S).expect(0)
@@ -112,7 +112,7 @@ def test_a_new_arm_is_interleaved_with_all_others_and_each_has_one_run(home: Hom
     outcomes = last_outcomes(home)
     assert (len(before), len(outcomes), len(home.finished(NAME))) == (4, 6, 10)
     assert all(outcomes[key] != outcome for key, outcome in before.items())
-    names = [{trial["outcome"]["telemetry"]["notes"]["round"] for trial in record["finished"]}
+    names = [{trial["outcome"]["round_id"] for trial in record["finished"]}
              for record in rounds(home)[2:]]  # fmt: skip
     assert [len(in_round) for in_round in names] == [1, 1]
     children = home.children(NAME)

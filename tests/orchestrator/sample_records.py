@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, cast
 
 from orchestrator.core.arms import RequestedArm
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, ImpossibleArm, Kernel
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import (
+    Arm,
+    FailureReason,
+    FailureRecord,
+    FinishedTrial,
+    ImpossibleArm,
+    Kernel,
+    Outcome,
+    Telemetry,
+    Trial,
+)
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 
 CPU, GPU = on_cpu(), on_gpu()
@@ -18,27 +29,52 @@ UNROLL = Arm("tensorflow/portable+unroll", CPU)
 CUDNN = RequestedArm("tensorflow/cudnn", str(CPU))
 
 
-def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> TrialRecord:
+_OF_TRIAL = {each.name for each in fields(Trial)}
+_OF_OUTCOME = {each.name for each in fields(Outcome)}
+_FIELDS = {"run_id", *_OF_TRIAL, *_OF_OUTCOME, *(each.name for each in fields(Telemetry))}
+
+
+def changed(finished: FinishedTrial, **changes: Any) -> FinishedTrial:
+    """Return the trial with other fields, of itself, its outcome or its telemetry.
+
+    A failure may be a text, `reason: message`.
+    """
+    of_trial = {name: changes.pop(name) for name in (*changes,) if name in _OF_TRIAL}
+    of_outcome = {name: changes.pop(name) for name in (*changes,) if name in _OF_OUTCOME}
+    if isinstance(failure := of_outcome.get("failure"), str):
+        reason, _, message = failure.partition(": ")
+        of_outcome["failure"] = FailureRecord(cast(FailureReason, reason), message)
+    run_id = changes.pop("run_id", finished.run_id)
+    telemetry = replace(of_outcome.pop("telemetry", finished.telemetry), **changes)
+    return FinishedTrial(
+        replace(finished.trial, **of_trial),
+        replace(finished.outcome, **of_outcome, telemetry=telemetry),
+        run_id,
+    )
+
+
+def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> FinishedTrial:
     """A complete trial of 10 ms a step; `changes` are fields, or metrics by name."""
-    known = {name: changes.pop(name) for name in tuple(changes) if name in TrialRecord.__slots__}
+    known = {name: changes.pop(name) for name in (*changes,) if name in _FIELDS}
     metrics = known.pop("metrics", {"step_ms": 10.0, "val_accuracy": 0.9, **changes})
     name = f"{arm.implementation}-{block}-{repeat}"
+    config = {"units": 16 * (block + 1), "batch_size": 32}
     kernel = Kernel("portable", "portable", "While in the traced graph")
-    fields: dict[str, Any] = {
-        "run_id": f"run-{name}",
-        "trial_key": f"key-{name}-{arm.hardware}",
-        "config": {"units": 16 * (block + 1), "batch_size": 32},
-        "status": "complete",
-        "metrics": {k: v for k, v in metrics.items() if v is not None},
-        "kernel": kernel,
-        "trainer_trials": 1,
-        **known,
-    }
-    return TrialRecord(block=block, arm=arm, repeat=repeat, **fields)
+    outcome = Outcome(
+        "complete",
+        0.0,
+        0.0,
+        metrics={k: v for k, v in metrics.items() if v is not None},
+        kernel=kernel,
+        trainer_trials=1,
+    )
+    key = f"key-{name}-{arm.hardware}"
+    made = FinishedTrial(Trial(key, block, config, arm, repeat, 0), outcome, f"run-{name}")
+    return changed(made, **known)
 
 
 def sweep(
-    trials: Sequence[TrialRecord],
+    trials: Sequence[FinishedTrial],
     arms: Sequence[Arm] = (PORTABLE, XLA),
     *,
     objectives: Mapping[str, str] | None = None,

@@ -11,8 +11,8 @@ from orchestrator.analysis.metrics.measures import Measure
 from orchestrator.analysis.pairing.complete_rounds import Matched
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.names import mathematics_of
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,6 @@ class TrialCounts:
     complete: int
     failed: int
     wrong_kernel: int
-    disturbed: int
     missing: int
 
 
@@ -65,7 +64,7 @@ def summarise_arm(
     record: SweepRecord,
     matched: Matched,
     arm: Arm,
-    trials: Sequence[TrialRecord],
+    trials: Sequence[FinishedTrial],
     measures: Sequence[Measure],
 ) -> ArmSummary:
     """Summarise one arm out of all the sweep's trials."""
@@ -94,7 +93,7 @@ def summarise_arm(
     )
 
 
-def count_trials(trials: Sequence[TrialRecord], expected: int) -> TrialCounts:
+def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:
     """Count trials by how they ended; those of one block, arm and repeat miss once at most."""
     seen = Counter(trial.status for trial in trials)
     ended = len({(trial.block, trial.arm, trial.repeat) for trial in trials})
@@ -103,12 +102,11 @@ def count_trials(trials: Sequence[TrialRecord], expected: int) -> TrialCounts:
         complete=seen["complete"],
         failed=seen["failed"],
         wrong_kernel=seen["wrong_kernel"],
-        disturbed=seen["disturbed"],
         missing=max(0, expected - ended),
     )
 
 
-def _kernels(trials: Sequence[TrialRecord]) -> tuple[KernelCount, ...]:
+def _kernels(trials: Sequence[FinishedTrial]) -> tuple[KernelCount, ...]:
     counts: Counter[tuple[str, str]] = Counter()
     evidence: dict[tuple[str, str], str] = {}
     for kernel in (trial.kernel for trial in trials):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.arms.pareto import grouped, scope_of, values_of
 from orchestrator.analysis.metrics.derived import finite, scopes_of
-from orchestrator.core.records import Direction, TrialRecord
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.records import Direction
+from orchestrator.core.trial import Arm, Config, FinishedTrial
 
 MAIN = (
     *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),
@@ -38,7 +38,7 @@ class Best:
 
 
 def best_of_arm(
-    own: Mapping[Arm, Sequence[TrialRecord]], objectives: Mapping[str, Direction]
+    own: Mapping[Arm, Sequence[FinishedTrial]], objectives: Mapping[str, Direction]
 ) -> tuple[Best, ...]:
     """Every arm's best config by each objective that it measured, arm by arm and scope by scope.
 
@@ -48,7 +48,7 @@ def best_of_arm(
     for trials in own.values():
         configs = grouped(trials)
         for metric, direction in objectives.items():
-            told: dict[str, list[tuple[float, list[TrialRecord]]]] = {}
+            told: dict[str, list[tuple[float, list[FinishedTrial]]]] = {}
             for repeats in configs:
                 if (values := values_of(repeats, (metric,))) is not None:
                     scope = scope_of(repeats, (metric,))
@@ -60,7 +60,7 @@ def best_of_arm(
     return tuple(found)
 
 
-def _best(metric: str, direction: Direction, trials: Sequence[TrialRecord], tried: int) -> Best:
+def _best(metric: str, direction: Direction, trials: Sequence[FinishedTrial], tried: int) -> Best:
     repeats = [trial for trial in trials if trial.status == "complete"]
     values = {}
     for name in (metric, *MAIN):

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from orchestrator.analysis.statistics.estimates import Spread, spread
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class LearningCurve:
 
 
 def learning(
-    used: Mapping[Arm, Sequence[TrialRecord]], matched: Mapping[Arm, bool]
+    used: Mapping[Arm, Sequence[FinishedTrial]], matched: Mapping[Arm, bool]
 ) -> tuple[LearningCurve, ...]:
     """A curve for each arm and metric of its epochs; arms timed in slices have none."""
     return tuple(
@@ -51,7 +50,7 @@ def learning(
     )
 
 
-def _curves(arm: Arm, trials: Sequence[TrialRecord], matched: bool) -> list[LearningCurve]:
+def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[LearningCurve]:
     told = [trial for trial in trials if trial.epochs]
     seconds: dict[int, list[float]] = defaultdict(list)
     values: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import scopes_of
 from orchestrator.core.names import mathematics_of
-from orchestrator.core.records import Direction, SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.trial import Arm, Config, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,16 @@ def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> 
     return front_of(grouped(alike), record.objectives, tuple(sorted(apart)))
 
 
-def grouped(trials: Iterable[TrialRecord]) -> list[list[TrialRecord]]:
+def grouped(trials: Iterable[FinishedTrial]) -> list[list[FinishedTrial]]:
     """The repeats of each config × arm."""
-    groups: dict[Arm, dict[int, list[TrialRecord]]] = {}
+    groups: dict[Arm, dict[int, list[FinishedTrial]]] = {}
     for trial in trials:
         groups.setdefault(trial.arm, {}).setdefault(trial.block, []).append(trial)
     return [each for blocks in groups.values() for each in blocks.values()]
 
 
 def front_of(
-    configs: Sequence[Sequence[TrialRecord]],
+    configs: Sequence[Sequence[FinishedTrial]],
     objectives: Mapping[str, Direction],
     apart: tuple[Arm, ...] = (),
 ) -> Front:
@@ -84,7 +84,7 @@ def front_of(
         apart: arms that are not among them.
     """
     signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
-    found: dict[str, list[tuple[tuple[float, ...], Sequence[TrialRecord]]]] = {}
+    found: dict[str, list[tuple[tuple[float, ...], Sequence[FinishedTrial]]]] = {}
     for repeats in configs:
         if (values := values_of(repeats, objectives)) is not None:
             costs = tuple(sign * values[name] for name, sign in signs)
@@ -123,7 +123,7 @@ def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def point_of(trials: Sequence[TrialRecord], objectives: Collection[str]) -> Point | None:
+def point_of(trials: Sequence[FinishedTrial], objectives: Collection[str]) -> Point | None:
     """The repeats of one config on one arm as a point; None where they cannot be one."""
     values = values_of(trials, objectives)
     if values is None:
@@ -135,7 +135,7 @@ def point_of(trials: Sequence[TrialRecord], objectives: Collection[str]) -> Poin
     return Point(first.block, first.arm, first.config, values, len(complete), run_ids, scope)
 
 
-def values_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> dict[str, float] | None:
+def values_of(trials: Sequence[FinishedTrial], metrics: Collection[str]) -> dict[str, float] | None:
     """Each metric's mean over the complete repeats of one config on one arm.
 
     None where a repeat failed or ran another kernel, or a metric is missing, not finite, or an
@@ -143,10 +143,9 @@ def values_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> dict[s
     """
     told = []
     for trial in trials:
-        if trial.status == "complete":
-            told.append(trial.metrics)
-        elif trial.status in ("failed", "wrong_kernel"):
+        if trial.status != "complete":
             return None
+        told.append(trial.metrics)
     if not told or len(scopes_of(trials, metrics)) > 1:
         return None
     values = {}
@@ -158,7 +157,7 @@ def values_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> dict[s
     return values
 
 
-def scope_of(trials: Sequence[TrialRecord], metrics: Collection[str]) -> str:
+def scope_of(trials: Sequence[FinishedTrial], metrics: Collection[str]) -> str:
     """What the energy of a config on an arm is that of, where one of the metrics is an energy.
 
     One scope, if `values_of` has values.

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import finite
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 
 PHASES = (
     "queue_s",
@@ -39,7 +38,7 @@ class PhaseSplit:
     seconds: Mapping[str, float]
 
 
-def phases(own: Mapping[Arm, Sequence[TrialRecord]]) -> tuple[PhaseSplit, ...]:
+def phases(own: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:
     """The split of every arm that has a complete trial."""
     found = []
     for arm, trials in own.items():

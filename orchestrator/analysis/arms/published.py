@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import finite
 from orchestrator.core.criteria import PublishedRow
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Config, ConfigValue, is_number
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PublishedBeside:
 
 
 def published(
-    record: SweepRecord, own: Mapping[Arm, Sequence[TrialRecord]]
+    record: SweepRecord, own: Mapping[Arm, Sequence[FinishedTrial]]
 ) -> tuple[PublishedBeside, ...]:
     """Every published row with the nearest config that each arm of its implementation completed."""
     found = []
@@ -45,7 +45,10 @@ def published(
 
 
 def _nearest(
-    row: PublishedRow, arm: Arm, trials: Sequence[TrialRecord], settings: Mapping[str, ConfigValue]
+    row: PublishedRow,
+    arm: Arm,
+    trials: Sequence[FinishedTrial],
+    settings: Mapping[str, ConfigValue],
 ) -> MeasuredBeside | None:
     complete = [trial for trial in trials if trial.status == "complete"]
     if not complete:

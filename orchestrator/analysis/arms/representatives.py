@@ -9,8 +9,8 @@ from statistics import median_low
 
 from orchestrator.analysis.metrics.derived import value_of
 from orchestrator.analysis.metrics.measures import TIMES
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Telemetry
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def representatives(record: SweepRecord) -> tuple[str, ...]:
 
     The middle of the arm's own trials, so that what is shown is what it mostly was.
     """
-    own: dict[Arm, list[TrialRecord]] = {}
+    own: dict[Arm, list[FinishedTrial]] = {}
     for trial in record.trials:
         if trial.status == "complete":
             own.setdefault(trial.arm, []).append(trial)
@@ -38,7 +38,7 @@ def representatives(record: SweepRecord) -> tuple[str, ...]:
 
 
 def telling(
-    trials: Sequence[TrialRecord], curves: Mapping[str, Telemetry]
+    trials: Sequence[FinishedTrial], curves: Mapping[str, Telemetry]
 ) -> tuple[TelemetryCurves, ...]:
     """The telemetry that was read, in the order in which the arms first stand in the trials."""
     order = {arm: place for place, arm in enumerate(dict.fromkeys(each.arm for each in trials))}
@@ -50,13 +50,13 @@ def telling(
     return tuple(sorted(read, key=lambda each: order[each.arm]))
 
 
-def _middle(trials: Sequence[TrialRecord]) -> TrialRecord:
-    quiet = [trial for trial in trials if "disturbed" not in trial.notes] or trials
+def _middle(trials: Sequence[FinishedTrial]) -> FinishedTrial:
+    quiet = [trial for trial in trials if not trial.disturbance] or trials
     order = sorted(quiet, key=lambda trial: (_time(trial), trial.block, trial.repeat))
     return order[median_low(range(len(order)))]
 
 
-def _time(trial: TrialRecord) -> float:
+def _time(trial: FinishedTrial) -> float:
     """The trial's training time, the longer the later; trials without one come last."""
     told = (value_of(trial, metric) for metric in reversed(TIMES))
     return next((found for found in told if found is not None), math.inf)

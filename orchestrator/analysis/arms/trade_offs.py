@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.arms.pareto import Front, front_of, grouped, scope_of
 from orchestrator.core.arms import HardwareRef
-from orchestrator.core.records import Direction, TrialRecord
+from orchestrator.core.records import Direction
+from orchestrator.core.trial import FinishedTrial
 
 ACCURACIES: Mapping[str, Direction] = {
     "val_accuracy": "maximize",
@@ -39,7 +40,7 @@ class TradeOff:
     scope: str = ""
 
 
-def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
+def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     """Every front of these trials: over all hardware first, where there are several classes.
 
     Arms that were timed in slices learned nothing and stand on none.
@@ -55,7 +56,7 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
     if accuracy is None:
         return ()
-    places: dict[HardwareRef | None, list[list[TrialRecord]]] = {}
+    places: dict[HardwareRef | None, list[list[FinishedTrial]]] = {}
     for repeats in grouped(full):
         places.setdefault(repeats[0].arm.hardware_class, []).append(repeats)
     return tuple(
@@ -66,11 +67,11 @@ def trade_offs(trials: Sequence[TrialRecord]) -> tuple[TradeOff, ...]:
     )
 
 
-_Configs = list[Sequence[TrialRecord]]
+_Configs = list[Sequence[FinishedTrial]]
 
 
 def _fronts(
-    places: Mapping[HardwareRef | None, Sequence[Sequence[TrialRecord]]],
+    places: Mapping[HardwareRef | None, Sequence[Sequence[FinishedTrial]]],
     accuracy: str,
     expense: str,
 ) -> list[TradeOff]:

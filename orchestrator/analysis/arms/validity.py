@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from orchestrator.analysis.pairing.complete_rounds import Matched, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.arms import HardwareRef
-from orchestrator.core.disturbance import causes
 from orchestrator.core.names import known_implementation
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial
 
 NOISE = (
     *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
@@ -73,7 +72,7 @@ class Validity:
 
 
 def prove(
-    record: SweepRecord, matched: Matched, own: Mapping[Arm, Sequence[TrialRecord]]
+    record: SweepRecord, matched: Matched, own: Mapping[Arm, Sequence[FinishedTrial]]
 ) -> Validity:
     """Count what stands behind a sweep's figures."""
     used = [t for rounds in matched.trials.values() for ts in rounds.values() for t in ts]
@@ -83,7 +82,7 @@ def prove(
         used=len(used),
         left_out=sum(trial.status != "complete" for trial in record.trials),
         rounds=len(matched.rounds),
-        disturbed_rounds=len({(t.block, t.repeat) for t in used if "disturbed" in t.notes}),
+        disturbed_rounds=len({(t.block, t.repeat) for t in used if t.disturbance}),
         versions=record.environment,
         split_rounds=_split(matched),
     )
@@ -99,7 +98,7 @@ def _split(matched: Matched) -> int:
     return len({each for (_, each), found in nodes.items() if len(found) > 1})
 
 
-def _prove(arm: Arm, trials: Sequence[TrialRecord]) -> ArmProof:
+def _prove(arm: Arm, trials: Sequence[FinishedTrial]) -> ArmProof:
     complete = [trial for trial in trials if trial.status == "complete"]
     known = known_implementation(arm)
     noise = {
@@ -110,7 +109,7 @@ def _prove(arm: Arm, trials: Sequence[TrialRecord]) -> ArmProof:
         arm=arm,
         complete=len(complete),
         proven=sum(t.kernel is not None and bool(t.kernel.evidence) for t in complete),
-        disturbed=sum("disturbed" in trial.notes for trial in complete),
+        disturbed=sum(bool(trial.disturbance) for trial in complete),
         disturbances=_disturbances(complete),
         again=sum(trial.attempt > 1 for trial in complete),
         nodes=tuple(sorted({trial.node for trial in complete if trial.node})),
@@ -120,9 +119,9 @@ def _prove(arm: Arm, trials: Sequence[TrialRecord]) -> ArmProof:
     )
 
 
-def _disturbances(trials: Sequence[TrialRecord]) -> tuple[Disturbance, ...]:
+def _disturbances(trials: Sequence[FinishedTrial]) -> tuple[Disturbance, ...]:
     found: dict[str, list[str]] = {}
     for trial in trials:
-        for cause in dict.fromkeys(causes(trial.notes.get("disturbed", ""))):
+        for cause in trial.disturbance:
             found.setdefault(cause, []).append(trial.run_id)
     return tuple(Disturbance(cause, len(runs), runs[0]) for cause, runs in found.items())

@@ -14,8 +14,7 @@ from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.pairing.complete_rounds import Matched
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, geometric_mean, spread
 from orchestrator.analysis.statistics.formatting import number
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm, Config, ConfigValue, is_number
+from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
 
 _GROUPS = 4
 """How many ranges a param with more values is divided into, with equally many blocks in each."""
@@ -93,8 +92,8 @@ def by_size(
     return tuple(sorted(found, key=lambda each: (-each.explains, each.param)))
 
 
-def _by_block(matched: Matched) -> dict[Arm, dict[int, list[TrialRecord]]]:
-    found: dict[Arm, dict[int, list[TrialRecord]]] = {arm: {} for arm in matched.trials}
+def _by_block(matched: Matched) -> dict[Arm, dict[int, list[FinishedTrial]]]:
+    found: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
     for arm, rounds in matched.trials.items():
         for (block, _), trials in rounds.items():
             found[arm].setdefault(block, []).extend(trials)
@@ -103,7 +102,7 @@ def _by_block(matched: Matched) -> dict[Arm, dict[int, list[TrialRecord]]]:
 
 def _cells(
     blocks: Sequence[int],
-    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]],
+    trials: Mapping[Arm, Mapping[int, Sequence[FinishedTrial]]],
     ratios: Mapping[Arm, Mapping[int, float]],
     metric: str | None,
 ) -> tuple[SizeCell, ...]:
@@ -125,12 +124,12 @@ def _cells(
     return tuple(cells)
 
 
-def _spread(trials: Sequence[TrialRecord], metric: str) -> Spread | None:
+def _spread(trials: Sequence[FinishedTrial], metric: str) -> Spread | None:
     return spread([trial.metrics[metric] for trial in trials if metric in trial.metrics])
 
 
 def _log_time(
-    trials: Mapping[Arm, Mapping[int, Sequence[TrialRecord]]], block: int, metric: str | None
+    trials: Mapping[Arm, Mapping[int, Sequence[FinishedTrial]]], block: int, metric: str | None
 ) -> float | None:
     """The mean log of all the block's times, of arms that have every block: each counts alike."""
     told = [

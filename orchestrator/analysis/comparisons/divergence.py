@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from orchestrator.analysis.metrics.failures import failure_parts
 from orchestrator.analysis.pairing.complete_rounds import Matched, Round, match
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,9 @@ class Ends:
         )
 
 
-def diverged(trial: TrialRecord) -> bool:
+def diverged(trial: FinishedTrial) -> bool:
     """Whether the training ended in numbers that are not finite."""
-    return trial.status == "failed" and failure_parts(trial.failure)[0] == "non_finite"
+    return trial.failure is not None and trial.failure.reason == "non_finite"
 
 
 def ends(record: SweepRecord) -> Ends:
@@ -62,7 +61,7 @@ def with_diverged(record: SweepRecord, matched: Matched) -> Matched:
         return matched
     able = tuple(arm for arm in record.arms if arm not in matched.set_aside)
     found = match(replace(record, arms=able), _has_ended)
-    lost: dict[Arm, dict[Round, list[TrialRecord]]] = defaultdict(dict)
+    lost: dict[Arm, dict[Round, list[FinishedTrial]]] = defaultdict(dict)
     for trial in record.trials:
         each = trial.block, trial.repeat
         if trial.arm in matched.set_aside and each in found.rounds and diverged(trial):
@@ -70,5 +69,5 @@ def with_diverged(record: SweepRecord, matched: Matched) -> Matched:
     return replace(found, trials={**found.trials, **lost}, set_aside=matched.set_aside)
 
 
-def _has_ended(trial: TrialRecord) -> bool:
+def _has_ended(trial: FinishedTrial) -> bool:
     return trial.status == "complete" or diverged(trial)

@@ -13,8 +13,7 @@ from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.criteria import MeasureMode
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Matrix:
 
 def matrix(
     arms: Sequence[ArmSummary],
-    used: Mapping[Arm, Sequence[TrialRecord]],
+    used: Mapping[Arm, Sequence[FinishedTrial]],
     fair: Sequence[Comparison],
     unlike: Sequence[Contrast],
     baseline: Baseline | None,
@@ -87,7 +86,7 @@ def matrix(
 
 def _cell(
     arm: ArmSummary,
-    trials: Sequence[TrialRecord],
+    trials: Sequence[FinishedTrial],
     told: tuple[Estimate | None, str],
     expenses: Sequence[Measure],
 ) -> Cell:

@@ -7,8 +7,8 @@ one's interval. Arms that do not compute the same are only put side by side.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
@@ -53,7 +53,7 @@ class Comparison:
 
     `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
     slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
-    first one's reason; with `quiet_only` the pairs are over undisturbed rounds alone. `torn_rounds`
+    first one's causes; with `quiet_only` the pairs are over undisturbed rounds alone. `torn_rounds`
     counts those left out because two arms that should have taken turns in them did not. `accuracy`
     is None where it is not known of two blocks, or not of whole trainings.
     """
@@ -75,7 +75,7 @@ class Comparison:
     measures: tuple[MeasureMode, MeasureMode] = ("full", "full")
     quiet_only: bool = True
     disturbed_blocks: tuple[int, ...] = ()
-    disturbance: str = ""
+    disturbance: Mapping[str, float] = field(default_factory=dict)
     torn_rounds: int = 0
 
 
@@ -182,7 +182,7 @@ def _compare(
         measures=(arm.measure, base.measure),
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
-        disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else "",
+        disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else {},
         torn_rounds=found.torn,
     )
 

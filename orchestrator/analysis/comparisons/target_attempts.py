@@ -21,7 +21,7 @@ from typing import Literal
 
 from orchestrator.analysis.comparisons.divergence import diverged
 from orchestrator.analysis.pairing.complete_rounds import Round
-from orchestrator.core.records import TrialRecord
+from orchestrator.core.trial import FinishedTrial
 
 Expense = Literal["time_s", "energy_j", "cost_usd"]
 
@@ -54,7 +54,7 @@ class Goal:
     accuracy: float
     reported: bool = False
 
-    def seconds(self, trial: TrialRecord) -> float | None:
+    def seconds(self, trial: FinishedTrial) -> float | None:
         """Seconds of training until the trial reached it; infinite if it never did.
 
         None where that cannot be told: from its epochs if their accuracies are known, else from
@@ -68,7 +68,7 @@ class Goal:
             return trial.metrics.get("time_to_accuracy_s", math.inf)
         return None
 
-    def _by_epochs(self, trial: TrialRecord) -> float:
+    def _by_epochs(self, trial: FinishedTrial) -> float:
         seconds = 0.0
         for epoch in sorted(trial.epochs, key=lambda epoch: epoch.index):
             seconds += epoch.seconds
@@ -81,7 +81,7 @@ class Goal:
 class Attempt:
     """A trial and how long it took to a goal: `Goal.seconds`."""
 
-    trial: TrialRecord
+    trial: FinishedTrial
     seconds: float | None
 
     def expense(self, expense: Expense) -> float | None:
@@ -113,7 +113,7 @@ def reached_in(rounds: Mapping[Round, Sequence[Attempt]]) -> dict[int, bool]:
 def scopes_of(attempts: Iterable[Attempt]) -> set[str]:
     """What the energies of trainings are those of; one that diverged measured none."""
     told = (each.trial for each in attempts if not diverged(each.trial))
-    return {trial.notes.get("energy_scope", "") for trial in told}
+    return {trial.telemetry.energy_scope or "" for trial in told}
 
 
 def reached(values: Sequence[float | None]) -> Reached | None:

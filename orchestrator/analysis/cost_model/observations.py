@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.core.rounds import race_of
 from orchestrator.core.trial import Arm, Config, FinishedTrial, Outcome, canonical
 
 TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
@@ -70,7 +69,7 @@ def _slot(each: FinishedTrial) -> object:
     """What trials have in common that took turns; of another one, itself."""
     if not _took_turns(each):
         return each.trial.key
-    return each.trial.block, each.trial.repeat, each.outcome.node, race_of(each.outcome)
+    return each.trial.block, each.trial.repeat, each.outcome.node, each.round_id
 
 
 def _span_s(together: Sequence[Outcome]) -> float:

@@ -13,8 +13,8 @@ from orchestrator.analysis.cost_model import (
     observe,
 )
 from orchestrator.core.names import names_arm
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Config, FinishedTrial, Outcome, Telemetry, Trial
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Config
 
 
 def predict_from(
@@ -31,23 +31,5 @@ def predict_from(
     if not meant:
         known = "; ".join(map(str, record.arms)) or "none, as none can run"
         raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({known}); got {arm!r}")
-    finished = [_finished(trial) for trial in record.trials]
-    models = Models(observe(finished, record.settings))
+    models = Models(observe(record.trials, record.settings))
     return expect(models, [(config, each) for each in meant], record.settings, targets)
-
-
-def _finished(record: TrialRecord) -> FinishedTrial:
-    """What the cost model reads of a trial."""
-    trial = Trial(
-        record.trial_key, record.block, record.config, record.arm, record.repeat, record.seed
-    )
-    outcome = Outcome(
-        record.status,
-        record.started_s,
-        record.ended_s,
-        node=record.node,
-        metrics=record.metrics,
-        trainer_trials=record.trainer_trials,
-        telemetry=Telemetry(notes=record.notes),
-    )
-    return FinishedTrial(trial, outcome)

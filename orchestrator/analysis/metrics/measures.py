@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
 
 Trainer = Literal["any", "warm", "fresh"]
 """Which trials are comparable: all, all but a trainer's first, or a trainer's first only."""
@@ -26,7 +27,7 @@ class Measure:
         """`step (ms)`: the label with its unit."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
-    def counts(self, trial: TrialRecord) -> bool:
+    def counts(self, trial: FinishedTrial) -> bool:
         """Whether the trial's trainer process makes its value comparable."""
         fresh = trial.trainer_trials == 0
         return self.trainer == "any" or fresh == (self.trainer == "fresh")

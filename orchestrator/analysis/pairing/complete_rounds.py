@@ -16,11 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.core.arms import HardwareRef
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Config, is_number
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Config, FinishedTrial, is_number
 
 Round = tuple[int, int]
 """Block and repeat."""
+
+Disturbance = Mapping[str, float]
+"""A figure for each cause."""
 
 Race = tuple[str, str]
 """A node, and the note that trials have in common that took turns on it."""
@@ -49,12 +52,12 @@ class Matched:
     rounds: frozenset[Round]
     set_aside: tuple[Arm, ...]
     gaps: tuple[BlockGap, ...]
-    trials: dict[Arm, dict[Round, list[TrialRecord]]]
-    disturbed: Mapping[Arm, Mapping[Round, str]] = field(default_factory=dict)
+    trials: dict[Arm, dict[Round, list[FinishedTrial]]]
+    disturbed: Mapping[Arm, Mapping[Round, Disturbance]] = field(default_factory=dict)
     races: Mapping[Arm, Mapping[Round, Race]] = field(default_factory=dict)
     former: tuple[Arm, ...] = ()
 
-    def beside(self, arm: Arm) -> list[TrialRecord]:
+    def beside(self, arm: Arm) -> list[FinishedTrial]:
         """An arm's trials of all complete rounds; none of one that lacks some of these.
 
         What is told of it without a partner would be told of other configs than the others' is.
@@ -88,11 +91,11 @@ class ParamRange:
     blocks: int
 
 
-def _is_complete(trial: TrialRecord) -> bool:
+def _is_complete(trial: FinishedTrial) -> bool:
     return trial.status == "complete"
 
 
-def match(record: SweepRecord, counts: Callable[[TrialRecord], bool] = _is_complete) -> Matched:
+def match(record: SweepRecord, counts: Callable[[FinishedTrial], bool] = _is_complete) -> Matched:
     """Find the rounds and blocks that are complete on every arm that completes at all.
 
     Where the last start was to run but some of these, those have to: the rounds of the others are
@@ -101,7 +104,7 @@ def match(record: SweepRecord, counts: Callable[[TrialRecord], bool] = _is_compl
     out. `counts` says which trials are complete, where others than those of that status are to
     count as such.
     """
-    complete: dict[Arm, dict[Round, list[TrialRecord]]] = {arm: {} for arm in record.arms}
+    complete: dict[Arm, dict[Round, list[FinishedTrial]]] = {arm: {} for arm in record.arms}
     configs: dict[Round, list[Config]] = defaultdict(list)
     for trial in record.trials:
         rounds = complete.get(trial.arm) if counts(trial) else None
@@ -131,16 +134,19 @@ def match(record: SweepRecord, counts: Callable[[TrialRecord], bool] = _is_compl
     )
 
 
-def _disturbed(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, str]:
-    """By what an arm was disturbed, in the rounds in which it was."""
-    told = {r: [trial.notes.get("disturbed", "") for trial in found] for r, found in rounds.items()}
-    return {r: next(filter(None, reasons)) for r, reasons in told.items() if any(reasons)}
+def _disturbed(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Disturbance]:
+    """Return the disturbance of the first disturbed trial of each round that has one."""
+    disturbed = {
+        round_: [trial.disturbance for trial in trials if trial.disturbance]
+        for round_, trials in rounds.items()
+    }
+    return {round_: found[0] for round_, found in disturbed.items() if found}
 
 
-def _races(rounds: Mapping[Round, Sequence[TrialRecord]]) -> dict[Round, Race]:
+def _races(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Race]:
     """Where, and in which race, an arm's slices were taken, in the rounds of which it is known."""
     last = {r: found[-1] for r, found in rounds.items()}
-    return {r: (t.node, t.notes["round"]) for r, t in last.items() if t.notes.get("round")}
+    return {r: (t.node, t.round_id) for r, t in last.items() if t.round_id}
 
 
 def _is_timed(arm: Arm) -> bool:
@@ -179,7 +185,7 @@ def _gaps(
 
 def _why_incomplete(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm, str], ...]:
     """The arms with no complete trial in the block; all of them where no round is shared."""
-    order = ("failed", "wrong_kernel", "disturbed")
+    order = ("failed", "wrong_kernel")
     lacking = tuple(
         (arm, next((status for status in order if seen[status]), "missing"))
         for arm, seen in arms

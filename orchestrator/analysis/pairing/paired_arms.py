@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.measures import TIMES
-from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.complete_rounds import Disturbance, Matched
 from orchestrator.analysis.pairing.pairs import (
     ByRound,
     Pair,
@@ -19,8 +19,7 @@ from orchestrator.analysis.pairing.pairs import (
     timed_pairs,
 )
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate, exponential, t_interval
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 
 _WHATEVER_WORK = ("step_ms",)
 """Of the times that speed is told by, those that do not grow with the amount of work."""
@@ -39,7 +38,7 @@ class Paired:
 
     times: tuple[Pair, ...]
     accuracies: tuple[Pair, ...]
-    disturbed: Mapping[int, str]
+    disturbed: Mapping[int, Disturbance]
     quiet_only: bool
     torn: int = 0
     disturbance_reason: str | None = None
@@ -102,15 +101,15 @@ class Measured:
 def measured(matched: Matched, metric: str | None) -> Measured:
     """Every arm's values of a time metric, and its `val_accuracy`."""
 
-    def time_of(trial: TrialRecord) -> float | None:
+    def time_of(trial: FinishedTrial) -> float | None:
         found = trial.metrics.get(metric) if metric else None
         return found if _positive(found) else None
 
-    def accuracy_of(trial: TrialRecord) -> float | None:
+    def accuracy_of(trial: FinishedTrial) -> float | None:
         found = trial.metrics.get("val_accuracy")
         return found if found is not None and math.isfinite(found) else None
 
-    def run_of(trial: TrialRecord) -> str:
+    def run_of(trial: FinishedTrial) -> str:
         return trial.run_id
 
     arms = matched.trials.items()

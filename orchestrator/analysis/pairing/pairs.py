@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from orchestrator.analysis.pairing.complete_rounds import Round
+from orchestrator.analysis.pairing.complete_rounds import Disturbance, Round
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.trial import Arm
@@ -58,7 +58,7 @@ class Timed:
     """
 
     pairs: tuple[Pair, ...] = ()
-    disturbed: Mapping[int, str] = field(default_factory=dict)
+    disturbed: Mapping[int, Disturbance] = field(default_factory=dict)
     quiet_only: bool = True
     disturbance_reason: str | None = None
 
@@ -70,7 +70,7 @@ class Timed:
 
 def timed_pairs(
     values: Mapping[Arm, ByRound],
-    reasons: Mapping[Arm, Mapping[Round, str]],
+    reasons: Mapping[Arm, Mapping[Round, Disturbance]],
     arm: Arm,
     base: Arm,
     left_out: Callable[[Round], bool] = lambda _: False,

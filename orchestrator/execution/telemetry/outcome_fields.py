@@ -1,9 +1,10 @@
-"""The telemetry that a trial's outcome keeps: metrics, notes, and short curves."""
+"""The telemetry that a trial's outcome keeps: metrics, their qualifiers, and short curves."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry.curve_points import curves
@@ -23,28 +24,29 @@ def record(
     """
     try:
         return _record(recording, started_s, reported)
-    except Exception as error:  # noqa: BLE001  (the notes have the error)
+    except Exception as error:  # noqa: BLE001  (the outcome has the reason)
         reason = f"telemetry failed: {type(error).__name__}: {error}"
-        return {}, Telemetry({"energy_absent": reason})
+        return {}, Telemetry(energy_absent=reason)
 
 
 def _record(
     recording: Recording, started_s: float, reported: Mapping[str, float]
 ) -> tuple[dict[str, float], Telemetry]:
     summary = summarise(recording)
-    metrics, notes = summary.metrics, summary.notes
+    metrics, telemetry = summary.metrics, summary.telemetry
     if "energy_j" in reported:
-        notes = {name: text for name, text in notes.items() if not name.startswith("energy_")}
-        notes["energy_method"] = "workload"
+        telemetry = replace(
+            telemetry, energy_method="workload", energy_scope=None, energy_absent=None
+        )
     elif "energy_j" in metrics and (samples := _samples(reported)):
         metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
     metrics = {name: value for name, value in metrics.items() if name not in reported}
     at_s, values = curves(recording.samples)
     begin_s = started_s - (time.time() - time.monotonic())  # on the clock of the samples
-    return metrics, Telemetry(
-        notes,
-        tuple(round(time_s - begin_s, 2) for time_s in at_s),
-        {name: tuple(map(_rounded, curve)) for name, curve in values.items()},
+    return metrics, replace(
+        telemetry,
+        at_s=tuple(round(time_s - begin_s, 2) for time_s in at_s),
+        curves={name: tuple(map(_rounded, curve)) for name, curve in values.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""A trial's telemetry in a few numbers: metrics named as in MLflow, and notes in words.
+"""A trial's telemetry in a few numbers: metrics named as in MLflow, and what qualifies them.
 
 All but the peak memory is of the timed epochs alone, without validation, loading and compiling.
 Figures that were not measured are absent.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from orchestrator.core.disturbance import ON_THE_GPU
+from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry.counters import counted
 from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import (
@@ -27,29 +27,34 @@ from orchestrator.hardware.nvml import THROTTLING
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Metrics by name, units in the name; notes by name, of `trial.NOTES`."""
+    """Metrics by name, with units in the name, and the telemetry without its curves."""
 
     metrics: dict[str, float]
-    notes: dict[str, str]
+    telemetry: Telemetry
 
 
 def summarise(recording: Recording) -> Summary:
     """Return the summary of a trial."""
     metrics = dict(_metrics(recording))
     energy = energy_of(recording)
-    notes = {"neighbours": _neighbours(recording.samples)}
-    if energy.joules is None:
-        notes["energy_absent"] = energy.reason or ""
-    else:
+    if energy.joules is not None:
         seconds = sum(window.seconds for window in recording.windows)
         metrics |= {"energy_j": energy.joules, "mean_power_w": energy.joules / seconds}
-        notes |= {"energy_method": energy.method, "energy_scope": energy.scope}
     if recording.device == "gpu":  # where not all trials of an arm have the node to themselves
         metrics |= {f"energy_{part}_j": joules for part, joules in energy.parts.items()}
-    inside = recording.inside()
-    if (reasons := _throttle_reasons(inside)) is not None:
-        notes["throttle_reasons"] = reasons
-    return Summary(metrics, {name: text for name, text in notes.items() if text})
+    is_measured = energy.joules is not None
+    samples = recording.samples
+    telemetry = Telemetry(
+        energy_method=energy.method if is_measured else None,
+        energy_scope=energy.scope if is_measured else None,
+        energy_absent=energy.reason,
+        throttle_reasons=_throttle_reasons(recording.inside()),
+        other_trainers=_most([sample.node.other_trainers for sample in samples if sample.node]),
+        other_gpu_processes=_most(
+            [gpu.other_processes for sample in samples for gpu in sample.gpus]
+        ),
+    )
+    return Summary(metrics, telemetry)
 
 
 def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
@@ -115,35 +120,14 @@ def _memory(sample: Sample) -> float:
     return sum(gpu.memory_used_mib or 0.0 for gpu in sample.gpus)
 
 
-def _throttle_reasons(inside: Sequence[Sample]) -> str | None:
-    """Return the share of samples with each reason: `sw_power_cap 80 %, sync_boost 2 %`."""
+def _throttle_reasons(inside: Sequence[Sample]) -> dict[str, float] | None:
+    """Return the percentage of samples with each reason; None where no GPU reported any state."""
     gpus = [gpu for sample in inside for gpu in sample.gpus]
     readings = [gpu.clock_reasons for gpu in gpus if gpu.clock_reasons is not None]
     if not readings:
         return None
     seen = Counter(reason for reasons in readings for reason in THROTTLING.intersection(reasons))
-    shares = (
-        f"{reason} {100 * count / len(readings):.0f} %" for reason, count in seen.most_common()
-    )
-    return ", ".join(shares) or "none"
-
-
-def _neighbours(samples: Sequence[Sample]) -> str:
-    """Return who else was at work on the node and its GPUs: the most at once."""
-    trainers = [sample.node.other_trainers for sample in samples if sample.node]
-    processes = [gpu.other_processes for sample in samples for gpu in sample.gpus]
-    counts = [
-        (
-            _most(trainers),
-            "other trainer at work on the node",
-            "other trainers at work on the node",
-        ),
-        (_most(processes), f"other process {ON_THE_GPU}", f"other processes {ON_THE_GPU}"),
-    ]
-    if all(count is None for count, _, _ in counts):
-        return ""
-    texts = [f"{count} {one if count == 1 else more}" for count, one, more in counts if count]
-    return ", ".join(texts) or "none"
+    return {reason: 100 * count / len(readings) for reason, count in seen.most_common()}
 
 
 def _most(counts: Sequence[int | None]) -> int | None:

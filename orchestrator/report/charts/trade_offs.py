@@ -72,7 +72,7 @@ def _tried(summary: ReportSummary, found: TradeOff, best: set[Arm]) -> Iterable[
     groups: dict[tuple[int, Arm], list[tuple[float, float]]] = defaultdict(list)
     for trial in summary.trials:
         here = found.hardware in (None, trial.arm.hardware_class) and trial.arm not in apart
-        scope = found.scope in ("", trial.notes.get("energy_scope"))
+        scope = found.scope in ("", trial.telemetry.energy_scope)
         fresh = found.expense not in FRESH_ONLY or trial.trainer_trials == 0
         both = tuple(trial.metrics.get(m, math.nan) for m in (found.expense, found.accuracy))
         if (

@@ -15,17 +15,16 @@ from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.arms import Usage
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm, Config, canonical
+from orchestrator.core.trial import Arm, Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import Side
 from workloads.protocol import Device
 
 _METRIC = "step_ms"
 
-OfConfigs: TypeAlias = Mapping[str, tuple[TrialRecord, ...]]
+OfConfigs: TypeAlias = Mapping[str, tuple[FinishedTrial, ...]]
 """An arm's trials of one side, by config."""
 
-OfSides: TypeAlias = Mapping[str, tuple[tuple[TrialRecord, ...], ...]]
+OfSides: TypeAlias = Mapping[str, tuple[tuple[FinishedTrial, ...], ...]]
 """The complete trials of either side, by config."""
 
 
@@ -133,7 +132,7 @@ def mean(numbers: Sequence[float]) -> float:
 
 def _by_config(side: Side, arm: Arm, names: set[str]) -> OfConfigs:
     """An arm's trials by their config, with what the other side searches of settings."""
-    found: dict[str, list[TrialRecord]] = defaultdict(list)
+    found: dict[str, list[FinishedTrial]] = defaultdict(list)
     for trial in side.trials:
         if trial.arm == arm:
             config = {
@@ -168,8 +167,8 @@ def _why_absent(side: Side, arm: Arm) -> str:
     return f"none of its trials was completed in {side.label} ({told})"
 
 
-def _quiet(trials: tuple[TrialRecord, ...]) -> tuple[TrialRecord, ...]:
-    return tuple(trial for trial in trials if not trial.notes.get("disturbed"))
+def _quiet(trials: tuple[FinishedTrial, ...]) -> tuple[FinishedTrial, ...]:
+    return tuple(trial for trial in trials if not trial.disturbance)
 
 
 def _pairs(both: OfSides) -> tuple[ConfigPair, ...]:

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.core.errors import Refusal
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, ConfigValue, OutcomeStatus
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import (
+    Arm,
+    ConfigValue,
+    FailureReason,
+    FailureRecord,
+    FinishedTrial,
+    Outcome,
+    OutcomeStatus,
+    Telemetry,
+    Trial,
+)
 from orchestrator.report.formats.json_format import FORMAT, VERSION
 
 _AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
@@ -37,7 +47,7 @@ class Side:
     data: Mapping[str, str]
     environment: Mapping[str, str]
     arms: tuple[Arm, ...]
-    trials: tuple[TrialRecord, ...]
+    trials: tuple[FinishedTrial, ...]
     run_id: str
     accuracy_margin: float | None = None
     validation_samples: tuple[int, ...] = ()
@@ -75,7 +85,7 @@ def read_report(path: Path) -> Side:
         raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
     except ValidationError as error:
         raise NoSide(_no_report(path, error)) from error
-    trials = tuple(each.record() for each in found.trials)
+    trials = tuple(each.finished() for each in found.trials)
     head = found.sweep
     return Side(
         f"{head.label} ({path.name})",
@@ -109,7 +119,9 @@ def _no_report(path: Path, error: ValidationError) -> str:
     return f"{path}: expected a report's JSON file; {place}: {problem['msg']}. {_AGAIN}"
 
 
-def _with_those_that_ran(arms: tuple[Arm, ...], trials: tuple[TrialRecord, ...]) -> tuple[Arm, ...]:
+def _with_those_that_ran(
+    arms: tuple[Arm, ...], trials: tuple[FinishedTrial, ...]
+) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys([*arms, *(trial.arm for trial in trials)]))
 
 
@@ -146,25 +158,36 @@ class _Trial(_Part):
     config: Mapping[str, ConfigValue]
     arm: Arm
     repeat: int
+    seed: int
+    started_s: float
+    ended_s: float
     status: OutcomeStatus
     metrics: Mapping[str, float | None]
-    trainer_trials: int = 0
-    failure: str = ""
-    notes: Mapping[str, str] = Field(default_factory=dict)
+    trainer_trials: int
+    failure_reason: FailureReason | None
+    failure_message: str | None
+    disturbance: Mapping[str, float]
+    cost_basis: str | None
+    energy_scope: str | None
 
-    def record(self) -> TrialRecord:
-        return TrialRecord(
-            run_id=self.run_id,
-            trial_key=self.trial_key,
-            block=self.block,
-            config=self.config,
-            arm=self.arm,
-            repeat=self.repeat,
-            status=self.status,
-            metrics={name: value for name, value in self.metrics.items() if value is not None},
-            trainer_trials=self.trainer_trials,
-            failure=self.failure,
-            notes=self.notes,
+    def finished(self) -> FinishedTrial:
+        failure = None
+        if self.failure_reason is not None:
+            failure = FailureRecord(self.failure_reason, self.failure_message or "")
+        return FinishedTrial(
+            Trial(self.trial_key, self.block, self.config, self.arm, self.repeat, self.seed),
+            Outcome(
+                self.status,
+                self.started_s,
+                self.ended_s,
+                metrics={name: value for name, value in self.metrics.items() if value is not None},
+                failure=failure,
+                trainer_trials=self.trainer_trials,
+                telemetry=Telemetry(energy_scope=self.energy_scope),
+                disturbance=self.disturbance,
+                cost_basis=self.cost_basis,
+            ),
+            self.run_id,
         )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from io import StringIO
 
 from orchestrator.core.names import mathematics_of
-from orchestrator.core.records import TrialRecord
+from orchestrator.core.outcome_text import disturbance_text
+from orchestrator.core.trial import FinishedTrial
 
 COLUMNS = (
     "run_id",
@@ -48,7 +49,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\n")
 Cell = str | int | float | None
 
 
-def to_csv(trials: Sequence[TrialRecord], matched: Collection[str]) -> str:
+def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
     """One header and one row a trial: the fixed columns, config sorted, metrics sorted.
 
     A param or metric whose name is taken stands as `config.NAME` or `metric.NAME`. What is absent
@@ -74,11 +75,11 @@ def to_csv(trials: Sequence[TrialRecord], matched: Collection[str]) -> str:
     return out.getvalue()
 
 
-def _fixed(trial: TrialRecord) -> list[Cell]:
+def _fixed(trial: FinishedTrial) -> list[Cell]:
     kernel = trial.kernel
     return [
         trial.run_id,
-        trial.trial_key,
+        trial.key,
         trial.block,
         trial.repeat,
         str(trial.arm),
@@ -88,16 +89,16 @@ def _fixed(trial: TrialRecord) -> list[Cell]:
         trial.node,
         trial.trainer_trials,
         *((kernel.asked, kernel.ran, kernel.evidence) if kernel else (None, None, None)),
-        trial.failure,
+        trial.failure_text,
         mathematics_of(trial.arm),
-        trial.notes.get("energy_scope"),
-        trial.notes.get("cost_basis"),
+        trial.telemetry.energy_scope,
+        trial.cost_basis,
         trial.arm.measure,
         trial.attempt,
         trial.seed,
         trial.started_s or None,
         trial.ended_s or None,
-        trial.notes.get("disturbed"),
+        disturbance_text(trial.disturbance),
     ]
 
 

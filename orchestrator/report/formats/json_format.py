@@ -9,14 +9,63 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.trial import (
+    Arm,
+    Config,
+    EpochRecord,
+    FailureReason,
+    FinishedTrial,
+    Kernel,
+    OutcomeStatus,
+    SliceRecord,
+)
 
 FORMAT = "rnnsweep-report"
 VERSION = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEntry:
+    """One trial of the report. `run_id` makes every number traceable.
+
+    Times are seconds since the epoch (UTC). `disturbance` has a figure for each cause. The
+    environment, the telemetry curves and the trainer's output are artifacts of the run.
+    """
+
+    run_id: str
+    trial_key: str
+    block: int
+    config: Config
+    arm: Arm
+    repeat: int
+    seed: int
+    status: OutcomeStatus
+    metrics: Mapping[str, float]
+    kernel: Kernel | None
+    failure_reason: FailureReason | None
+    failure_message: str | None
+    node: str
+    trainer_trials: int
+    attempt: int
+    started_s: float
+    ended_s: float
+    epochs: tuple[EpochRecord, ...]
+    slices: tuple[SliceRecord, ...]
+    disturbance: Mapping[str, float]
+    round_id: str | None
+    rerun: int
+    cost_basis: str | None
+    energy_method: str | None
+    energy_scope: str | None
+    energy_absent: str | None
+    throttle_reasons: Mapping[str, float] | None
+    other_trainers: int | None
+    other_gpu_processes: int | None
 
 
 def to_json(summary: ReportSummary) -> str:
@@ -44,6 +93,8 @@ def _plain(value: Any) -> Any:
     """Dataclasses as objects of their fields, mappings sorted, what is not finite as null."""
     if isinstance(value, str | int | None):
         return value
+    if isinstance(value, FinishedTrial):
+        return _plain(_trial_entry(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
@@ -62,3 +113,39 @@ def _names(kind: type) -> tuple[str, ...]:
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(key): _plain(value[key]) for key in sorted(value, key=str)}
+
+
+def _trial_entry(finished: FinishedTrial) -> TrialEntry:
+    """Return the entry of a finished trial."""
+    trial, outcome, telemetry = finished.trial, finished.outcome, finished.telemetry
+    return TrialEntry(
+        run_id=finished.run_id,
+        trial_key=trial.key,
+        block=trial.block,
+        config=trial.config,
+        arm=trial.arm,
+        repeat=trial.repeat,
+        seed=trial.seed,
+        status=outcome.status,
+        metrics=outcome.metrics,
+        kernel=outcome.kernel,
+        failure_reason=outcome.failure.reason if outcome.failure else None,
+        failure_message=outcome.failure.message if outcome.failure else None,
+        node=outcome.node,
+        trainer_trials=outcome.trainer_trials,
+        attempt=outcome.attempt,
+        started_s=outcome.started_s,
+        ended_s=outcome.ended_s,
+        epochs=outcome.epochs,
+        slices=outcome.slices,
+        disturbance=outcome.disturbance,
+        round_id=outcome.round_id,
+        rerun=outcome.rerun,
+        cost_basis=outcome.cost_basis,
+        energy_method=telemetry.energy_method,
+        energy_scope=telemetry.energy_scope,
+        energy_absent=telemetry.energy_absent,
+        throttle_reasons=telemetry.throttle_reasons,
+        other_trainers=telemetry.other_trainers,
+        other_gpu_processes=telemetry.other_gpu_processes,
+    )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from dataclasses import make_dataclass
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.formats.json_format import FORMAT, VERSION
+from orchestrator.report.formats.json_format import FORMAT, VERSION, TrialEntry
 
 _ABOUT = (
     "Everything that a report says, with the raw trials behind every number. A number is made from "
@@ -35,7 +36,11 @@ _DROPPED = ("default", "title", "propertyNames")
 
 def schema() -> dict[str, Any]:
     """The schema; every property is always there, and there are no others."""
-    made = TypeAdapter(ReportSummary).json_schema(mode="serialization")
+    types = {**get_type_hints(ReportSummary), "trials": tuple[TrialEntry, ...]}
+    content = make_dataclass(
+        "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
+    )
+    made = TypeAdapter(content).json_schema(mode="serialization")
     definitions = {name: _strict(found) for name, found in sorted(made.pop("$defs").items())}
     top = _strict(made)
     head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from orchestrator.core.names import known_implementation, mathematics_of
-from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.outcome_text import disturbance_text
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
 
 Cell: TypeAlias = bool | int | float | str | datetime | None
 Kind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
@@ -38,19 +40,15 @@ class Sheet:
         return tuple(column.name for column in self.columns)
 
 
-_Read: TypeAlias = Callable[[SweepRecord, TrialRecord], Cell]
+_Read: TypeAlias = Callable[[SweepRecord, FinishedTrial], Cell]
 
 
 def _implementation_part(name: Literal["backend", "kernel"]) -> _Read:
-    def read(_: SweepRecord, trial: TrialRecord) -> Cell:
+    def read(_: SweepRecord, trial: FinishedTrial) -> Cell:
         known = known_implementation(trial.arm)
         return str(getattr(known, name)) if known else None
 
     return read
-
-
-def _note(name: str) -> _Read:
-    return lambda _, trial: trial.notes.get(name)
 
 
 def _kernel(name: Literal["asked", "ran", "evidence"]) -> _Read:
@@ -73,20 +71,20 @@ _TRIAL: tuple[tuple[str, Kind, _Read], ...] = (
     ("measure", "text", lambda _, trial: trial.arm.measure),
     ("mathematics", "text", lambda _, trial: mathematics_of(trial.arm) or None),
     ("outcome", "text", lambda _, trial: trial.status),
-    ("disturbed", "text", lambda _, trial: trial.notes.get("disturbed") or None),
-    ("round", "text", _note("round")),
-    ("failure", "text", lambda _, trial: trial.failure or None),
+    ("disturbed", "text", lambda _, trial: disturbance_text(trial.disturbance) or None),
+    ("round", "text", lambda _, trial: trial.round_id),
+    ("failure", "text", lambda _, trial: trial.failure_text or None),
     ("attempt", "whole", lambda _, trial: trial.attempt),
     ("trainer_trials", "whole", lambda _, trial: trial.trainer_trials),
     ("kernel_asked", "text", _kernel("asked")),
     ("kernel_ran", "text", _kernel("ran")),
     ("kernel_evidence", "text", _kernel("evidence")),
-    ("energy_scope", "text", _note("energy_scope")),
-    ("cost_basis", "text", _note("cost_basis")),
+    ("energy_scope", "text", lambda _, trial: trial.telemetry.energy_scope),
+    ("cost_basis", "text", lambda _, trial: trial.cost_basis),
     ("started", "time", lambda _, trial: _time(trial.started_s)),
     ("ended", "time", lambda _, trial: _time(trial.ended_s)),
     ("run_id", "text", lambda _, trial: trial.run_id),
-    ("trial_key", "text", lambda _, trial: trial.trial_key),
+    ("trial_key", "text", lambda _, trial: trial.key),
 )
 
 

@@ -98,9 +98,8 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
 
 
 def _disturbed(summary: ReportSummary) -> int:
-    """The trials beside which something else was at work; they are complete for all that."""
-    noisy = sum(proof.disturbed for proof in summary.validity.arms)
-    return summary.sweep.trials.disturbed + noisy
+    """Return the number of complete trials that were disturbed."""
+    return sum(proof.disturbed for proof in summary.validity.arms)
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:

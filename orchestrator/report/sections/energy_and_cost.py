@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames, energy_kinds
 
@@ -42,19 +41,19 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
     None where nothing was measured and nothing has a price.
     """
     complete = [trial for trial in summary.trials if trial.status == "complete"]
-    own: dict[Arm, list[TrialRecord]] = {found.arm: [] for found in summary.arms}
+    own: dict[Arm, list[FinishedTrial]] = {found.arm: [] for found in summary.arms}
     for trial in complete:
         own[trial.arm].append(trial)
     drawn, paid = (_told(columns, complete) for columns in (_ENERGY, _COST))
     energy = [
         (name(arm), scope, *cells)
         for arm, trials in own.items()
-        for scope, cells in _by_note(trials, "energy_scope", drawn)
+        for scope, cells in _grouped(trials, lambda trial: trial.telemetry.energy_scope, drawn)
     ]
     cost = [
         (name(arm), *cells, basis)
         for arm, trials in own.items()
-        for basis, cells in _by_note(trials, "cost_basis", paid)
+        for basis, cells in _grouped(trials, lambda trial: trial.cost_basis, paid)
     ]
     if not energy and not cost:
         return None
@@ -81,7 +80,7 @@ def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
 
 
-def _told(columns: Sequence[_Column], trials: Sequence[TrialRecord]) -> list[_Column]:
+def _told(columns: Sequence[_Column], trials: Sequence[FinishedTrial]) -> list[_Column]:
     """Those that some trial has."""
     return [each for each in columns if any(each.metric in trial.metrics for trial in trials)]
 
@@ -98,28 +97,30 @@ def unlike_energies(summary: ReportSummary) -> str:
     )
 
 
-def _by_note(
-    trials: Iterable[TrialRecord], note: str, columns: Sequence[_Column]
+def _grouped(
+    trials: Iterable[FinishedTrial],
+    qualifier: Callable[[FinishedTrial], str | None],
+    columns: Sequence[_Column],
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """The arm's trials by what a note says of them: their number, and each column's spread."""
-    own: dict[str, list[TrialRecord]] = {}
+    """Return, by a qualifier of its trials, an arm's number of trials and the columns' spreads."""
+    own: dict[str, list[FinishedTrial]] = {}
     for trial in trials:
         if columns and columns[0].metric in trial.metrics:
-            own.setdefault(trial.notes.get(note, ABSENT), []).append(trial)
+            own.setdefault(qualifier(trial) or ABSENT, []).append(trial)
     return [
         (said, (str(len(found)), *(_cell(found, column) for column in columns)))
         for said, found in sorted(own.items())
     ]
 
 
-def _cell(trials: Sequence[TrialRecord], column: _Column) -> str:
+def _cell(trials: Sequence[FinishedTrial], column: _Column) -> str:
     told = [trial.metrics[column.metric] for trial in trials if column.metric in trial.metrics]
     return quartiles(spread([value / column.per for value in told]))
 
 
-def _absent(trials: Sequence[TrialRecord]) -> list[str]:
-    """How many complete trials have no energy, and why: the reason of the first."""
-    why = [trial.notes["energy_absent"] for trial in trials if "energy_absent" in trial.notes]
-    if not why:
+def _absent(trials: Sequence[FinishedTrial]) -> list[str]:
+    """Return the number of complete trials without energy, and the reason of the first."""
+    reasons = [reason for trial in trials if (reason := trial.telemetry.energy_absent)]
+    if not reasons:
         return []
-    return [f"Without energy: {count(len(why), 'trial')}, the first because {why[0]}."]
+    return [f"Without energy: {count(len(reasons), 'trial')}, the first because {reasons[0]}."]

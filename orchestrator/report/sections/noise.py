@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.disturbance import causes
-from orchestrator.core.records import TrialRecord
+from orchestrator.core.outcome_text import cause_name, disturbance_text, neighbours_text
+from orchestrator.core.trial import FinishedTrial
 
 _SHARES = (
     ("others_cpu_pct", "others took {} % of the CPUs"),
@@ -32,7 +32,7 @@ def noise_notes(summary: ReportSummary) -> list[str]:
             told.append(sentence.format(quartiles(found)))
     notes = [f"During the timed epochs {', '.join(told)}: median (quartiles)."] if told else []
     notes += _disturbed(complete)
-    known = [trial.notes["neighbours"] for trial in complete if "neighbours" in trial.notes]
+    known = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
     if beside := [said for said in known if said != "none"]:
         notes.append(
             f"Beside {len(beside)} of {count(len(known), 'trial')} others were at work, the first "
@@ -41,18 +41,18 @@ def noise_notes(summary: ReportSummary) -> list[str]:
     return notes
 
 
-def _disturbed(complete: Sequence[TrialRecord]) -> list[str]:
+def _disturbed(complete: Sequence[FinishedTrial]) -> list[str]:
     """How many trials and rounds were disturbed, by what, and the first one of each cause."""
-    found = [trial for trial in complete if trial.notes.get("disturbed")]
+    found = [trial for trial in complete if trial.disturbance]
     if not found:
         return []
     rounds = {(trial.block, trial.repeat) for trial in complete}
     hit = {(trial.block, trial.repeat) for trial in found}
-    by_cause = Counter(cause for trial in found for cause in causes(trial.notes["disturbed"]))
-    told = joined([f"{cause} ({number})" for cause, number in by_cause.most_common()])
+    by_cause = Counter(cause for trial in found for cause in trial.disturbance)
+    told = joined([f"{cause_name(cause)} ({number})" for cause, number in by_cause.most_common()])
     first = found[0]
     return [
         f"{len(found)} of {count(len(complete), 'trial')} were disturbed, in {len(hit)} of"
         f" {count(len(rounds), 'round')}, by {told}. The first, {first.run_id}:"
-        f" {first.notes['disturbed']}."
+        f" {disturbance_text(first.disturbance)}."
     ]

@@ -52,7 +52,7 @@ def _counts(arm: ArmSummary, proof: ArmProof, name: ArmNames) -> tuple[str, ...]
     trials = arm.trials
     numbers = (
         *(trials.complete, trials.failed, trials.wrong_kernel),
-        *(trials.disturbed + proof.disturbed, trials.missing, proof.again),
+        *(proof.disturbed, trials.missing, proof.again),
     )
     planned = "" if arm.planned else " (of an earlier start)"
     return (name(arm.arm) + planned, *map(str, numbers))

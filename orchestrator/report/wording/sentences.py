@@ -23,6 +23,7 @@ from orchestrator.analysis.statistics.formatting import (
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import RequestedArm
+from orchestrator.core.outcome_text import disturbance_text
 from orchestrator.core.trial import Arm
 
 
@@ -69,7 +70,8 @@ def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
     if shown is None:
         return f"{start} ({comparison.reason})"
     if comparison.corrected is None:
-        noise = f"; disturbed: {comparison.disturbance}" if comparison.disturbance else ""
+        cause = disturbance_text(comparison.disturbance)
+        noise = f"; disturbed: {cause}" if cause else ""
         reason = f"({comparison.reason}{noise})"
         return f"{start} is {ratio(shown)} as fast {reason}{_accuracy(comparison)}"
     more = _blocks_needed(comparison)
@@ -86,7 +88,7 @@ def _over(comparison: Comparison) -> str:
         return text
     if comparison.quiet_only:
         return f"{text} (quiet rounds only: {count(disturbed, 'block')} had a disturbed one)"
-    return f"{text} ({disturbed} of them disturbed: {comparison.disturbance})"
+    return f"{text} ({disturbed} of them disturbed: {disturbance_text(comparison.disturbance)})"
 
 
 def _accuracy(comparison: Comparison) -> str:

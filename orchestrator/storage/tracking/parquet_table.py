@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from orchestrator.core.outcome_text import disturbance_text
 from orchestrator.core.trial import ConfigValue, FinishedTrial, canonical
 from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
@@ -269,7 +270,7 @@ def _tags(finished: FinishedTrial) -> dict[str, str | None]:
         "attempt": str(outcome.attempt),
         "failure": _text(failure.text) if failure else None,
         "kernel_ran": _text(outcome.kernel.ran) if outcome.kernel else None,
-        "disturbed": outcome.telemetry.notes.get("disturbed") if outcome.telemetry else None,
+        "disturbed": disturbance_text(outcome.disturbance) or None,
     }
 
 

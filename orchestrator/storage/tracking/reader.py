@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import cast, get_args
 
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.rounds import OWN_FACTS, edition
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, Telemetry
 from orchestrator.storage.tracking import stored_runs
 from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound, WrongVersion
@@ -39,7 +39,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     trials = stored_runs.read_trials(store, parent).finished.values()
     # One object for each arm: it is the key of many groups, and lookups then compare identities.
     arms = {arm: arm for arm in manifest.arms}
-    records = [_trial_record(trial, arms) for trial in trials]
+    records = [_share_arm(trial, arms) for trial in trials]
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
     # With `blocks: auto` the number of blocks was not known when the sweep was opened.
@@ -83,7 +83,7 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSwe
     except (StoreMissing, SweepNotFound):
         return None
     finished = list(stored_runs.read_trials(store, parent).finished.values()) if trials else []
-    finished.sort(key=lambda trial: edition(trial.outcome))
+    finished.sort(key=lambda trial: trial.outcome.revision)
     return FoundSweep(
         manifest,
         store.read_text(parent.run_id, stored_runs.SPEC_FILE),
@@ -165,7 +165,7 @@ def _parent(store: MlflowStore, name: str, generation: int | None) -> tuple[Stor
     raise SweepNotFound(name, store.shown, nearest or sorted(names)[:5])
 
 
-def _expected(manifest: Manifest, blocks: int, trials: Iterable[TrialRecord]) -> int:
+def _expected(manifest: Manifest, blocks: int, trials: Iterable[FinishedTrial]) -> int:
     """Count all trials of the arms of the last start, and the finished ones of other arms."""
     current = manifest.current or manifest.arms
     former = set(manifest.arms) - set(current)
@@ -173,7 +173,7 @@ def _expected(manifest: Manifest, blocks: int, trials: Iterable[TrialRecord]) ->
     return blocks * len(current) * manifest.repeats + len(done)
 
 
-def _fixed_settings(manifest: Manifest, trials: Iterable[TrialRecord]) -> Mapping[str, object]:
+def _fixed_settings(manifest: Manifest, trials: Iterable[FinishedTrial]) -> Mapping[str, object]:
     """Return the settings that all trials share, defaults included: those that are not searched.
 
     A sweep of listed configs has no space: the trials' configs have the names that are searched.
@@ -209,38 +209,17 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
     return cast(SweepState, state)
 
 
-def _trial_record(finished: FinishedTrial, arms: dict[Arm, Arm]) -> TrialRecord:
-    trial, outcome = finished.trial, finished.outcome
-    failure = outcome.failure
-    return TrialRecord(
-        run_id=finished.run_id,
-        trial_key=trial.key,
-        block=trial.block,
-        config=trial.config,
-        arm=arms.setdefault(trial.arm, trial.arm),
-        repeat=trial.repeat,
-        status=outcome.status,
-        metrics=outcome.metrics,
-        kernel=outcome.kernel,
-        failure=f"{failure.reason}: {failure.message}" if failure else "",
-        node=outcome.node,
-        trainer_trials=outcome.trainer_trials,
-        notes=outcome.telemetry.notes if outcome.telemetry else {},
-        epochs=outcome.epochs,
-        started_s=outcome.started_s,
-        ended_s=outcome.ended_s,
-        attempt=outcome.attempt,
-        seed=trial.seed,
-    )
+def _share_arm(finished: FinishedTrial, arms: dict[Arm, Arm]) -> FinishedTrial:
+    """Return the trial with the same object for equal arms."""
+    arm = arms.setdefault(finished.arm, finished.arm)
+    return replace(finished, trial=replace(finished.trial, arm=arm))
 
 
 def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
-    """Return one environment without facts of single trials; where nodes differ, all values."""
+    """Return one environment; where nodes differ, all values."""
     values: dict[str, dict[str, None]] = {}
     for environment in environments:
         for key, value in environment.items():
-            if key in OWN_FACTS:
-                continue
             values.setdefault(key, {})[str(value)] = None
     return {key: " | ".join(sorted(texts)) for key, texts in sorted(values.items())}
 

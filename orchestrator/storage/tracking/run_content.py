@@ -18,9 +18,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from orchestrator.core.names import known_implementation, mathematics_of
+from orchestrator.core.outcome_text import QUALIFIERS, qualifiers
 from orchestrator.core.trial import (
-    NOTES,
-    SLICE,
     Arm,
     Config,
     DatasetRecord,
@@ -55,7 +54,7 @@ _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
 
-OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *NOTES)
+OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *QUALIFIERS)
 """Tags that not every outcome has: a trial done again must not keep an earlier one's."""
 
 
@@ -208,10 +207,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
         tags["kernel_evidence"] = _cut(outcome.kernel.evidence, _READABLE_LIMIT)
     if outcome.failure is not None:
         tags["failure"] = _cut(outcome.failure.text, _READABLE_LIMIT)
-    if outcome.telemetry is not None:
-        tags |= {
-            name: _cut(text, _READABLE_LIMIT) for name, text in outcome.telemetry.notes.items()
-        }
+    tags |= {name: _cut(text, _READABLE_LIMIT) for name, text in qualifiers(outcome).items()}
     return tags
 
 
@@ -225,19 +221,24 @@ def _points(outcome: Outcome) -> Iterator[Point]:
     for epoch in outcome.epochs:
         clock_s = min(clock_s + epoch.seconds + (epoch.validate_s or 0.0), outcome.ended_s)
         last_step = max(last_step, epoch.index)
-        kind = "slice_s" if SLICE in epoch.metrics else "epoch_s"
-        values = {**epoch.metrics, kind: epoch.seconds}
+        values = {**epoch.metrics, "epoch_s": epoch.seconds}
         if epoch.validate_s is not None:
             values["epoch_validate_s"] = epoch.validate_s
         latest |= values
         for name, value in values.items():
             yield Point(entity_name(name), value, _ms(clock_s), epoch.index)
+    for index, part in enumerate(outcome.slices):
+        clock_s = min(clock_s + part.seconds, outcome.ended_s)
+        values = {"slice_step_ms": part.step_ms, "slice_s": part.seconds}
+        last_step = max(last_step, index)
+        latest |= values
+        for name, value in values.items():
+            yield Point(name, value, _ms(clock_s), index)
     for name, value in outcome.metrics.items():
         if latest.get(name) != value:
             step = last_step if name in latest else 0
             yield Point(entity_name(name), value, _ms(outcome.ended_s), step)
-    if outcome.telemetry is not None:
-        yield from _curves(outcome.telemetry, outcome.started_s)
+    yield from _curves(outcome.telemetry, outcome.started_s)
 
 
 def _curves(telemetry: Telemetry, started_s: float) -> Iterator[Point]:

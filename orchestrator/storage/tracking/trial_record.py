@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from orchestrator.core.rounds import edition
-from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial, digest, to_json
+from orchestrator.core.trial import FinishedTrial, Outcome, Trial, digest, to_json
 from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
 
 RECORD_TAG = "record"
@@ -98,7 +97,7 @@ def record_text(finished: FinishedTrial) -> str:
         finished.outcome,
         environment={},
         artifacts={},
-        telemetry=_without_curves(finished.outcome.telemetry),
+        telemetry=replace(finished.telemetry, at_s=(), curves={}),
     )
     record = _Record(finished.trial, outcome, environment_digest(finished), _RECORD_VERSION)
     return to_json(_record, record).decode()
@@ -120,9 +119,5 @@ def environment_digest(finished: FinishedTrial) -> str:
 def fingerprint(finished: FinishedTrial) -> str:
     """Return a text that differs between two outcomes of one trial."""
     outcome = finished.outcome
-    ended_s, stood = edition(outcome)
-    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {ended_s} {stood}"
-
-
-def _without_curves(telemetry: Telemetry | None) -> Telemetry | None:
-    return telemetry and Telemetry(telemetry.notes)
+    since_s, is_kept = outcome.revision
+    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {since_s} {is_kept}"

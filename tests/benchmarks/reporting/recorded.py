@@ -1,7 +1,7 @@
 """A sweep of many trials in a store, recorded as a driver records it: from a replayed journal.
 
 The trials are made up, by a law and a seeded noise; what they are made of (34 metrics, 5 epochs,
-notes and curves of telemetry) is what a trial of `sweeps/quickstart.yaml` has.
+telemetry with its curves) is what a trial of `sweeps/quickstart.yaml` has.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ def _outcome(config: Config, arm: Arm, began_s: float, chance: random.Random) ->
         environment={"python": "3.11.7", "backend": arm.implementation.partition("/")[0]},
         trainer_trials=chance.randrange(40),
         telemetry=_telemetry(took_s, chance),
+        cost_basis="the node",
     )
 
 
@@ -205,10 +206,10 @@ def _telemetry(took_s: float, chance: random.Random) -> Telemetry:
     curves = {
         f"system/{name}": tuple(round(chance.uniform(0, 100), 3) for _ in at_s) for name in _CURVES
     }
-    notes = {
-        "neighbours": "none",
-        "energy_method": "counter",
-        "energy_scope": "CPU package",
-        "cost_basis": "the node",
-    }
-    return Telemetry(notes, at_s, curves)
+    return Telemetry(
+        energy_method="rapl",
+        energy_scope="cpu_package",
+        other_trainers=0,
+        at_s=at_s,
+        curves=curves,
+    )

@@ -18,8 +18,8 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import FinishedTrial, Outcome, Trial
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, Notebook, fewest_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, drawn, recorded
@@ -34,6 +34,7 @@ from tests.benchmarks.trusting.sweeps import (
     plain,
 )
 from tests.benchmarks.trusting.synthetic import made
+from tests.orchestrator.sample_records import changed
 
 ARMS = ("torch/portable", FUSED, f"{FUSED}+slow_33")
 EPOCHS = 500
@@ -108,7 +109,7 @@ def warm_s(answer: Answer) -> float:
     """Seconds of all blocks but the first one that ran, in which the trainers were started."""
     trials = answer.record.trials
     first = min(trials, key=lambda each: each.started_s).block
-    spans: dict[tuple[int, int], list[TrialRecord]] = {}
+    spans: dict[tuple[int, int], list[FinishedTrial]] = {}
     for each in trials:
         if each.block != first:
             spans.setdefault((each.block, each.repeat), []).append(each)
@@ -207,7 +208,7 @@ def drawn_until_enough(
     record = _faster(made(_AUTO.most, 2, random, logs), truth)
     stopping_rule = StoppingRule(_AUTO, record.arms, 1)
     for each in record.trials:
-        stopping_rule.take(_finished(each))
+        stopping_rule.take(each)
         if stopping_rule.stop_decision is not None:
             break
     assert stopping_rule.stop_decision is not None
@@ -219,7 +220,7 @@ def drawn_until_enough(
 
 def _faster(record: SweepRecord, truth: float) -> SweepRecord:
     trials = tuple(
-        dataclasses.replace(each, metrics={"step_ms": each.metrics["step_ms"] / truth})
+        changed(each, metrics={"step_ms": each.metrics["step_ms"] / truth})
         if each.arm == record.arms[1]
         else each
         for each in record.trials
@@ -227,7 +228,7 @@ def _faster(record: SweepRecord, truth: float) -> SweepRecord:
     return dataclasses.replace(record, trials=trials)
 
 
-def _replaced(record: SweepRecord, trials: tuple[TrialRecord, ...], blocks: int) -> SweepRecord:
+def _replaced(record: SweepRecord, trials: tuple[FinishedTrial, ...], blocks: int) -> SweepRecord:
     return dataclasses.replace(
         record,
         trials=trials,
@@ -235,8 +236,3 @@ def _replaced(record: SweepRecord, trials: tuple[TrialRecord, ...], blocks: int)
         expected_trials=len(trials),
         criteria=ReportCriteria(auto_blocks=_AUTO),
     )
-
-
-def _finished(each: TrialRecord) -> FinishedTrial:
-    trial = Trial(each.trial_key, each.block, each.config, each.arm, each.repeat, each.seed)
-    return FinishedTrial(trial, Outcome("complete", 0.0, 1.0, metrics=each.metrics))

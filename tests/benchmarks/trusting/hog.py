@@ -172,7 +172,7 @@ def _told(
 
 def _described(answer: Answer, hog: Hog, beside: range) -> dict[str, Any]:
     outcomes = [each.finished.outcome for each in ended(hog.folder)]
-    marks = [bool(each.telemetry and each.telemetry.notes.get("disturbed")) for each in outcomes]
+    marks = [bool(each.disturbance) for each in outcomes]
     return {
         **plain(answer.only),
         "outcomes": len(outcomes),

@@ -124,7 +124,7 @@ class Answer:
 
     def disturbed(self) -> int:
         """Trials that were disturbed, of those that count."""
-        return sum(bool(each.notes.get("disturbed")) for each in self.record.trials)
+        return sum(bool(each.disturbance) for each in self.record.trials)
 
 
 def ask(question: Question, home: Path, while_running: Callable[[], Any] | None = None) -> Answer:

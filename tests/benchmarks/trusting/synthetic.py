@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Kernel
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial, Kernel, Outcome, Trial
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded
@@ -51,7 +51,7 @@ def made(
     """A sweep of equal arms, whose trials ran one after another under recorded noise."""
     sides = arms(count)
     noise = iter(drawn(logs, blocks * count, random.uniform(LEAST_SD, MOST_SD), random))
-    trials: list[TrialRecord] = []
+    trials: list[FinishedTrial] = []
     for block in range(blocks):
         step_ms = 3.0 * math.exp(random.uniform(0, math.log(_SPEEDS)))
         uneven = math.exp(random.uniform(-math.log(_UNEVEN), math.log(_UNEVEN)))
@@ -73,19 +73,13 @@ def made(
     )
 
 
-def _trial(arm: Arm, block: int, step_ms: float) -> TrialRecord:
-    return TrialRecord(
-        run_id=f"{arm.implementation}-{block}",
-        trial_key=f"{arm.implementation}-{block}",
-        block=block,
-        config={"units": 8 * (block + 1)},
-        arm=arm,
-        repeat=0,
-        status="complete",
-        metrics={"step_ms": step_ms},
-        kernel=_KERNEL,
-        trainer_trials=1,
+def _trial(arm: Arm, block: int, step_ms: float) -> FinishedTrial:
+    key = f"{arm.implementation}-{block}"
+    outcome = Outcome(
+        "complete", 0.0, 0.0, metrics={"step_ms": step_ms}, kernel=_KERNEL, trainer_trials=1
     )
+    trial = Trial(key, block, {"units": 8 * (block + 1)}, arm, 0, 0)
+    return FinishedTrial(trial, outcome, run_id=key)
 
 
 def summaries(course: Course) -> Iterator[ReportSummary]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.analysis.arms.arm_summary import KernelCount
-from orchestrator.analysis.metrics.failures import failure_parts
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, Kernel
@@ -62,13 +61,13 @@ def test_an_objective_of_a_users_workload_is_a_measure() -> None:
 
 
 def test_trials_are_counted_by_how_they_ended() -> None:
-    statuses = ["complete", "failed", "wrong_kernel", "disturbed"]
+    statuses = ["complete", "failed", "wrong_kernel"]
     trials = [trial(PORTABLE, block, status=status) for block, status in enumerate(statuses)]
     summary = summarise(sweep([*trials, trial(UNROLL, 0)]))
     counts = summary.sweep.trials
-    assert (counts.expected, counts.complete, counts.failed) == (8, 1, 1)
-    assert (counts.wrong_kernel, counts.disturbed, counts.missing) == (1, 1, 4)
-    assert [arm.trials.missing for arm in summary.arms] == [0, 4, 0]
+    assert (counts.expected, counts.complete, counts.failed) == (6, 1, 1)
+    assert (counts.wrong_kernel, counts.missing) == (1, 3)
+    assert [arm.trials.missing for arm in summary.arms] == [0, 3, 0]
 
 
 def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None:
@@ -77,32 +76,16 @@ def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None
         trial(PORTABLE, 1, status="failed", failure="time_limit: longer than 61 s"),
         trial(PORTABLE, 2, status="failed", failure="crash: signal 11"),
         trial(XLA, 0, status="wrong_kernel", kernel=Kernel("cudnn", "portable", "no CudnnRNNV3")),
-        trial(XLA, 1, status="disturbed"),
     ]
     rows = summarise(sweep(trials)).left_out
     assert [(row.arm, row.status, row.reason, row.trials) for row in rows] == [
         (PORTABLE, "failed", "time_limit", 2),
         (PORTABLE, "failed", "crash", 1),
         (XLA, "wrong_kernel", "wrong_kernel", 1),
-        (XLA, "disturbed", "disturbed", 1),
     ]
     assert rows[0].message == "longer than 60 s"
     assert rows[0].run_id == "run-tensorflow/portable-0-0"
     assert rows[2].message == "asked cudnn, ran portable: no CudnnRNNV3"
-
-
-@pytest.mark.parametrize(
-    ("failure", "expected"),
-    [
-        ("hung: no event for 30 s", ("hung", "no event for 30 s")),
-        ("error: ValueError: bad: thing", ("error", "ValueError: bad: thing")),
-        ("crash", ("crash", "")),
-        ("ValueError: bad", ("unknown", "ValueError: bad")),
-        ("", ("unknown", "")),
-    ],
-)
-def test_a_failures_text_is_its_reason_and_message(failure: str, expected: object) -> None:
-    assert failure_parts(failure) == expected
 
 
 def test_kernels_are_counted_by_what_ran_and_complete_trials_without_proof_are_told() -> None:

@@ -17,7 +17,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, Config
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
-from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA
+from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
 
@@ -62,7 +62,7 @@ def test_the_interval_covers_as_often_as_it_promises() -> None:
 def test_several_pairs_are_corrected_for() -> None:
     """The same numbers beside those of a third arm: as two looks at chance."""
     alone = compiling(3.0, 2.0, noise=0.02)
-    unrolled = tuple(replace(each, arm=UNROLL) for each in alone.trials if each.arm == XLA)
+    unrolled = tuple(changed(each, arm=UNROLL) for each in alone.trials if each.arm == XLA)
     both = replace(alone, trials=alone.trials + unrolled, arms=(*alone.arms, UNROLL))
     pair, twin = break_evens(match(both), pick_baseline(both, None))
     assert pair.blocks == twin.blocks == found(alone).blocks
@@ -103,7 +103,7 @@ def test_fresh_trainers_count_for_nothing_beside_warm_ones() -> None:
     """They compile a hundred times as long, for their start."""
     record = compiling(3.0, 2.0)
     fresh = [
-        replace(each, trainer_trials=0, metrics={**each.metrics, "compile_s": 100.0})
+        changed(each, trainer_trials=0, metrics={**each.metrics, "compile_s": 100.0})
         if each.block < 4
         else each
         for each in record.trials
@@ -117,7 +117,7 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
     """Peak memory asks for that; all then pay for their start alike: 3 s longer, 2 ms a step."""
     warm = compiling(3.0, 2.0)
     fresh = [
-        replace(
+        changed(
             each,
             trainer_trials=0,
             metrics={**each.metrics, "compile_s": each.metrics["compile_s"] + 20},
@@ -137,9 +137,9 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
 def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
     """The first blocks were disturbed, and XLA's steps took five times as long in them."""
     trials = [
-        replace(
+        changed(
             each,
-            notes={"disturbed": "a neighbour"},
+            disturbance={"shared_gpu": 1.0},
             metrics={
                 **each.metrics,
                 "step_ms": each.metrics["step_ms"] * (1 + 4 * (each.arm == XLA)),
@@ -167,7 +167,7 @@ def test_disturbed_blocks_tell_nothing_where_they_are_too_many() -> None:
 def test_arms_on_other_hardware_are_no_pair() -> None:
     record = compiling(3.0, 2.0)
     away = Arm(XLA.implementation, GPU)
-    trials = tuple(replace(t, arm=away) if t.arm == XLA else t for t in record.trials)
+    trials = tuple(changed(t, arm=away) if t.arm == XLA else t for t in record.trials)
     moved = replace(record, trials=trials, arms=(PORTABLE, away))
     assert break_evens(match(moved), pick_baseline(moved, None)) == ()
 

@@ -29,7 +29,6 @@ from orchestrator.core.trial import (
     FinishedTrial,
     Outcome,
     SweepIdentity,
-    Telemetry,
     make_trial,
 )
 from orchestrator.hardware import classify
@@ -268,8 +267,7 @@ def test_while_one_prepares_the_others_wait_and_that_counts_once() -> None:
     began_s = second.outcome.started_s + 20
     late = dataclasses.replace(second.outcome, started_s=began_s)
     assert trial_seconds([first, dataclasses.replace(second, outcome=late)]) == [30.0, 30.0]
-    another = Telemetry(notes={"round": "another"})
-    torn = dataclasses.replace(second.outcome, telemetry=another)
+    torn = dataclasses.replace(second.outcome, round_id="another")
     assert trial_seconds([first, dataclasses.replace(second, outcome=torn)]) == [60.0, 60.0]
 
 

@@ -25,7 +25,7 @@ from orchestrator.report.charts import plots_of
 from orchestrator.report.render import render, summarise
 from orchestrator.spec import load
 from tests.orchestrator.analysis.known_sweeps import UNITS, crossing_at, obeying
-from tests.orchestrator.sample_records import PORTABLE, XLA, paired
+from tests.orchestrator.sample_records import PORTABLE, XLA, changed, paired
 
 TWICE: list[Config] = [{"units": size, "batch_size": 32} for size in UNITS * 2]
 
@@ -261,7 +261,7 @@ def test_the_ratio_of_two_values_covers_as_often_as_it_promises() -> None:
 def test_blocks_that_were_disturbed_tell_no_crossing() -> None:
     """As they tell no speed-up: what slows one arm at some sizes may not slow the other."""
     record = obeying(crossing_at(70), TWICE)
-    disturbed = tuple(replace(each, notes={"disturbed": "a neighbour"}) for each in record.trials)
+    disturbed = tuple(changed(each, disturbance={"shared_gpu": 1.0}) for each in record.trials)
     crossover = found(replace(record, trials=disturbed))
     assert (crossover.verdict, crossover.crossing) == ("inconclusive", None)
     assert "0 of 16 blocks were quiet" in (crossover.reason or "")

@@ -27,12 +27,11 @@ def test_values_that_are_absent_or_not_finite_are_none(metric: str, values: list
 
 
 def test_only_complete_trials_with_an_energy_say_what_it_is_that_of() -> None:
-    gpu, both = {"energy_scope": "gpu"}, {"energy_scope": "gpu+cpu_package"}
     trials = [
-        trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, notes=gpu),
-        trial(PORTABLE, 1, energy_j=1.0, notes=both),
-        trial(PORTABLE, 2, notes={"energy_scope": "cpu_package"}),
-        trial(PORTABLE, 3, status="disturbed", energy_j=1.0, notes={"energy_scope": "another"}),
+        trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, energy_scope="gpu"),
+        trial(PORTABLE, 1, energy_j=1.0, energy_scope="gpu+cpu_package"),
+        trial(PORTABLE, 2, energy_scope="cpu_package"),
+        trial(PORTABLE, 3, status="wrong_kernel", energy_j=1.0, energy_scope="another"),
     ]
     assert scopes_of(trials) == {"gpu", "gpu+cpu_package"}
     assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}

@@ -11,8 +11,8 @@ from orchestrator.analysis.comparisons.target_comparison import TargetComparison
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, PORTABLE, UNROLL, XLA, sweep, trial
 
@@ -21,7 +21,7 @@ KILLED = "out_of_memory: the trainer needed more than 4 GiB"
 EPOCHS = tuple(EpochRecord(i, 1.0, 0.1, {"val_accuracy": 0.7 + 0.1 * i}) for i in range(3))
 
 
-def learner(arm: Arm, block: int, repeat: int = 0, failure: str = "") -> TrialRecord:
+def learner(arm: Arm, block: int, repeat: int = 0, failure: str = "") -> FinishedTrial:
     """A training that reaches 0.8 after two epochs, or one that failed so."""
     if failure:
         return trial(arm, block, repeat, status="failed", failure=failure, metrics={})

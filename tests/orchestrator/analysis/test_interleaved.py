@@ -15,20 +15,19 @@ from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.stopping import half_widths
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.records import SweepRecord, TrialRecord
+from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
     Arm,
     Block,
-    EpochRecord,
     FinishedTrial,
     Outcome,
+    SliceRecord,
     SweepIdentity,
-    Telemetry,
     make_trial,
 )
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, sweep, trial
+from tests.orchestrator.sample_records import CPU, GPU, changed, sweep, trial
 
 BASE = Arm("tensorflow/portable", in_slices(CPU))
 XLA = Arm("tensorflow/portable+xla", in_slices(CPU))
@@ -47,7 +46,7 @@ def raced(
         wobble = 1 + 0.001 * (block % 3)
         race = f"{block + (0.5 if late else 0):.3f}"
         metrics = {"step_ms": 10 * wobble / fast, "compile_s": 1.0 if arm == arms[0] else 2.0}
-        return {"metrics": metrics, "notes": {"round": race}}
+        return {"metrics": metrics, "round_id": race}
 
     trials = [trial(arm, block, **one(arm, block)) for block in range(blocks) for arm in arms]
     return sweep(trials, arms)
@@ -82,7 +81,7 @@ def test_arms_on_other_hardware_have_races_of_their_own() -> None:
 
 def test_arms_on_different_nodes_are_compared_block_by_block() -> None:
     record = raced(apart=(1, 4))
-    trials = [replace(each, node="a" if each.arm == BASE else "b") for each in record.trials]
+    trials = [changed(each, node="a" if each.arm == BASE else "b") for each in record.trials]
     found = only(replace(record, trials=tuple(trials)))
     assert (len(found.pairs), found.torn_rounds) == (8, 0)
 
@@ -104,10 +103,9 @@ def test_a_break_even_rests_on_the_same_rounds() -> None:
 def test_blocks_are_enough_by_the_rounds_that_were_timed_together() -> None:
     def ended(each: int, arm: Arm, race: str) -> FinishedTrial:
         ms = {"step_ms": 10.0 * (1 + 0.01 * (each % 2)) if arm == BASE else 8.0}
-        told = Telemetry(notes={"round": race})
         return FinishedTrial(
             make_trial(IDENTITY, Block(each, {"units": each}), arm, 0),
-            Outcome("complete", 0.0, 1.0, metrics=ms, telemetry=told),
+            Outcome("complete", 0.0, 1.0, metrics=ms, round_id=race),
         )
 
     together = [ended(block, arm, str(block)) for block in range(6) for arm in (BASE, XLA)]
@@ -120,10 +118,10 @@ def test_blocks_are_enough_by_the_rounds_that_were_timed_together() -> None:
     assert unknown is None
 
 
-def sliced(arm: Arm, block: int) -> TrialRecord:
-    slices = tuple(EpochRecord(n, 0.25, None, {"slice_step_ms": 9.0}) for n in range(3))
+def sliced(arm: Arm, block: int) -> FinishedTrial:
+    slices = (SliceRecord(28, 0.252),) * 3
     metrics = {"step_ms": 9.0, "queue_s": 40.0, "load_s": 1.0, "timed_s": 0.75, "cost_usd": 0.1}
-    return trial(arm, block, metrics=metrics, epochs=slices, notes={"round": str(block)})
+    return trial(arm, block, metrics=metrics, slices=slices, round_id=str(block))
 
 
 def test_slices_are_no_epochs_and_waiting_for_rivals_is_no_phase() -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from orchestrator.analysis.arms.best_config import best_of_arm
 from orchestrator.analysis.arms.pareto import non_dominated, pareto_front
 from orchestrator.analysis.arms.trade_offs import trade_offs
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
 
 # Few values, so that ties and equal points come up
@@ -88,7 +87,6 @@ def test_survivors_and_incomplete_values_are_no_points() -> None:
             trial(XLA, 4, 0, step_ms=math.inf),
             trial(XLA, 4, 1, step_ms=-math.inf),
             trial(XLA, 5, 0),
-            trial(XLA, 5, 1, status="disturbed", step_ms=1.0),
         ]
     )
     front = pareto_front(record)
@@ -100,9 +98,8 @@ def test_no_objectives_no_front() -> None:
     assert pareto_front(replace(sweep([trial(XLA, 0)]), objectives={})).points == ()
 
 
-def drawn(arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0) -> TrialRecord:
-    notes = {"energy_scope": scope} if scope else {}
-    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, notes=notes)
+def drawn(arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0) -> FinishedTrial:
+    return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, energy_scope=scope or None)
 
 
 def test_energies_of_unlike_scopes_beat_none_of_each_other() -> None:
@@ -135,16 +132,6 @@ def test_repeats_whose_energies_are_of_unlike_scopes_are_no_point() -> None:
     assert (front.tried, front.left_out) == (1, 1)
     found = [each.front for each in trade_offs(record.trials) if each.expense == "energy_j"]
     assert [point.block for each in found for point in each.points] == [1]
-
-
-def test_the_first_repeat_does_not_say_what_the_energy_of_the_others_is_that_of() -> None:
-    failed = trial(XLA, 0, 1, status="disturbed", energy_j=1.0, notes={"energy_scope": "gpu"})
-    trials = [failed, drawn(XLA, 0, "cpu_package", 50.0)]
-    (found,) = (each for each in trade_offs(trials) if each.expense == "energy_j")
-    assert (found.scope, [p.values["energy_j"] for p in found.front.points]) == (
-        "cpu_package",
-        [50.0],
-    )
 
 
 def test_an_arm_has_a_best_for_each_kind_of_energy() -> None:

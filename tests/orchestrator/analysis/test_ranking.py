@@ -11,14 +11,14 @@ from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.formatting import ratio_interval
 from orchestrator.core.criteria import Margins
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, Config, FinishedTrial
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.answers import NAMED
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep
+from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, changed, sweep
 
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
 
@@ -129,11 +129,10 @@ def test_energies_of_unlike_scopes_are_in_no_group() -> None:
 def test_an_energy_of_mixed_or_unknown_scope_is_in_no_group(scope: str | None) -> None:
     """Else the arms of which nobody knows would be held against one another, across hardware."""
     record = large(blocks=8, kernels=3)
-    notes = {"energy_scope": scope} if scope else {}
     hit = (0, 1, 2, 3) if scope else range(8)  # in half of the trials, or unknown in all
     trials = [
-        replace(t, notes=notes if t.block in hit else t.notes)
-        if t.arm.implementation != "tensorflow/portable+unroll"
+        changed(t, energy_scope=scope)
+        if t.block in hit and t.arm.implementation != "tensorflow/portable+unroll"
         else t
         for t in record.trials
     ]
@@ -155,7 +154,7 @@ def test_disturbed_rounds_count_only_for_want_of_quiet_ones() -> None:
     """In two of eight blocks UNROLL was slowed down a hundredfold: it leads in the other six."""
     record = timed((12, 10, 9))
     noisy = [
-        replace(t, notes={"disturbed": "others took 90 % of the CPUs"}, metrics={"step_ms": 900.0})
+        changed(t, disturbance={"other_processes": 90.0}, metrics={"step_ms": 900.0})
         if t.arm == UNROLL and t.block < 2
         else t
         for t in record.trials
@@ -203,10 +202,10 @@ def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
     assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
 
 
-def disturbed(trials: Sequence[TrialRecord], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:
+def disturbed(trials: Sequence[FinishedTrial], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:
     """Their sweep, in which something else was at work beside some arms in some blocks."""
-    noisy = {"disturbed": "a slow canary"}
-    told = [replace(t, notes=noisy) if t.block in hit.get(t.arm, ()) else t for t in trials]
+    noisy = {"slow_canary": 1.5}
+    told = [changed(t, disturbance=noisy) if t.block in hit.get(t.arm, ()) else t for t in trials]
     return sweep(told, tuple(dict.fromkeys(t.arm for t in trials)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.benchmarks.trusting import adaptive, synthetic
+from tests.orchestrator.sample_records import changed
 
 
 def test_equal_arms_differ_as_rarely_as_promised() -> None:
@@ -22,7 +23,7 @@ def test_the_check_detects_arms_that_differ(monkeypatch: pytest.MonkeyPatch) -> 
     def unequal_sweep(*arguments: Any) -> Any:
         record = equal_sweep(*arguments)
         trials = [
-            replace(trial, metrics={"step_ms": 1.3 * trial.metrics["step_ms"]})
+            changed(trial, metrics={"step_ms": 1.3 * trial.metrics["step_ms"]})
             if "again" in trial.arm.implementation
             else trial
             for trial in record.trials

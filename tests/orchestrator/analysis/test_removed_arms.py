@@ -8,8 +8,8 @@ from io import StringIO
 
 from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, FinishedTrial
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep, trial
 
@@ -17,7 +17,7 @@ EVERY = (PORTABLE, XLA, UNROLL)
 TIMES = {PORTABLE: 10.0, XLA: 8.0, UNROLL: 5.0}
 
 
-def trials(arm: Arm, blocks: Sequence[int]) -> list[TrialRecord]:
+def trials(arm: Arm, blocks: Sequence[int]) -> list[FinishedTrial]:
     ms = TIMES.get(arm, 10.0)
     return [trial(arm, block, step_ms=ms * (1 + 0.001 * (block % 3))) for block in blocks]
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 from orchestrator.report.render import ReportSummary, summarise
 from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
@@ -57,7 +56,7 @@ def test_one_block_has_no_interval_and_so_no_speedup() -> None:
     assert found.accuracy is None
 
 
-@pytest.mark.parametrize("status", ["failed", "wrong_kernel", "disturbed", None])
+@pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
 def test_a_block_that_one_arm_did_not_complete_is_left_out_for_all(status: str | None) -> None:
     trials = [
         trial(arm, block) for block in range(7) for arm in (PORTABLE, XLA, UNROLL)
@@ -144,7 +143,7 @@ def test_without_any_time_there_is_nothing_to_compare() -> None:
 
 
 def test_the_accuracy_difference_is_paired() -> None:
-    trials: list[TrialRecord] = []
+    trials: list[FinishedTrial] = []
     for block in range(6):
         accuracy = 0.5 + block / 20
         trials += [

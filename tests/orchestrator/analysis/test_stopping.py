@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,11 +18,11 @@ from orchestrator.core.trial import (
     FinishedTrial,
     Outcome,
     SweepIdentity,
-    Telemetry,
     make_trial,
 )
 from tests.orchestrator.analysis.random_draws import stopped
 from tests.orchestrator.sample_hardware import on_cpu
+from tests.orchestrator.sample_records import changed
 
 BASE, FAST, RELU = (
     Arm(name, on_cpu("CPU", 2))
@@ -103,8 +102,8 @@ def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
         assert held.stop_decision is None
         for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
             ended = trial(block, arm, step_ms)
-            told = Telemetry(notes={"disturbed": "a slow canary"} if block % 2 else {})
-            held.take(replace(ended, outcome=replace(ended.outcome, telemetry=told)))
+            disturbance = {"slow_canary": 1.5} if block % 2 else {}
+            held.take(changed(ended, disturbance=disturbance))
     assert held.stop_decision is not None
     assert held.stop_decision.blocks == 13
 

@@ -15,11 +15,20 @@ from orchestrator.analysis.comparisons.target_comparison import TargetComparison
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, PORTABLE, RELU, UNROLL, XLA, sweep, trial
+from tests.orchestrator.sample_records import (
+    CPU,
+    PORTABLE,
+    RELU,
+    UNROLL,
+    XLA,
+    changed,
+    sweep,
+    trial,
+)
 
 RISING = (0.5, 0.7, 0.8, 0.9)
 FLAT = (0.5, 0.6, 0.6, 0.6)
@@ -28,7 +37,7 @@ TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 
 def learner(
     arm: Arm, block: int, accuracies: Sequence[float], epoch_s: float = 2.0, **changes: Any
-) -> TrialRecord:
+) -> FinishedTrial:
     """A trial whose epochs take so long and end at these accuracies."""
     epochs = tuple(
         EpochRecord(i, epoch_s, 0.1, {"val_accuracy": accuracy})
@@ -58,7 +67,7 @@ def the(record: SweepRecord, accuracy: float | None = None) -> Target:
     return reach(record, match(record), pick_baseline(record, None), asked)[-1]
 
 
-def attempt(accuracy: float, made: TrialRecord) -> Attempt:
+def attempt(accuracy: float, made: FinishedTrial) -> Attempt:
     return Attempt(made, Goal(accuracy).seconds(made))
 
 
@@ -258,12 +267,12 @@ def test_any_target_can_be_asked_for() -> None:
 
 
 def test_energies_of_unlike_scopes_are_not_compared() -> None:
-    same = the(learned(energy_j=10.0, notes={"energy_scope": "gpu"}))
+    same = the(learned(energy_j=10.0, energy_scope="gpu"))
     assert [each.expense for each in same.comparisons] == ["time_s", "energy_j"]
-    record = learned(energy_j=10.0, notes={"energy_scope": "gpu"})
+    record = learned(energy_j=10.0, energy_scope="gpu")
     trials = [
         each if each.arm == XLA else learner(PORTABLE, each.block, RISING, energy_j=10.0,
-                                             notes={"energy_scope": "cpu_package"})
+                                             energy_scope="cpu_package")
         for each in record.trials
     ]  # fmt: skip
     other = the(sweep(trials, settings={"target_accuracy": 0.8}))
@@ -330,9 +339,7 @@ def test_too_many_disturbed_blocks_tell_nothing(noisy: int, said: str) -> None:
 
 def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
     trials = tuple(
-        replace(each, notes={"disturbed": "others took 90 % of the CPUs"})
-        if each.block < blocks
-        else each
+        changed(each, disturbance={"other_processes": 90.0}) if each.block < blocks else each
         for each in record.trials
     )
     return replace(record, trials=trials)

@@ -23,7 +23,7 @@ from tests.orchestrator.storage.tracking.recording import record
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose store has a sweep of seven blocks on two arms, with telemetry."""
     made = fresh_home(tmp_path_factory.mktemp("reports"))
-    seen = Telemetry({}, (0.0, 1.0), {"system/cpu_utilization_percentage": (10.0, 90.0)})
+    seen = Telemetry(at_s=(0.0, 1.0), curves={"system/cpu_utilization_percentage": (10.0, 90.0)})
     arms = (
         finished().trial.arm,
         finished().trial.arm.__class__("tensorflow/portable+xla", on_cpu("X")),

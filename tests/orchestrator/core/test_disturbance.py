@@ -1,15 +1,25 @@
-"""Causes of disturbance of a trial: never its own times."""
+"""Causes of disturbance: detected from the node, never from a trial's own times."""
 
 from __future__ import annotations
 
 import pytest
 
 from orchestrator.core.criteria import DisturbanceLimits
-from orchestrator.core.disturbance import CanaryBaseline, causes, judge
-from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
+from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
+from orchestrator.core.outcome_text import cause_name, disturbance_text
+from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Telemetry, Trial
 from tests.orchestrator.sample_hardware import on_cpu
 
-QUIET = DisturbanceLimits()
+LIMITS = DisturbanceLimits()
+
+
+def detect(
+    metrics: dict[str, float],
+    telemetry: Telemetry | None = None,
+    limits: DisturbanceLimits = LIMITS,
+    expected_ms: float | None = None,
+) -> dict[str, float]:
+    return detect_disturbance(metrics, telemetry or Telemetry(), limits, expected_ms)
 
 
 def finished(
@@ -20,14 +30,14 @@ def finished(
     return FinishedTrial(trial, Outcome("complete", 0.0, 1.0, node=node, metrics=metrics))
 
 
-def test_a_trial_whose_node_was_quiet_is_not_disturbed_however_slow_it_was() -> None:
+def test_a_trial_on_a_quiet_node_is_undisturbed_however_slow_it_was() -> None:
     metrics = {"others_cpu_pct": 9.9, "steal_pct": 5.0, "canary_ms": 22.9, "step_ms": 1e6}
-    assert judge(metrics, {"neighbours": "none"}, QUIET, 20.0) == ""
+    assert detect(metrics, Telemetry(other_gpu_processes=0), expected_ms=20.0) == {}
 
 
-def test_what_was_not_measured_judges_nothing() -> None:
-    assert judge({}, {}, QUIET, None) == ""
-    assert judge({"canary_ms": 1e6}, {}, QUIET, None) == ""
+def test_absent_measurements_are_no_disturbance() -> None:
+    assert detect({}) == {}
+    assert detect({"canary_ms": 1e6}) == {}
 
 
 def test_every_cause_has_its_figure() -> None:
@@ -38,88 +48,84 @@ def test_every_cause_has_its_figure() -> None:
         "clock_drop_pct": 25.4,
         "canary_ms": 26.2,
     }
-    note = judge(metrics, {"throttle_reasons": "hw_thermal_slowdown 20 %"}, QUIET, 20.0)
-    assert note == (
-        "others took 43 % of the CPUs; the machine's host took 6 % of the CPUs; clocks were held"
-        " back 20 % of the time; clocks lay 25 % below what they may be; the canary took 1.31"
-        " times its usual time"
+    telemetry = Telemetry(throttle_reasons={"hw_thermal_slowdown": 20.0}, other_gpu_processes=2)
+    disturbance = detect(metrics, telemetry, expected_ms=20.0)
+    assert disturbance == {
+        "other_processes": 43.2,
+        "host_steal": 6.0,
+        "throttling": 20.0,
+        "low_clocks": 25.4,
+        "slow_canary": pytest.approx(1.31),
+        "shared_gpu": 2,
+    }
+    assert disturbance_text(disturbance) == (
+        "other processes took 43 % of the CPUs; the machine's host took 6 % of the CPUs; clocks"
+        " were throttled 20 % of the time; clocks were 25 % below their maximum; the canary took"
+        " 1.31 times its expected time; 2 other processes on the GPU"
     )
-    assert causes(note) == (
-        *("other processes", "the machine's host", "throttling", "low clocks"),
-        "a slow canary",
-    )
+    assert cause_name("slow_canary") == "a slow canary"
+    assert disturbance_text({}) == ""
 
 
 @pytest.mark.parametrize(
     ("seconds", "limit_pct"),
     [({"train_s": 9.0}, 15), ({"train_s": 0.25}, 60), ({"timed_s": 0.5, "train_s": 9.0}, 30)],
 )
-def test_shares_of_less_than_a_second_are_judged_less_strictly(
+def test_limits_are_wider_for_trials_of_less_than_a_second(
     seconds: dict[str, float], limit_pct: float
 ) -> None:
-    assert not judge({**seconds, "others_cpu_pct": limit_pct - 0.1}, {}, QUIET, None)
-    assert judge({**seconds, "others_cpu_pct": limit_pct + 0.1}, {}, QUIET, None)
-    assert judge({**seconds, "clock_drop_pct": 10.1}, {}, QUIET, None)
+    assert not detect({**seconds, "others_cpu_pct": limit_pct - 0.1})
+    assert detect({**seconds, "others_cpu_pct": limit_pct + 0.1})
+    assert detect({**seconds, "clock_drop_pct": 10.1})
 
 
-def test_limits_are_the_spec_s() -> None:
-    assert judge({"others_cpu_pct": 43.2}, {}, DisturbanceLimits(others_cpu_pct=50), None) == ""
-    assert judge({"canary_ms": 26.0}, {}, DisturbanceLimits(canary=1.5), 20.0) == ""
+def test_the_limits_are_those_of_the_spec() -> None:
+    assert detect({"others_cpu_pct": 43.2}, limits=DisturbanceLimits(others_cpu_pct=50)) == {}
+    limits = DisturbanceLimits(canary=1.5)
+    assert detect({"canary_ms": 26.0}, limits=limits, expected_ms=20.0) == {}
 
 
 @pytest.mark.parametrize(
-    ("reasons", "disturbed"),
+    ("reasons", "is_disturbed"),
     [
-        ("sw_power_cap 80 %", False),
-        ("sw_power_cap 80 %, sw_thermal_slowdown 10 %", True),
-        ("", True),
+        ({"sw_power_cap": 80.0}, False),
+        ({"sw_power_cap": 80.0, "sw_thermal_slowdown": 10.0}, True),
+        ({}, True),
+        (None, True),
     ],
 )
-def test_a_gpu_at_its_own_power_limit_is_as_it_always_is(reasons: str, disturbed: bool) -> None:
-    notes = {"throttle_reasons": reasons} if reasons else {}
-    assert bool(judge({"throttled_pct": 80.0}, notes, QUIET, None)) is disturbed
+def test_a_gpu_at_its_own_power_limit_is_undisturbed(
+    reasons: dict[str, float] | None, is_disturbed: bool
+) -> None:
+    telemetry = Telemetry(throttle_reasons=reasons)
+    assert bool(detect({"throttled_pct": 80.0}, telemetry)) is is_disturbed
 
 
-def test_other_trainers_have_cpus_of_their_own_but_a_gpu_is_one_trial_s_alone() -> None:
-    neighbour = {"neighbours": "3 other trainers at work on the node"}
-    assert judge({"others_cpu_pct": 2.0}, neighbour, QUIET, None) == ""
-    shared = {"neighbours": "1 other trainer at work on the node, 2 other processes on the GPU"}
-    note = judge({}, shared, QUIET, None)
-    assert note == "2 other processes on the GPU"
-    assert causes(note) == ("a shared GPU",)
+def test_other_trainers_have_their_own_cpus_but_a_gpu_belongs_to_one_trial() -> None:
+    assert detect({"others_cpu_pct": 2.0}, Telemetry(other_trainers=3)) == {}
+    assert detect({}, Telemetry(other_trainers=1, other_gpu_processes=1)) == {"shared_gpu": 1}
 
 
-def test_usual_is_what_three_canaries_of_four_at_a_place_stay_below_once_there_are_enough() -> None:
-    canary_baseline = CanaryBaseline().learn(
-        [finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)]
-    )
-    canary_baseline.add(finished(18.0))
-    canary_baseline.add(finished(None))
+def test_the_expected_canary_time_is_the_upper_quartile_of_a_place() -> None:
+    baseline = CanaryBaseline().learn([finished(ms) for ms in (20.0, 21.0, 90.0, 22.0, 19.0, 20.0)])
+    baseline.add(finished(18.0))
+    baseline.add(finished(None))
     assert CanaryBaseline().learn([finished(20.0)] * 4).expected_ms(finished(None)) is None
-    assert canary_baseline.expected_ms(finished(None)) == 22.0
-    assert canary_baseline.expected_ms(finished(None, node="two")) is None
-    assert canary_baseline.expected_ms(finished(None, implementation="tensorflow/portable")) is None
-    assert canary_baseline.expected_ms(finished(None, implementation="torch/portable")) == 22.0
+    assert baseline.expected_ms(finished(None)) == 22.0
+    assert baseline.expected_ms(finished(None, node="two")) is None
+    assert baseline.expected_ms(finished(None, implementation="tensorflow/portable")) is None
+    assert baseline.expected_ms(finished(None, implementation="torch/portable")) == 22.0
 
 
 def test_a_second_speed_that_is_there_all_day_is_no_disturbance() -> None:
-    canary_baseline = CanaryBaseline().learn(
+    baseline = CanaryBaseline().learn(
         [finished(ms) for ms in (4.3, 6.5, 4.4, 6.2, 4.5, 4.3, 6.6, 4.4)]
     )
-    assert (
-        judge(
-            {"canary_ms": 6.8}, {}, DisturbanceLimits(), canary_baseline.expected_ms(finished(None))
-        )
-        == ""
-    )
-    assert (
-        judge(
-            {"canary_ms": 9.8}, {}, DisturbanceLimits(), canary_baseline.expected_ms(finished(None))
-        )
-        != ""
-    )
+    expected_ms = baseline.expected_ms(finished(None))
+    assert not detect({"canary_ms": 6.8}, expected_ms=expected_ms)
+    assert detect({"canary_ms": 9.8}, expected_ms=expected_ms)
 
 
-def test_a_node_that_became_slower_for_good_is_usual_after_a_while() -> None:
-    canary_baseline = CanaryBaseline().learn([finished(20.0)] * 40 + [finished(30.0)] * 60)
-    assert canary_baseline.expected_ms(finished(None)) == 30.0
+def test_a_node_that_became_slower_for_good_is_normal_after_a_while() -> None:
+    baseline = CanaryBaseline().learn([finished(20.0)] * 40 + [finished(30.0)] * 60)
+    assert baseline.expected_ms(finished(None)) == 30.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial
 from tests.orchestrator.sample_records import CPU, GPU, sweep, trial
 
 _KERNELS = (
@@ -34,7 +34,7 @@ def large(blocks: int = 500, kernels: int = 10, epochs: int = 5, seed: int = 0) 
 
 def _trial(
     arm: Arm, place: int, block: int, config: dict[str, int], epochs: int, draw: random.Random
-) -> TrialRecord:
+) -> FinishedTrial:
     step_ms = 0.2 * config["units"] ** (1 - place / 40) * config["layers"]
     step_ms *= draw.lognormvariate(0, 0.05)
     step_s = step_ms / 1000
@@ -78,7 +78,7 @@ def _trial(
         epochs=learned,
         run_id=f"{block:06d}{place:026d}",
         trainer_trials=min(block, 30),
-        notes={"energy_scope": "gpu" if arm.hardware == GPU else "cpu_package"},
+        energy_scope="gpu" if arm.hardware == GPU else "cpu_package",
         started_s=1e9 + block * 100,
         ended_s=1e9 + block * 100 + 10,
     )

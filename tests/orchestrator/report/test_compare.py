@@ -28,7 +28,7 @@ from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
-from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep, trial
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, sweep, trial
 from tests.orchestrator.sample_sweeps import XLA as RECORDED_XLA
 from tests.orchestrator.sample_sweeps import finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import writer
@@ -130,7 +130,7 @@ def test_a_change_that_may_be_within_the_margin_is_none() -> None:
 
 def test_configs_are_matched_whatever_their_block() -> None:
     before = measured()
-    turned = tuple(replace(each, block=7 - each.block) for each in before.trials)
+    turned = tuple(changed(each, block=7 - each.block) for each in before.trials)
     found = between(before, replace(before, trials=turned))
     assert [len(arm.pairs) for arm in found.arms] == [8, 8]
     assert all(pair.before == pair.after for arm in found.arms for pair in arm.pairs)
@@ -138,7 +138,7 @@ def test_configs_are_matched_whatever_their_block() -> None:
 
 def test_what_one_side_searches_and_the_other_fixes_is_matched() -> None:
     before = measured()
-    fixed = tuple(replace(t, config={"units": t.config["units"]}) for t in before.trials)
+    fixed = tuple(changed(t, config={"units": t.config["units"]}) for t in before.trials)
     after = replace(before, trials=fixed, settings={**SETTINGS, "batch_size": 32})
     found = between(before, after)
     assert [len(arm.pairs) for arm in found.arms] == [8, 8]
@@ -147,8 +147,8 @@ def test_what_one_side_searches_and_the_other_fixes_is_matched() -> None:
 
 def test_repeats_are_averaged_and_unfinished_trials_left_out() -> None:
     base = measured(6)
-    again = tuple(replace(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
-    broken = tuple(replace(t, repeat=2, status="failed") for t in base.trials)
+    again = tuple(changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
+    broken = tuple(changed(t, repeat=2, status="failed") for t in base.trials)
     found = between(base, replace(base, trials=(*base.trials, *again, *broken)))
     first = found.arms[0].pairs[0]
     assert first.after == pytest.approx((first.before * 40.0) ** 0.5)
@@ -157,11 +157,11 @@ def test_repeats_are_averaged_and_unfinished_trials_left_out() -> None:
 
 def test_quiet_trials_are_enough_where_there_are_six() -> None:
     base = measured(8)
-    loud = {"disturbed": "others took 43 % of the CPUs"}
+    loud = {"other_processes": 43.0}
     after = replace(
         base,
         trials=tuple(
-            replace(t, notes=loud, metrics={"step_ms": 1e3}) if t.block < 2 else t
+            changed(t, disturbance=loud, metrics={"step_ms": 1e3}) if t.block < 2 else t
             for t in base.trials
         ),
     )
@@ -175,10 +175,11 @@ def test_quiet_trials_are_enough_where_there_are_six() -> None:
 @pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "inconclusive")])
 def test_where_more_than_a_third_are_disturbed_nothing_is_told(hit: int, verdict: str) -> None:
     """As in the report over the same trials: a busy core slows one framework and not another."""
-    loud = {"disturbed": "others took 43 % of the CPUs"}
+    loud = {"other_processes": 43.0}
     after = measured(7, factor=1.5)
     after = replace(
-        after, trials=tuple(replace(t, notes=loud) if t.block < hit else t for t in after.trials)
+        after,
+        trials=tuple(changed(t, disturbance=loud) if t.block < hit else t for t in after.trials),
     )
     found = between(measured(7), after)
     assert verdicts(found)[1] == verdict
@@ -226,10 +227,10 @@ def test_an_accuracy_that_is_the_same_is_shown_to_be() -> None:
 
 def test_memory_is_compared_between_fresh_trainers() -> None:
     after = measured()
-    more = tuple(replace(t, metrics={**t.metrics, "peak_rss_mib": 1500.0}) for t in after.trials)
+    more = tuple(changed(t, metrics={**t.metrics, "peak_rss_mib": 1500.0}) for t in after.trials)
     found = between(measured(), replace(after, trials=more))
     assert [arm.memory and round(arm.memory.value, 6) for arm in found.arms] == [1.5, 1.5]
-    warm = tuple(replace(t, trainer_trials=3) for t in more)
+    warm = tuple(changed(t, trainer_trials=3) for t in more)
     assert [arm.memory for arm in between(measured(), replace(after, trials=warm)).arms] == [
         None,
         None,
@@ -263,7 +264,7 @@ def test_two_machines_of_a_kind_are_not_guessed_between() -> None:
 def test_all_arms_slower_by_one_factor_is_the_machine() -> None:
     slow = measured(noise=0.001)
     every = tuple(
-        replace(t, metrics={**t.metrics, "step_ms": t.metrics["step_ms"] * 1.3})
+        changed(t, metrics={**t.metrics, "step_ms": t.metrics["step_ms"] * 1.3})
         for t in slow.trials
     )
     assert "the machine more likely than the code" in text(
@@ -275,7 +276,7 @@ def test_all_arms_slower_by_one_factor_is_the_machine() -> None:
 def test_the_canary_tells_of_the_machine() -> None:
     def with_canary(canary_ms: float) -> SweepRecord:
         base = measured()
-        sung = (replace(t, metrics={**t.metrics, "canary_ms": canary_ms}) for t in base.trials)
+        sung = (changed(t, metrics={**t.metrics, "canary_ms": canary_ms}) for t in base.trials)
         return replace(base, trials=tuple(sung))
 
     (found,) = between(with_canary(4.0), with_canary(5.0)).differences
@@ -338,7 +339,7 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
 
 def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None:
     record = measured(1)
-    broken = replace(record.trials[0], metrics={"step_ms": float("nan"), "val_accuracy": 0.5})
+    broken = changed(record.trials[0], metrics={"step_ms": float("nan"), "val_accuracy": 0.5})
     kept = read_report(written(replace(record, trials=(broken,)), tmp_path / "b.json"))
     assert kept.trials[0].metrics == {"val_accuracy": 0.5}
 

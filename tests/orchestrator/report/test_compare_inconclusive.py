@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, DatasetRecord
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial
 from orchestrator.report.compare import Changes, as_json, compare, failing, of_record, to_document
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, summarise
-from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, sweep, trial
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, sweep, trial
 
 FUSED = Arm("torch/fused", CPU)
 NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
 DIGITS = DatasetRecord("digits", "ab" * 32, "scikit-learn", 1437, 360)
 
-Change = Callable[[TrialRecord], TrialRecord]
+Change = Callable[[FinishedTrial], FinishedTrial]
 
 
 def recorded(
@@ -43,21 +43,21 @@ def recorded(
 def failed(arm: Arm, failure: str = "error: no kernel image", blocks: int = 8) -> Change:
     """That trials of an arm failed."""
 
-    def change(each: TrialRecord) -> TrialRecord:
+    def change(each: FinishedTrial) -> FinishedTrial:
         if each.arm != arm or each.block >= blocks:
             return each
-        return replace(each, status="failed", failure=failure, metrics={})
+        return changed(each, status="failed", failure=failure, metrics={})
 
     return change
 
 
 def scaled(metric: str, factor: float, arm: Arm = XLA) -> Change:
-    def change(each: TrialRecord) -> TrialRecord:
+    def change(each: FinishedTrial) -> FinishedTrial:
         if each.arm != arm:
             return each
         # no two configs alike, so that the interval has a width
         by = factor * (1 + 0.002 * (each.block % 3))
-        return replace(each, metrics={**each.metrics, metric: by * each.metrics[metric]})
+        return changed(each, metrics={**each.metrics, metric: by * each.metrics[metric]})
 
     return change
 
@@ -85,10 +85,10 @@ def test_an_arm_all_of_whose_trials_failed_is_told_so() -> None:
 
 
 def test_other_ends_are_counted() -> None:
-    def change(each: TrialRecord) -> TrialRecord:
+    def change(each: FinishedTrial) -> FinishedTrial:
         if each.arm != XLA:
             return each
-        return replace(each, status="wrong_kernel" if each.block % 2 else "failed", metrics={})
+        return changed(each, status="wrong_kernel" if each.block % 2 else "failed", metrics={})
 
     ((_, why),) = between(recorded(change=change), recorded()).unjudged
     assert why == "none of its trials was completed in old (4 failed and 4 wrong kernel)"
@@ -146,10 +146,10 @@ def test_accuracies_of_few_samples_that_coincide_are_not_shown_to_be_equal() -> 
     ],
 )
 def test_memory_is_judged(factor: float, verdict: str, asked: str, fails: bool) -> None:
-    def fresh(each: TrialRecord) -> TrialRecord:
-        return replace(scaled("peak_rss_mib", factor)(each), trainer_trials=0)
+    def fresh(each: FinishedTrial) -> FinishedTrial:
+        return changed(scaled("peak_rss_mib", factor)(each), trainer_trials=0)
 
-    before = recorded(peak_rss_mib=1000.0, change=lambda each: replace(each, trainer_trials=0))
+    before = recorded(peak_rss_mib=1000.0, change=lambda each: changed(each, trainer_trials=0))
     found = between(before, recorded(peak_rss_mib=1000.0, change=fresh))
     needs = [[(need.metric, need.verdict) for need in arm.needs] for arm in found.arms]
     assert needs == [[("peak_rss_mib", "same")], [("peak_rss_mib", verdict)]]
@@ -160,8 +160,8 @@ def test_memory_is_judged(factor: float, verdict: str, asked: str, fails: bool) 
 
 
 def test_the_memory_of_a_gpu_is_told_beside_that_of_its_host() -> None:
-    def fresh(each: TrialRecord) -> TrialRecord:
-        return replace(each, trainer_trials=0)
+    def fresh(each: FinishedTrial) -> FinishedTrial:
+        return changed(each, trainer_trials=0)
 
     before = recorded(peak_rss_mib=1000.0, peak_gpu_mib=500.0, change=fresh)
     found = between(before, recorded(peak_rss_mib=1100.0, peak_gpu_mib=500.0, change=fresh))
@@ -177,7 +177,7 @@ def test_the_time_to_compile_is_that_of_warm_trainers() -> None:
     found = between(before, longer)
     assert [[need.verdict for need in arm.needs] for arm in found.arms] == [["same"], ["more"]]
     assert "needs more time to compile: 2.0" in text(found)
-    first = replace(longer, trials=tuple(replace(t, trainer_trials=0) for t in longer.trials))
+    first = replace(longer, trials=tuple(changed(t, trainer_trials=0) for t in longer.trials))
     assert [arm.needs for arm in between(before, first).arms] == [(), ()]
 
 
@@ -273,8 +273,8 @@ def test_configs_at_which_it_fails_now_are_told_beside_the_verdict() -> None:
 
 
 def test_a_command_can_fail_on_memory(run: Callable[..., tuple[int, str]]) -> None:
-    def fresh(each: TrialRecord) -> TrialRecord:
-        return replace(each, trainer_trials=0)
+    def fresh(each: FinishedTrial) -> FinishedTrial:
+        return changed(each, trainer_trials=0)
 
     before = recorded(change=fresh, peak_rss_mib=1000.0)
     after = recorded(change=fresh, peak_rss_mib=1300.0)

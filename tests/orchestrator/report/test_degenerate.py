@@ -13,8 +13,8 @@ import pytest
 
 from orchestrator.core.arms import RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord, ImpossibleArm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import ReportFormat, render, summarise
 from tests.orchestrator.report.large_sweep import large
@@ -25,7 +25,7 @@ HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m [a](http://b) =cmd"
 SLICED = tuple(Arm(name, in_slices(CPU)) for name in ("torch/fused", "tensorflow/portable"))
 
 
-def several(**changes: Any) -> list[TrialRecord]:
+def several(**changes: Any) -> list[FinishedTrial]:
     return [trial(arm, block, **changes) for block in range(7) for arm in (PORTABLE, XLA)]
 
 
@@ -39,7 +39,8 @@ def hostile() -> SweepRecord:
             run_id=f"{HOSTILE}{block}",
             node=HOSTILE,
             metrics={HOSTILE: 1.0, "step_ms": 10.0 + place, "val_accuracy": 0.5},
-            notes={"energy_scope": HOSTILE, "disturbed": HOSTILE},
+            energy_scope=HOSTILE,
+            disturbance={HOSTILE: 1.0},
             epochs=(EpochRecord(0, 1.0, 1.0, {HOSTILE: 1.0, "val_accuracy": 0.5}),),
             failure=HOSTILE,
         )
@@ -70,7 +71,7 @@ RECORDS = {
     "zeros": sweep(several(step_ms=0.0, energy_j=0.0, energy_per_sample_j=0.0, train_cost_usd=0.0)),
     "no config": sweep(several(config={})),
     "only timed": sweep([trial(a, b, val_accuracy=None) for b in range(7) for a in SLICED], SLICED),
-    "all disturbed": sweep(several(notes={"disturbed": "others took 90 % of the CPUs"})),
+    "all disturbed": sweep(several(disturbance={"other_processes": 90.0})),
     "no common block": sweep([trial(PORTABLE, 0), trial(XLA, 1)]),
     "no objective": replace(sweep(several()), objectives={}),
     "hostile": hostile(),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchestrator.core.records import TrialRecord
-from orchestrator.core.trial import Arm
+from orchestrator.core.trial import Arm, FinishedTrial
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import on_gpu
@@ -14,13 +13,13 @@ from tests.orchestrator.sample_records import PORTABLE, paired, sweep, trial
 GPU = Arm("tensorflow/cudnn", on_gpu("NVIDIA H200", "AMD EPYC", 16))
 
 
-def drawn(arm: Arm, block: int, scope: str, energy_j: float, **more: Any) -> TrialRecord:
+def drawn(arm: Arm, block: int, scope: str, energy_j: float, **more: Any) -> FinishedTrial:
     metrics = {"step_ms": 10.0, "energy_j": energy_j, "mean_power_w": energy_j / 10, **more}
-    notes = {"energy_scope": scope, "cost_basis": "2 USD/h from setup to predict (a bill, 2026)"}
-    return trial(arm, block, metrics=metrics, notes=notes)
+    basis = "2 USD/h from setup to predict (a bill, 2026)"
+    return trial(arm, block, metrics=metrics, energy_scope=scope, cost_basis=basis)
 
 
-def section(trials: list[TrialRecord], arms: tuple[Arm, ...]) -> str:
+def section(trials: list[FinishedTrial], arms: tuple[Arm, ...]) -> str:
     """The section's lines, its columns told apart by bars."""
     text = render(summarise(sweep(trials, arms)), "markdown")
     _, found, after = text.partition("## Energy and cost")
@@ -53,14 +52,14 @@ def test_cost_stands_with_who_said_so() -> None:
 def test_trials_without_energy_are_counted_with_a_reason() -> None:
     trials = [drawn(GPU, 0, "gpu", 2000.0)]
     why = "the timed epochs took 3.0 s, less than the 10 s it takes"
-    trials += [trial(GPU, block, notes={"energy_absent": why}) for block in (1, 2)]
+    trials += [trial(GPU, block, energy_absent=why) for block in (1, 2)]
     told = section(trials, (GPU,))
     assert f"Without energy: 2 trials, the first because {why}." in told
 
 
 def test_a_sweep_without_energy_and_prices_says_nothing_of_them() -> None:
     assert "Energy and cost" not in render(summarise(paired(3)), "text")
-    unmeasured = [trial(PORTABLE, 0, notes={"energy_absent": "no counter"})]
+    unmeasured = [trial(PORTABLE, 0, energy_absent="no counter")]
     assert section(unmeasured, (PORTABLE,)) == ""
 
 

@@ -105,7 +105,7 @@ def test_columns_have_every_trial_and_texts_once() -> None:
     columns = trial_columns(summary, arm_names(summary))
     failed = [i for i, t in enumerate(summary.trials) if t.status == "failed"]
     assert [columns["texts"][columns["failure"][i]] for i in failed] == [
-        summary.trials[i].failure for i in failed
+        summary.trials[i].failure_text for i in failed
     ]
     assert columns["run"] == [trial.run_id for trial in summary.trials]
     assert columns["params"]["units"] == [trial.config["units"] for trial in summary.trials]

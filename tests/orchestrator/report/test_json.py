@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from dataclasses import replace
 from typing import Any
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 from orchestrator.report.formats import json_schema
 from orchestrator.report.render import render, summarise
-from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial
+from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial
 
 
 def read(record: SweepRecord) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def test_a_pair_names_the_runs_of_all_its_rounds() -> None:
             block,
             repeat,
             step_ms=None if (arm, block, repeat) == (XLA, 1, 1) else 10.0 + repeat,
-            notes={"disturbed": "a slow canary"} if (arm, block, repeat) == (XLA, 0, 0) else {},
+            disturbance={"slow_canary": 1.5} if (arm, block, repeat) == (XLA, 0, 0) else {},
         )
         for block in range(7)
         for repeat in range(3)
@@ -104,7 +103,7 @@ def test_figures_of_all_complete_trials_are_told_apart_from_those_of_complete_ro
     """What the schema says of phases and noise: all complete trials, in a complete round or not."""
     alone = trial(PORTABLE, 7, train_s=90.0, others_cpu_pct=50.0)  # XLA has no block 7
     made = [
-        replace(t, metrics={**t.metrics, "train_s": 10.0, "others_cpu_pct": 1.0})
+        changed(t, metrics={**t.metrics, "train_s": 10.0, "others_cpu_pct": 1.0})
         for t in paired(7).trials
     ]
     content = read(sweep([*made, alone]))

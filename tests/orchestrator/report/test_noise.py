@@ -27,25 +27,24 @@ def test_shares_of_the_timed_epochs_are_told() -> None:
 
 
 def test_neighbours_are_told_where_there_were_any() -> None:
-    other = {"neighbours": "1 other trainer at work on the node"}
-    said = told({"notes": other}, {"notes": {"neighbours": "none"}}, {})
+    said = told({"other_trainers": 1}, {"other_trainers": 0}, {})
     assert (
-        "Beside 1 of 2 trials others were at work, the first time: 1 other trainer at work on the"
+        "Beside 1 of 2 trials others were at work, the first time: 1 other trainer on the"
         " node." in said
     )
-    assert "others were at work" not in told({"notes": {"neighbours": "none"}})
+    assert "others were at work" not in told({"other_trainers": 0})
 
 
 def test_disturbed_trials_and_rounds_are_counted_by_what_disturbed_them() -> None:
-    both = {"disturbed": "others took 43 % of the CPUs; the canary took 1.31 times its usual time"}
-    one = {"disturbed": "others took 12 % of the CPUs"}
-    said = told({}, {"notes": both}, {"notes": one}, {"notes": {"disturbed": ""}})
+    both = {"disturbance": {"other_processes": 43.2, "slow_canary": 1.31}}
+    one = {"disturbance": {"other_processes": 12.0}}
+    said = told({}, both, one, {"disturbance": {}})
     assert (
         "2 of 4 trials were disturbed, in 2 of 4 rounds, by other processes (2) and a slow canary"
-        " (1). The first, run-tensorflow/portable-1-0: others took 43 % of the CPUs; the canary"
-        " took 1.31 times its usual time." in said
+        " (1). The first, run-tensorflow/portable-1-0: other processes took 43 % of the CPUs; the"
+        " canary took 1.31 times its expected time." in said
     )
-    assert "were disturbed" not in told({}, {"notes": {"neighbours": "none"}})
+    assert "were disturbed" not in told({}, {"other_trainers": 0})
 
 
 def test_nothing_is_said_of_what_was_not_measured() -> None:

@@ -47,7 +47,10 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     ],
 )
 def test_reports_are_valid(record: SweepRecord) -> None:
-    curves = {t.run_id: Telemetry({}, (1.0, 2.0), {"system/x": (None, 3.0)}) for t in record.trials}
+    curves = {
+        t.run_id: Telemetry(at_s=(1.0, 2.0), curves={"system/x": (None, 3.0)})
+        for t in record.trials
+    }
     VALIDATOR.validate(json.loads(render(summarise(record, curves=curves), "json")))
 
 

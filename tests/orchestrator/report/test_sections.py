@@ -11,14 +11,24 @@ import pytest
 from orchestrator.analysis.arms.representatives import representatives
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
-from orchestrator.core.records import SweepRecord, TrialRecord
-from orchestrator.core.trial import Arm, EpochRecord, Kernel, Telemetry
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial, Kernel, Telemetry
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.render import ReportFormat, render, summarise
 from orchestrator.report.wording.sentences import arm_names
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, RELU, XLA, paired, sweep, trial
+from tests.orchestrator.sample_records import (
+    CPU,
+    GPU,
+    PORTABLE,
+    RELU,
+    XLA,
+    changed,
+    paired,
+    sweep,
+    trial,
+)
 
 ON_GPU = Arm("tensorflow/portable", GPU)
 SLICED = Arm("tensorflow/portable+xla", in_slices(CPU))
@@ -28,7 +38,7 @@ def text(record: SweepRecord, **more: Any) -> str:
     return " ".join(render(summarise(record, **more), "text").split())
 
 
-def learned(arm: Arm, block: int, accuracies: tuple[float, ...], **changes: Any) -> TrialRecord:
+def learned(arm: Arm, block: int, accuracies: tuple[float, ...], **changes: Any) -> FinishedTrial:
     epochs = tuple(
         EpochRecord(index, 2.0, 0.5, {"val_accuracy": value})
         for index, value in enumerate(accuracies)
@@ -92,7 +102,7 @@ def test_it_fits(width: int, kernels: int) -> None:
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
 def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | None) -> None:
     trials = [
-        trial(PORTABLE, block, energy_j=5.0, notes={"energy_scope": scope})
+        trial(PORTABLE, block, energy_j=5.0, energy_scope=scope)
         for block, scope in enumerate(("gpu", "cpu_package"))
     ]
     summary = summarise(sweep(trials, (PORTABLE,), objectives=objectives))
@@ -115,7 +125,7 @@ def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
 ) -> None:
     expenses: dict[str, Any] = {"energy_j": 5.0, "energy_per_sample_j": 0.005, "cost_usd": 2.0}
     trials = [
-        trial(arm, 0, **expenses, train_cost_usd=1.0, notes={"energy_scope": scope})
+        trial(arm, 0, **expenses, train_cost_usd=1.0, energy_scope=scope)
         for arm, scope in ((PORTABLE, "cpu_package"), (ON_GPU, "gpu"))
     ]
     record = sweep(trials, (PORTABLE, ON_GPU), objectives={objective: "minimize"})
@@ -261,12 +271,14 @@ def test_a_phase_that_a_trial_did_not_have_took_no_time() -> None:
 
 def test_a_middling_quiet_trial_stands_for_its_arm() -> None:
     trials = [trial(PORTABLE, block, step_ms=ms) for block, ms in enumerate((9.0, 10.0, 30.0))]
-    trials[1] = replace(trials[1], notes={"disturbed": "others took 90 % of the CPUs"})
+    trials[1] = changed(trials[1], disturbance={"other_processes": 90.0})
     trials.append(trial(XLA, 0, status="failed"))
     record = sweep(trials)
     assert representatives(record) == (trials[0].run_id,)
     seen = {
-        trials[0].run_id: Telemetry({}, (1.0, 2.0), {"system/cpu_trainer_percentage": (90.0, None)})
+        trials[0].run_id: Telemetry(
+            at_s=(1.0, 2.0), curves={"system/cpu_trainer_percentage": (90.0, None)}
+        )
     }
     (curves,) = summarise(record, curves=seen).curves
     assert (curves.arm, curves.run_id) == (PORTABLE, trials[0].run_id)
@@ -316,18 +328,18 @@ def test_a_published_row_without_its_like_is_said() -> None:
 
 
 def test_what_stands_behind_the_figures_is_counted() -> None:
-    noisy = {"disturbed": "others took 43 % of the CPUs"}
+    noisy = {"other_processes": 43.0}
     trials = [trial(arm, block, node="n1") for block in range(3) for arm in (PORTABLE, XLA)]
-    trials[0] = replace(trials[0], notes=noisy, attempt=2)
-    trials[2] = replace(trials[2], kernel=None)
-    trials[5] = replace(trials[5], status="failed", failure="crash: signal 11")
+    trials[0] = changed(trials[0], disturbance=noisy, attempt=2)
+    trials[2] = changed(trials[2], kernel=None)
+    trials[5] = changed(trials[5], status="failed", failure="crash: signal 11")
     found = summarise(sweep(trials)).validity
     assert (found.trials, found.used, found.left_out) == (6, 4, 1)
     assert (found.rounds, found.disturbed_rounds) == (2, 1)
     portable, xla = found.arms
     assert (portable.complete, portable.proven, portable.disturbed, portable.again) == (3, 2, 1, 1)
     assert [(d.cause, d.run_id) for d in portable.disturbances] == [
-        ("other processes", trials[0].run_id)
+        ("other_processes", trials[0].run_id)
     ]
     assert (portable.jit, xla.jit, xla.precision) == (False, True, "float32")
     shown = text(sweep(trials))
@@ -374,6 +386,6 @@ def test_telemetry_stands_in_the_order_of_the_arms() -> None:
     record = sweep(trials, (PORTABLE, XLA))
     middling = representatives(record)
     assert middling == (trials[2].run_id, trials[1].run_id)
-    seen = Telemetry({}, (0.0,), {"system/cpu_trainer_percentage": (50.0,)})
+    seen = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0,)})
     found = summarise(record, curves=dict.fromkeys(middling, seen)).curves
     assert [each.arm for each in found] == [PORTABLE, XLA]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,21 @@ from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.sentences import arm_names, verdict_sentence
 from tests.orchestrator.sample_hardware import in_slices
-from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
+from tests.orchestrator.sample_records import (
+    CPU,
+    GPU,
+    PORTABLE,
+    UNROLL,
+    XLA,
+    changed,
+    paired,
+    sweep,
+    trial,
+)
 
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 TIMED_BASE = Arm("tensorflow/portable", in_slices(CPU))
-OTHERS = {"disturbed": "others took 43 % of the CPUs"}
+OTHERS = {"other_processes": 43.0}
 
 
 def only(record: SweepRecord) -> Comparison:
@@ -51,7 +60,7 @@ def with_noise(
             block,
             repeat,
             step_ms=(10.0 if arm == PORTABLE else 8.0) * (100 if hit else 1),
-            notes=OTHERS if hit else {},
+            disturbance=OTHERS if hit else {},
         )
         for block in range(blocks)
         for repeat in range(repeats)
@@ -81,10 +90,12 @@ def test_where_fewer_are_quiet_all_count_and_the_sentence_says_so() -> None:
     found = only(record)
     assert (len(found.pairs), found.quiet_only, found.disturbed_blocks) == (7, False, (1, 3))
     assert found.corrected is not None
-    assert "over 7 blocks (2 of them disturbed: others took 43 % of the CPUs)" in sentence(record)
+    assert "over 7 blocks (2 of them disturbed: other processes took 43 % of the CPUs)" in sentence(
+        record
+    )
     assert "7 (2 disturbed)" in text(record)
     few = sentence(with_noise({1: XLA}, blocks=3))
-    assert few.endswith("at least 6 are needed; disturbed: others took 43 % of the CPUs)")
+    assert few.endswith("at least 6 are needed; disturbed: other processes took 43 % of the CPUs)")
 
 
 def under_a_hog(blocks: int, hit: int) -> SweepRecord:
@@ -95,7 +106,7 @@ def under_a_hog(blocks: int, hit: int) -> SweepRecord:
             block,
             step_ms=10.0 * (1 + 0.01 * (block % 3)) * (slowed if block < hit else 1.0),
             val_accuracy=0.9,
-            notes=OTHERS if block < hit else {},
+            disturbance=OTHERS if block < hit else {},
         )
         for block in range(blocks)
         for arm, slowed in ((PORTABLE, 1.8), (XLA, 0.98))
@@ -115,7 +126,7 @@ def test_where_more_than_a_third_are_disturbed_they_decide_nothing() -> None:
         "with disturbed: rerun, or on a quieter node"
     )
     assert found.reason == why
-    assert f"({why}; disturbed: others took 43 % of the CPUs)" in sentence(record)
+    assert f"({why}; disturbed: other processes took 43 % of the CPUs)" in sentence(record)
     assert sentence(record).endswith(
         "; their accuracies are equal (difference 0.000 to 0.000, within 0.005)"
     )
@@ -125,7 +136,7 @@ def test_where_more_than_a_third_are_disturbed_they_decide_nothing() -> None:
 
 def test_neither_do_they_of_who_is_sooner_at_a_target() -> None:
     trials = [
-        replace(each, metrics={**each.metrics, "time_to_accuracy_s": each.metrics["step_ms"]})
+        changed(each, metrics={**each.metrics, "time_to_accuracy_s": each.metrics["step_ms"]})
         for each in under_a_hog(10, 5).trials
     ]
     record = sweep(trials, settings={"target_accuracy": 0.8})
@@ -140,7 +151,7 @@ def test_neither_do_they_of_who_is_sooner_at_a_target() -> None:
 def test_one_arm_under_a_hog_makes_the_others_intervals_no_wider() -> None:
     trials = [
         trial(arm, block, step_ms=10.0 + 0.01 * (block % 3 + len(arm.implementation)),
-              notes=OTHERS if arm == UNROLL and block < 4 else {})
+              disturbance=OTHERS if arm == UNROLL and block < 4 else {})
         for block in range(8)
         for arm in (PORTABLE, XLA, UNROLL)
     ]  # fmt: skip
@@ -151,7 +162,7 @@ def test_one_arm_under_a_hog_makes_the_others_intervals_no_wider() -> None:
 
 def test_what_disturbed_one_arm_is_nothing_to_the_others() -> None:
     trials = [
-        trial(arm, block, notes=OTHERS if arm == UNROLL and block < 4 else {})
+        trial(arm, block, disturbance=OTHERS if arm == UNROLL and block < 4 else {})
         for block in range(8)
         for arm in (PORTABLE, XLA, UNROLL)
     ]
@@ -173,12 +184,10 @@ def test_a_disturbed_round_that_one_side_lacks_is_no_reason_to_doubt() -> None:
         PORTABLE: {each: OfRound(10.0, ()) for each in [*rounds, (2, 1)]},
         XLA: {each: OfRound(8.0, ()) for each in rounds},
     }
-    reasons = {PORTABLE: {(0, 0): "a hog", (2, 1): "another"}, XLA: {(1, 0): "a hog"}}
+    hog = {"other_processes": 90.0}
+    reasons = {PORTABLE: {(0, 0): hog, (2, 1): {"host_steal": 9.0}}, XLA: {(1, 0): hog}}
     found = timed_pairs(values, reasons, XLA, PORTABLE)
-    assert (found.disturbed, found.disturbance_reason) == (
-        {0: "a hog", 1: "a hog"},
-        None,
-    )
+    assert (found.disturbed, found.disturbance_reason) == ({0: hog, 1: hog}, None)
     assert len(found.telling) == 7
 
 
@@ -311,7 +320,7 @@ def test_rounds_whose_arms_ran_on_unlike_nodes_of_a_class_are_counted() -> None:
         for block in range(7)
         for arm in arms
     ]
-    lost = [replace(t, node="b") if (t.arm, t.block) == (XLA, 2) else t for t in trials]
+    lost = [changed(t, node="b") if (t.arm, t.block) == (XLA, 2) else t for t in trials]
     assert summarise(sweep(lost, arms)).validity.split_rounds == 1
     said = "In 1 of 7 rounds arms of one hardware class ran on different nodes"
     assert said in text(sweep(lost, arms))

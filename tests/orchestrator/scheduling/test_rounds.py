@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import HardwareUse, Usage
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits
-from orchestrator.core.rounds import RERUN, rerun_of, trials_to_rerun, trials_to_retime
+from orchestrator.core.rounds import trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Arm,
     Block,
     Config,
     FinishedTrial,
     Outcome,
-    Telemetry,
     Trial,
     make_trial,
 )
@@ -89,12 +88,11 @@ def one(blocks: Blocks) -> Assignment:
 
 
 def on(assignment: Assignment, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
-    """A complete outcome on the issue's node."""
-    facts = {RERUN: assignment.rerun} if assignment.rerun else {}
-    told = Telemetry(notes={"disturbed": "others took 43 % of the CPUs"}) if disturbed else None
+    """Return a complete outcome on the node of the assignment."""
     return Outcome(
-        "complete", at_s, at_s + 1, node=assignment.lane.node.profile.hostname, environment=facts,
-        telemetry=told, attempt=assignment.attempt,
+        "complete", at_s, at_s + 1, node=assignment.lane.node.profile.hostname,
+        rerun=assignment.rerun,
+        disturbance={"other_processes": 43.0} if disturbed else {}, attempt=assignment.attempt,
     )  # fmt: skip
 
 
@@ -175,12 +173,10 @@ ROUND = one(blocks_with(timed(classify([node("a")]), blocks=1))).trials
 
 def ended(trial: Trial, race: str, status: str = "complete", rerun: int = 0) -> FinishedTrial:
     made = complete() if status == "complete" else failed()
-    facts = {RERUN: rerun} if rerun else {}
-    told = Telemetry(notes={"round": race})
-    return FinishedTrial(trial, replace(made, telemetry=told, environment=facts))
+    return FinishedTrial(trial, replace(made, round_id=race, rerun=rerun))
 
 
-def torn_of(*finished: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
+def incomplete_of(*finished: FinishedTrial, retry_failed: bool = False) -> dict[str, int]:
     return trials_to_retime(
         ROUND, {one.trial.key: one for one in finished}, retry_failed=retry_failed
     )
@@ -188,28 +184,28 @@ def torn_of(*finished: FinishedTrial, retry_failed: bool = False) -> dict[str, i
 
 def test_what_was_timed_without_the_rest_of_its_round_is_timed_again() -> None:
     first, second = ROUND
-    assert torn_of(ended(first, "1")) == {first.key: 0}
-    assert torn_of(ended(first, "1", rerun=1)) == {first.key: 1}
-    assert torn_of(ended(first, "1"), ended(second, "2")) == {first.key: 0, second.key: 0}
-    assert torn_of(ended(first, "1"), ended(second, "1")) == {}
-    assert torn_of() == {}
+    assert incomplete_of(ended(first, "1")) == {first.key: 0}
+    assert incomplete_of(ended(first, "1", rerun=1)) == {first.key: 1}
+    assert incomplete_of(ended(first, "1"), ended(second, "2")) == {first.key: 0, second.key: 0}
+    assert incomplete_of(ended(first, "1"), ended(second, "1")) == {}
+    assert incomplete_of() == {}
 
 
 def test_a_trial_that_failed_in_its_round_tears_none_before_it_is_retried() -> None:
     first, second = ROUND
     both = (ended(first, "1"), ended(second, "1", "failed"))
-    assert torn_of(*both) == {}
-    assert torn_of(*both, retry_failed=True) == {first.key: 0}
+    assert incomplete_of(*both) == {}
+    assert incomplete_of(*both, retry_failed=True) == {first.key: 0}
 
 
 def test_a_trial_that_is_not_retried_tears_no_round_and_neither_do_unlike_nodes() -> None:
     first, second = ROUND
     other = ended(second, "1")
     other = replace(other, outcome=replace(other.outcome, status="wrong_kernel"))
-    assert torn_of(ended(first, "1"), other, retry_failed=True) == {}
+    assert incomplete_of(ended(first, "1"), other, retry_failed=True) == {}
     elsewhere = ended(second, "2")
     elsewhere = replace(elsewhere, outcome=replace(elsewhere.outcome, node="b"))
-    assert torn_of(ended(first, "1"), elsewhere) == {}, "or it would be timed at every start"
+    assert incomplete_of(ended(first, "1"), elsewhere) == {}, "or it would be timed at every start"
 
 
 def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
@@ -289,7 +285,7 @@ def test_an_arm_that_joins_a_round_that_was_done_again_runs_once() -> None:
         Block(0, {"units": 0}),
     )
     trials = [make_trial(identity(), block, arm, 0) for arm in laid.arms]
-    before = Outcome("complete", 0.0, 1.0, node="a", environment={RERUN: 1})
+    before = Outcome("complete", 0.0, 1.0, node="a", rerun=1)
     blocks.restore([block, *(FinishedTrial(trial, before) for trial in trials[:2])])
     joins = one(blocks)
     assert (joins.trial, joins.rerun, joins.attempt) == (trials[2], 1, 2)
@@ -312,8 +308,8 @@ def finished(
     arm: str, rerun: int = 0, *, disturbed: bool = False, node: str = "a"
 ) -> FinishedTrial:
     outcome = Outcome(
-        "complete", 0.0, 1.0, node=node, environment={RERUN: rerun} if rerun else {},
-        telemetry=Telemetry(notes={"disturbed": "steal"} if disturbed else {}),
+        "complete", 0.0, 1.0, node=node, rerun=rerun,
+        disturbance={"host_steal": 9.0} if disturbed else {},
     )  # fmt: skip
     return FinishedTrial(Trial(arm, 0, {}, Arm(arm, on_cpu()), 0, 0), outcome)
 
@@ -381,7 +377,7 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
     rounds: dict[object, set[int]] = defaultdict(set)
     for finished in journal.values():
         place = (finished.trial.block, finished.trial.repeat, finished.outcome.node)
-        rounds[place].add(rerun_of(finished.outcome))
+        rounds[place].add(finished.outcome.rerun)
     assert all(len(reruns) == 1 for reruns in rounds.values())
     assert max(max(reruns) for reruns in rounds.values()) <= AGAIN.reruns
 
@@ -457,7 +453,7 @@ def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: fl
         metrics = {"val_accuracy": rng.random(), "step_ms": 10 * rng.lognormvariate(0, 0.1)}
         outcome = replace(on(assignment, disturbed=rng.random() < noise), metrics=metrics)
         if rng.random() < failing:
-            outcome = replace(failed(), environment=outcome.environment)
+            outcome = replace(failed(), rerun=outcome.rerun)
         history.append(FinishedTrial(assignment.trial, outcome))
         history += blocks.finish(assignment, outcome).reinstated
     records = [

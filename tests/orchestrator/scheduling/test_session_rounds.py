@@ -17,7 +17,6 @@ from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.cli.progress import PlainLines
 from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.disturbance import CanaryBaseline
-from orchestrator.core.rounds import disturbance_of, noted, race_of, rerun_of, stands
 from orchestrator.core.trial import (
     FailureRecord,
     FinishedTrial,
@@ -115,12 +114,19 @@ class Held:
 
 
 def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
-    outcome = Outcome("complete", 10.0 + index, 20.0, assignment.attempt, node="a", metrics=metrics)
-    return replace(outcome, telemetry=Telemetry(notes={"neighbours": "none"}))
+    return Outcome(
+        "complete",
+        10.0 + index,
+        20.0,
+        assignment.attempt,
+        node="a",
+        metrics=metrics,
+        telemetry=Telemetry(other_trainers=0),
+    )
 
 
 def replace_race(finished: FinishedTrial, race: str) -> FinishedTrial:
-    return replace(finished, outcome=noted(finished.outcome, {"round": race}))
+    return replace(finished, outcome=replace(finished.outcome, round_id=race))
 
 
 def busy(assignment: Assignment) -> Outcome:
@@ -142,21 +148,18 @@ def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     state = held.state()
     assert list(state.finished) == [trial.key for trial in assignment.trials]
     assert [finished.trial for finished in held.recorded] == list(assignment.trials)
-    notes = [
-        finished.outcome.telemetry.notes for finished in held.recorded if finished.outcome.telemetry
-    ]
-    assert [each["round"] for each in notes] == ["10.000"] * 3
-    assert all(each["neighbours"] == "none" for each in notes)
+    assert [finished.round_id for finished in held.recorded] == ["10.000"] * 3
+    assert all(finished.telemetry.other_trainers == 0 for finished in held.recorded)
 
 
 FOUR = TIMED.replace("python/c]", "python/c, python/d]")
 
 
-def races(held: Held) -> dict[int, set[str]]:
+def races(held: Held) -> dict[int, set[str | None]]:
     """Of each block, the races that its arms' last outcomes come from."""
-    found: dict[int, set[str]] = {}
+    found: dict[int, set[str | None]] = {}
     for finished in held.state().finished.values():
-        found.setdefault(finished.trial.block, set()).add(race_of(finished.outcome))
+        found.setdefault(finished.trial.block, set()).add(finished.outcome.round_id)
     return found
 
 
@@ -272,8 +275,8 @@ def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> Non
     held.session.lose(second)
     kept = [finished.outcome for finished in held.recorded[3:]]
     assert [outcome.status for outcome in kept] == ["complete"] * 3
-    assert [bool(disturbance_of(outcome)) for outcome in kept] == [True, False, False]
-    assert all(stands(outcome) and rerun_of(outcome) == 0 for outcome in kept)
+    assert [bool(outcome.disturbance) for outcome in kept] == [True, False, False]
+    assert all(outcome.kept_since_s is not None and outcome.rerun == 0 for outcome in kept)
     assert held.assign().trial.block == 1, "it is not done once more"
     state = held.killed(TIMED + TWICE).state()
     assert [finished.outcome for finished in state.finished.values()] == kept
@@ -302,7 +305,7 @@ def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
         for finished_trial in finished.values()
         if finished_trial.trial.block == 0
     ]
-    is_one = len({rerun_of(request) for request in first}) == 1
+    is_one = len({request.rerun for request in first}) == 1
     return len(first) == 3 and is_one and all(request.status == "complete" for request in first)
 
 
@@ -352,14 +355,14 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
     state = held.state()
     rerun = [
         FinishedTrial(
-            finished.trial, replace(finished.outcome, ended_s=30.0, environment={"rerun": 1})
+            finished.trial, replace(finished.outcome, ended_s=30.0, rerun=1, kept_since_s=None)
         )
         for finished in state.finished.values()
         if finished.trial.block == 0
     ]
     left = resume.unrecorded_trials(state, [*held.recorded, *rerun])
     assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
-    assert all(stands(each.outcome) for each in left)
+    assert all(each.outcome.kept_since_s is not None for each in left)
     known = len(read(held.journal.path.parent))
     resume.merge_stored(held.journal, list(read(held.journal.path.parent)), rerun)
     assert len(read(held.journal.path.parent)) == known
@@ -372,7 +375,7 @@ def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
     held.session.finish(assignment, busy(assignment))
     (kept,) = held.recorded
     assert kept.outcome.status == "complete"
-    assert "43 %" in disturbance_of(kept.outcome)
+    assert kept.disturbance == {"other_processes": 43.0}
     assert held.assign().trial.key != assignment.trial.key
 
 
@@ -384,8 +387,8 @@ def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
     second = held.killed(SPEC)
     assignment = second.assign()
     second.session.finish(assignment, on(assignment, canary_ms=30.0))
-    assert not any(disturbance_of(finished.outcome) for finished in held.recorded)
-    assert "canary" in disturbance_of(second.recorded[0].outcome)
+    assert not any(finished.outcome.disturbance for finished in held.recorded)
+    assert "slow_canary" in second.recorded[0].disturbance
 
 
 def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
@@ -399,10 +402,10 @@ def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
         held, starts = held.killed(SPEC + RERUN), starts + 1
         assert starts < 30
     finished = held.state().finished.values()
-    levels = {(e.trial.block, rerun_of(e.outcome)) for e in finished}
+    levels = {(e.trial.block, e.outcome.rerun) for e in finished}
     assert levels == {(0, 1), (1, 0)}
     assert len(finished) == 6
-    assert not any(disturbance_of(trial.outcome) for trial in finished)
+    assert not any(trial.outcome.disturbance for trial in finished)
     assert {trial.outcome.attempt for trial in finished if trial.trial.block == 0} == {2}
 
 
@@ -415,7 +418,7 @@ def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> Non
     assignment = second.assign()
     assert (assignment.trials, assignment.rerun, assignment.attempt) == (first.trials, 1, 2)
     second.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
-    assert [rerun_of(finished.outcome) for finished in second.recorded] == [1, 1, 1]
+    assert [finished.outcome.rerun for finished in second.recorded] == [1, 1, 1]
     assert second.assign().trial.block == 1
 
 
@@ -494,7 +497,7 @@ def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path,
     run_disturbed(whole, seed)
     assert whole.blocks.stop_decision is not None
     expected = whole.state().finished
-    assert {rerun_of(value.outcome) for value in expected.values()} > {0}
+    assert {value.outcome.rerun for value in expected.values()} > {0}
     records = whole.journal.path.read_bytes().splitlines(keepends=True)
     for cut in random.Random(seed).sample(range(2, len(records)), 6):
         folder = tmp_path / str(cut)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.records import TrialRecord
+from orchestrator.core.outcome_text import qualifiers
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import visible
 from orchestrator.report.wording.sentences import ArmNames, kernel_text
 
@@ -40,7 +41,7 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
     place = {found.arm: i for i, found in enumerate(summary.arms)}
     params = sorted({param for trial in trials for param in trial.config})
     metrics = sorted({metric for trial in trials for metric in trial.metrics})
-    notes = sorted({note for trial in trials for note in trial.notes})
+    notes = [qualifiers(trial.outcome) for trial in trials]
     shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
     return {
         "arms": [
@@ -59,13 +60,13 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
         "outcome": [texts.number(trial.status.replace("_", " ")) for trial in trials],
         "run": [visible(trial.run_id) for trial in trials],
         "node": [texts.number(trial.node) for trial in trials],
-        "failure": [texts.number(trial.failure) for trial in trials],
+        "failure": [texts.number(trial.failure_text) for trial in trials],
         "kernel": [texts.number(_kernel(trial)) for trial in trials],
         "params": _columns(params, (trial.config for trial in trials)),
         "metrics": _columns(metrics, (trial.metrics for trial in trials)),
         "notes": {
-            visible(note): [texts.number(trial.notes.get(note, "")) for trial in trials]
-            for note in notes
+            visible(name): [texts.number(note.get(name, "")) for note in notes]
+            for name in sorted({name for note in notes for name in note})
         },
         "texts": texts.all(),
     }
@@ -86,7 +87,7 @@ def _short(value: bool | float | str | None) -> bool | float | str | None:
     return value
 
 
-def _kernel(trial: TrialRecord) -> str:
+def _kernel(trial: FinishedTrial) -> str:
     if trial.kernel is None:
         return ""
     ran = kernel_text(trial.kernel.asked, trial.kernel.ran)

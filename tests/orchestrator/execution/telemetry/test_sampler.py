@@ -97,10 +97,10 @@ def test_energy_is_measured_by_the_counter_or_by_power(
     (window,) = recording.windows
     summary = summarise(recording)
     assert summary.metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
-    assert summary.notes["energy_method"].split("+")[0] == method
+    assert (summary.telemetry.energy_method or "").split("+")[0] == method
     assert summary.metrics["max_temperature_c"] == 55.0
     assert summary.metrics["peak_gpu_used_mib"] == 1024.0
-    assert "1 other process on the GPU" in summary.notes["neighbours"]
+    assert summary.telemetry.other_gpu_processes == 1
 
 
 def test_a_gpu_s_highest_clock_is_kept_between_trials(
@@ -122,8 +122,8 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     sampler = Sampler("gpu", pid, None, rivals=rivals)
     sampler.start()
     _await_samples(sampler, 1)
-    note = summarise(sampler.stop()).notes["neighbours"]
-    assert note == ("1 other process on the GPU" if rivals else "2 other processes on the GPU")
+    telemetry = summarise(sampler.stop()).telemetry
+    assert telemetry.other_gpu_processes == (1 if rivals else 2)
 
 
 def test_only_the_gpus_that_the_trainer_sees_are_read(
@@ -185,7 +185,7 @@ def test_whatever_call_fails_the_rest_is_recorded(
     assert set(summary.metrics) & OF_A_GPU == OF_A_GPU - missing
     assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(summary.metrics)
     if call in TO_FIND_IT:
-        assert summary.notes["energy_absent"] == "; ".join(recording.gpu_problems) != ""
+        assert summary.telemetry.energy_absent == "; ".join(recording.gpu_problems) != ""
 
 
 def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
@@ -196,7 +196,7 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
     instruments = Instruments()
     summary = summarise(sample(pid, seconds=0.8, instruments=instruments))
     assert "energy_j" not in summary.metrics
-    assert summary.notes["energy_absent"].startswith(
+    assert (summary.telemetry.energy_absent or "").startswith(
         "GPU 0: nvmlDeviceGetPowerUsage: GPU is lost; GPU 0: nvmlDeviceGetTotalEnergyConsumption"
     )
     SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
@@ -240,7 +240,7 @@ def test_a_device_that_no_longer_supports_its_counter_is_measured_by_power(
     refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
     SimulatedNvml([SimulatedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
     summary = summarise(sample(pid, seconds=0.8))
-    assert summary.notes["energy_method"].split("+")[0] == "nvml_power"
+    assert (summary.telemetry.energy_method or "").split("+")[0] == "nvml_power"
     assert summary.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
 
 
@@ -255,7 +255,9 @@ def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid
     monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
     recording = sample(pid, "cpu")
     summary = summarise(recording)
-    assert summary.notes["energy_absent"] == "telemetry failed: ZeroDivisionError: division by zero"
+    assert (
+        summary.telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
+    )
 
 
 def test_a_trial_continues_without_telemetry_if_no_thread_can_start(

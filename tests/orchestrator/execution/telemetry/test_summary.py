@@ -1,4 +1,4 @@
-"""A trial's telemetry in numbers, notes and curves, from samples with known results."""
+"""A trial's telemetry in numbers, qualifiers and curves, from samples with known results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.core.outcome_text import neighbours_text
+from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry import GpuReading, Sample, curves, record, summarise
 from orchestrator.execution.telemetry.curve_points import POINTS
 from tests.orchestrator.execution.telemetry.recorded_lines import from_lines, to_lines
@@ -47,12 +49,13 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
     close = {"trainer_cpu_pct": 50.0, "others_cpu_pct": 12.5, "steal_pct": 5.0}
     assert {name: summary.metrics[name] for name in close} == pytest.approx(close)
     assert summary.metrics["mean_power_w"] == pytest.approx(summary.metrics["energy_j"] / 12)
-    assert summary.notes == {
-        "energy_method": "nvml_counter",
-        "energy_scope": "gpu",
-        "throttle_reasons": "none",
-        "neighbours": "none",
-    }
+    assert summary.telemetry == Telemetry(
+        energy_method="nvml_counter",
+        energy_scope="gpu",
+        throttle_reasons={},
+        other_trainers=0,
+        other_gpu_processes=0,
+    )
 
 
 def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
@@ -62,7 +65,7 @@ def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
     of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
     assert of_gpus < set(on_gpu.metrics)
     assert not of_gpus & set(on_cpu.metrics)
-    assert "throttle_reasons" not in on_cpu.notes
+    assert on_cpu.telemetry.throttle_reasons is None
     assert on_cpu.metrics["others_cpu_pct"] == on_gpu.metrics["others_cpu_pct"]
 
 
@@ -75,7 +78,8 @@ def test_what_slowed_a_gpu_down_is_noted_with_its_share() -> None:
 
     summary = summarise(recording(gpu_samples(capped)))
     assert summary.metrics["throttled_pct"] == pytest.approx(100 * 8 / 12)
-    assert summary.notes["throttle_reasons"] == "sw_power_cap 67 %"
+    assert summary.telemetry.throttle_reasons is not None
+    assert dict(summary.telemetry.throttle_reasons) == {"sw_power_cap": pytest.approx(100 * 2 / 3)}
 
 
 def test_a_gpu_s_clock_is_set_against_the_highest_seen_unless_its_own_load_is_why() -> None:
@@ -107,32 +111,34 @@ def test_cpus_are_slow_and_hot_in_a_cpu_s_trial_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainers", "processes", "note"),
+    ("trainers", "processes", "text"),
     [
         (0, 0, "none"),
         (None, None, None),
         (None, 0, "none"),
-        (1, None, "1 other trainer at work on the node"),
-        (2, 1, "2 other trainers at work on the node, 1 other process on the GPU"),
+        (1, None, "1 other trainer on the node"),
+        (2, 1, "2 other trainers on the node, 1 other process on the GPU"),
     ],
 )
-def test_neighbours_are_noted(
-    trainers: int | None, processes: int | None, note: str | None
+def test_neighbours_are_counted(
+    trainers: int | None, processes: int | None, text: str | None
 ) -> None:
     sample = Sample(
         1.0, (replace(GPU, other_processes=processes),), node(1.0, other_trainers=trainers)
     )
     quiet = Sample(0.0, (replace(GPU, other_processes=None),), node(0.0, other_trainers=None))
-    assert summarise(recording([quiet, sample])).notes.get("neighbours") == note
+    telemetry = summarise(recording([quiet, sample])).telemetry
+    assert (telemetry.other_trainers, telemetry.other_gpu_processes) == (trainers, processes)
+    assert neighbours_text(telemetry) == text
 
 
 def test_what_was_not_measured_is_absent_and_never_0() -> None:
     blind = [Sample(sample.at_s, (GpuReading(),)) for sample in gpu_samples()]
     summary = summarise(recording(blind))
     assert summary.metrics == {}
-    assert summary.notes == {
-        "energy_absent": "GPU 0: the samples do not cover all of the timed epochs"
-    }
+    assert summary.telemetry == Telemetry(
+        energy_absent="GPU 0: the samples do not cover all of the timed epochs"
+    )
     assert curves(blind) == ([], {})
     without_trainer = [replace(sample, node=node(sample.at_s, trainer_s=None)) for sample in blind]
     assert set(summarise(recording(without_trainer)).metrics) == {"steal_pct"}
@@ -141,7 +147,7 @@ def test_what_was_not_measured_is_absent_and_never_0() -> None:
 def test_a_workload_without_a_training_phase_has_no_summary_of_it() -> None:
     summary = summarise(recording(gpu_samples(), ()))
     assert set(summary.metrics) == {"peak_gpu_used_mib"}
-    assert "no training phase" in summary.notes["energy_absent"]
+    assert "no training phase" in (summary.telemetry.energy_absent or "")
 
 
 def test_a_cpus_trial_is_as_hot_as_its_cpu() -> None:
@@ -205,7 +211,7 @@ def test_a_trials_outcome_keeps_metrics_notes_and_short_curves() -> None:
     assert seen.curves["system/gpu_0_power_usage_watts"][:12:11] == (300.0, 100.0)
     own, seen = record(recording(gpu_samples()), began_s, {"energy_j": 3.0})
     assert "energy_j" not in own
-    assert (seen.notes["energy_method"], "energy_scope" in seen.notes) == ("workload", False)
+    assert (seen.energy_method, seen.energy_scope) == ("workload", None)
 
 
 def test_samples_that_make_no_sense_are_reported_and_nothing_is_raised() -> None:
@@ -214,7 +220,7 @@ def test_samples_that_make_no_sense_are_reported_and_nothing_is_raised() -> None
     broken = replace(recording([]), samples=samples)
     metrics, seen = record(broken, 0.0, {"step_ms": 1.0})
     assert metrics == {}
-    assert seen.notes["energy_absent"].startswith("telemetry failed: TypeError: ")
+    assert (seen.energy_absent or "").startswith("telemetry failed: TypeError: ")
 
 
 RECORDED = Path(__file__).with_name("telemetry_recorded.jsonl")
@@ -235,6 +241,6 @@ def test_recorded_telemetry_is_replayed() -> None:
         for sample in seen.samples
     ]
     by_power = summarise(replace(seen, samples=without))
-    assert by_power.notes["energy_method"] == "nvml_power"
+    assert by_power.telemetry.energy_method == "nvml_power"
     assert by_power.metrics["energy_j"] == pytest.approx(3000.0, rel=0.1)  # once a second
     assert from_lines(to_lines(seen)) == seen

@@ -12,7 +12,6 @@ from mlflow import MlflowClient
 
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
-from orchestrator.core.rounds import RERUN, STANDS
 from orchestrator.core.trial import Arm, Telemetry
 from orchestrator.storage.tracking import SweepNotFound
 from orchestrator.storage.tracking.errors import WrongVersion
@@ -40,7 +39,7 @@ def test_the_store_gives_back_what_was_recorded(home: Path) -> None:
     trials = [
         finished(0, metrics={"loss": float("inf"), "n": 3.0}),
         failed(1),
-        finished(2, XLA, status="disturbed", environment={"python": "3.12", "gpu": None}),
+        finished(2, XLA, status="wrong_kernel", environment={"python": "3.12", "gpu": None}),
         finished(3, status="wrong_kernel"),
     ]
     assert record(home, *trials) == []
@@ -146,7 +145,7 @@ def test_a_lease_of_another_version_is_refused(home: Path) -> None:
 
 
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
-    record(home, finished(1, XLA), failed(1), finished(0, environment={"python": "3.12", RERUN: 1}))
+    record(home, finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"}))
     read = read_sweep(address(home), "quickstart")
     assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
     assert read.workload == "image_rows"
@@ -164,7 +163,7 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
         finished(0).trial.config,
         finished(0).outcome.metrics,
     )
-    assert (second.status, second.failure, second.kernel) == (
+    assert (second.status, second.failure_text, second.kernel) == (
         "failed",
         "crash: the trainer process ended with SIGSEGV",
         None,
@@ -174,9 +173,8 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
     whole = finished(0)
     assert (first.epochs, first.seed) == (whole.outcome.epochs, whole.trial.seed)
     assert (first.started_s, first.ended_s) == (whole.outcome.started_s, whole.outcome.ended_s)
-    assert (first.attempt, first.notes) == (1, {})
+    assert (first.attempt, first.telemetry) == (1, Telemetry())
     assert read.environment["python"] == "3.11.7 | 3.12"
-    assert RERUN not in read.environment
     assert read.run_id == runs(home, "tags.generation = '1'")[0].info.run_id
 
 
@@ -288,11 +286,11 @@ def test_a_sweep_that_is_not_there_is_told_with_the_nearest(home: Path) -> None:
 
 def test_curves_of_a_few_trials_are_read_from_their_runs(home: Path) -> None:
     curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
-    telemetry = Telemetry({"neighbours": "none"}, (0.0, 1.25, 2.5), curves)
+    telemetry = Telemetry(other_trainers=0, at_s=(0.0, 1.25, 2.5), curves=curves)
     record(home, finished(0, telemetry=telemetry), finished(1))
     read = {each.block: each.run_id for each in read_sweep(address(home), "quickstart").trials}
     assert read_curves(address(home), read.values()) == {
-        read[0]: Telemetry({}, telemetry.at_s, curves)
+        read[0]: Telemetry(at_s=telemetry.at_s, curves=curves)
     }
 
 
@@ -302,7 +300,7 @@ def test_curves_of_a_trial_that_was_done_again_are_those_of_the_attempt_that_cou
 ) -> None:
     """Whatever the others had: the run keeps the points of all, and begins with the first."""
     first, again, third = (
-        Telemetry({}, tuple(map(float, range(points))), {"system/x": (value,) * points})
+        Telemetry(at_s=tuple(map(float, range(points))), curves={"system/x": (value,) * points})
         for points, value in ((5, 1.0), (3, 2.0), (6, 3.0))
     )
     start_s = 1.7e9 + 7200
@@ -315,6 +313,6 @@ def test_curves_of_a_trial_that_was_done_again_are_those_of_the_attempt_that_cou
     assert read_curves(address(home), [run.run_id]) == {run.run_id: again}
     later_s = start_s + 3600  # done again once more, in vain: what was complete stands
     record(home, failed(0, started_s=later_s, ended_s=later_s + 6, telemetry=third))
-    stood = {**counts.outcome.environment, STANDS: later_s + 6}
-    record(home, replace(counts, outcome=replace(counts.outcome, environment=stood)))
+    outcome = replace(counts.outcome, kept_since_s=later_s + 6)
+    record(home, replace(counts, outcome=outcome))
     assert read_curves(address(home), [run.run_id]) == {run.run_id: again}

@@ -322,7 +322,7 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
             assert (read.state, len(read.trials)) == ("complete", 6)
             assert list(home.glob("mlartifacts/**/trials.parquet"))  # read through the server
             first = TRIALS[0]
-            (run_id,) = (each.run_id for each in read.trials if each.trial_key == first.trial.key)
+            (run_id,) = (each.run_id for each in read.trials if each.key == first.trial.key)
             assert opened.curves([run_id]) == {}
             proxy.shutdown()
     assert "View run" not in (home / "recorder.log").read_text()

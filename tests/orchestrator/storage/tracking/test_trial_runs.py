@@ -19,6 +19,7 @@ from orchestrator.core.trial import (
     FinishedTrial,
     Kernel,
     Outcome,
+    SliceRecord,
     Telemetry,
     Trial,
     digest,
@@ -119,20 +120,23 @@ def test_curves_end_in_the_final_value(home: Path) -> None:
 
 
 def test_a_slice_is_told_as_one_and_not_as_an_epoch(home: Path) -> None:
-    slices = tuple(EpochRecord(n, 0.25, None, {"slice_step_ms": 8.0 + n}) for n in range(2))
+    slices = (SliceRecord(32, 0.25), SliceRecord(25, 0.25))
     ended = finished()
-    outcome = replace(ended.outcome, epochs=slices)
+    outcome = replace(ended.outcome, epochs=(), slices=slices)
     record(home, FinishedTrial(ended.trial, outcome))
     (run,) = children(home)
     assert run.data.metrics["slice_s"] == 0.25
-    assert run.data.metrics["slice_step_ms"] == 9.0
+    assert run.data.metrics["slice_step_ms"] == 10.0
     assert "epoch_s" not in run.data.metrics
 
 
 def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
     notes = {"energy_method": "nvml_counter", "energy_scope": "gpu", "neighbours": "none"}
     curve = "system/gpu_0_power_usage_watts"
-    seen = Telemetry(notes, (1.0, 2.0, 3.25), {curve: (70.0, None, 65.5)})
+    without_curves = Telemetry(
+        energy_method="nvml_counter", energy_scope="gpu", other_gpu_processes=0
+    )
+    seen = replace(without_curves, at_s=(1.0, 2.0, 3.25), curves={curve: (70.0, None, 65.5)})
     trial = finished(metrics={"energy_j": 1234.5}, telemetry=seen)
     record(home, trial)
     (run,) = children(home)
@@ -142,9 +146,9 @@ def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
     points = sorted((point.step, point.timestamp, point.value) for point in history)
     assert points == [(0, 1_700_000_001_000, 70.0), (2, 1_700_000_003_250, 65.5)]
     # The curves are in the store and in the journal; what is read back has the notes.
-    without_curves = replace(trial.outcome, telemetry=Telemetry(notes))
-    assert record(home) == [replace(trial, outcome=without_curves)]
-    again = finished(started_s=trial.outcome.started_s + 1, telemetry=Telemetry({}))
+    outcome = replace(trial.outcome, telemetry=without_curves)
+    assert record(home) == [replace(trial, outcome=outcome)]
+    again = finished(started_s=trial.outcome.started_s + 1, telemetry=Telemetry())
     record(home, again)  # a trial that is done again keeps no note of an earlier attempt
     (run,) = children(home)
     assert not notes.keys() & run.data.tags.keys()
@@ -292,7 +296,7 @@ _trial = st.builds(
 )
 _outcome = st.builds(
     Outcome,
-    status=st.sampled_from(["complete", "failed", "wrong_kernel", "disturbed"]),
+    status=st.sampled_from(["complete", "failed", "wrong_kernel"]),
     started_s=st.floats(0, 2e9),
     ended_s=st.floats(0, 2e9),
     attempt=st.integers(1, 5),
@@ -308,6 +312,9 @@ _outcome = st.builds(
         ),
         max_size=3,
     ).map(tuple),
+    slices=st.lists(
+        st.builds(SliceRecord, steps=st.integers(1, 99), seconds=st.floats(0, 1e6)), max_size=3
+    ).map(tuple),
     kernel=st.none() | st.builds(Kernel, _text, _text, _text),
     dataset=st.none()
     | st.builds(DatasetRecord, _text, _text, _text, st.integers(0), st.integers(0)),
@@ -316,6 +323,11 @@ _outcome = st.builds(
     | st.builds(FailureRecord, st.sampled_from(["error", "hung", "lost"]), _text, _text),
     trainer_trials=st.integers(0, 9),
     artifacts=st.dictionaries(_text, _text, max_size=2),
+    disturbance=st.dictionaries(_text, _number, max_size=2),
+    round_id=st.none() | _text,
+    rerun=st.integers(0, 9),
+    kept_since_s=st.none() | st.floats(0, 2e9),
+    cost_basis=st.none() | _text,
 )
 
 
