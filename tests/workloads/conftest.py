@@ -1,4 +1,4 @@
-"""Trainer processes that are shared: importing a framework costs seconds, once for each."""
+"""Shared trainer processes: importing a framework takes seconds, and happens once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.workloads.shared_trainer import Trainer, expect_package
 
 @pytest.fixture(scope="session")
 def trainer() -> Iterator[Trainer]:
-    """A warm trainer that runs TensorFlow on the CPU."""
+    """Return a warm trainer that runs TensorFlow on the CPU."""
     with Trainer() as process:
         yield process
 
 
 @pytest.fixture(scope="session")
 def jax_trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
-    """A warm trainer that runs JAX on the CPU, and compiles equal programs once only."""
+    """Return a warm trainer that runs JAX on the CPU, and compiles equal programs only once."""
     expect_package("jax")
     cache = {
         "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("jax")),
@@ -31,7 +31,7 @@ def jax_trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
 
 @pytest.fixture(scope="session")
 def torch_trainer() -> Iterator[Trainer]:
-    """A warm trainer that runs PyTorch on the CPU."""
+    """Return a warm trainer that runs PyTorch on the CPU."""
     expect_package("torch")
     with Trainer() as process:
         yield process
@@ -39,12 +39,12 @@ def torch_trainer() -> Iterator[Trainer]:
 
 @pytest.fixture
 def trainer_of(request: pytest.FixtureRequest, backend: str) -> Trainer:
-    """The shared trainer of the backend that a test is parametrised with."""
+    """Return the shared trainer of the backend that a test is parametrised with."""
     return request.getfixturevalue("trainer" if backend == "tensorflow" else f"{backend}_trainer")
 
 
 @pytest.fixture(scope="session")
 def light() -> Iterator[Trainer]:
-    """A trainer that imports no framework."""
+    """Return a trainer that imports no framework."""
     with Trainer() as process:
         yield process

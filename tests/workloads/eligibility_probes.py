@@ -1,7 +1,7 @@
-"""Workloads for the tests of `workloads.eligibility`: what Keras does, beside what our rules say.
+"""Workloads that compare the rules of `workloads.eligibility` with the behaviour of Keras.
 
-They run inside a warm trainer of each backend. Layers are tiny and, where a GPU is pretended,
-traced and not run, so that hundreds of cases take seconds.
+They run inside a warm trainer of every backend. Layers are tiny and, on a simulated GPU, traced
+and not run, so that hundreds of cases take seconds.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -40,9 +40,9 @@ Cases = Iterator[tuple[Implementation, LayerTraits]]
 
 
 def cudnn_rules(trial: Context) -> dict[str, float]:
-    """Our rules on `cudnn` beside what Keras does on a pretended GPU; how often it did what.
+    """Compare our rules for `cudnn` with Keras on a simulated GPU; count the outcomes.
 
-    All cases whose arithmetic cuDNN knows, and one of `stride` of all the others.
+    Covers all cases whose arithmetic cuDNN supports, and one of `stride` of the others.
     """
     stride = trial.settings["stride"]
     return _compared(
@@ -53,9 +53,9 @@ def cudnn_rules(trial: Context) -> dict[str, float]:
 
 
 def fused_rules(trial: Context) -> dict[str, float]:
-    """Our rules on `fused` beside what the layer does: on this CPU (PyTorch), or on a GPU.
+    """Compare our rules for `fused` with the layer on this CPU (PyTorch) or on a simulated GPU.
 
-    One of `stride` of all cases.
+    Covers one of `stride` of all cases.
     """
     backend = trial.implementation.backend
     cases = itertools.islice(_fused(backend), 0, None, trial.settings["stride"])
@@ -63,14 +63,14 @@ def fused_rules(trial: Context) -> dict[str, float]:
 
 
 def without_gpu(trial: Context) -> dict[str, float]:
-    """What Keras does when it is asked for cuDNN on this machine, by cell."""
+    """Return Keras' outcome for cuDNN on this machine, by cell."""
     asked = parse_implementation(f"{trial.implementation.backend}/cudnn")
     cells: tuple[Cell, ...] = ("lstm", "gru")
     return {f"{cell}: {kernel_of(asked, LayerTraits(cell), 'cpu')}": 1.0 for cell in cells}
 
 
 def swallowed(trial: Context) -> dict[str, float]:
-    """What Keras' PyTorch layers do where the library's call fails on a pretended GPU."""
+    """Count the outcomes of Keras' PyTorch layers if the library's call fails."""
     from tests.workloads.stand_in_gpus import torch as pretended
 
     asked, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
@@ -85,9 +85,9 @@ def swallowed(trial: Context) -> dict[str, float]:
 
 
 def xla(trial: Context) -> dict[str, float]:
-    """Whether XLA can compile cuDNN's op and a usual one for a GPU, and what our layers keep.
+    """Return 1 for operations that XLA can compile for a GPU, and for layers that keep XLA.
 
-    `portable` and `bidirectional` are 1 where Keras compiles such layers with XLA when asked to.
+    `portable` and `bidirectional` are 1 if Keras compiles such layers with XLA on request.
     """
     import tensorflow as tf
     from tensorflow.python.framework import kernels
@@ -95,20 +95,20 @@ def xla(trial: Context) -> dict[str, float]:
     from tests.workloads.stand_in_gpus import tensorflow as pretended
 
     tf.function(tf.matmul, jit_compile=True)(tf.ones((1, 1)), tf.ones((1, 1)))  # registers kernels
-    found: dict[str, float] = {}
+    flags: dict[str, float] = {}
     for name in ("CudnnRNNV3", "MatMul"):
         registered = kernels.get_registered_kernels_for_op(name).kernel
-        found[name] = float(any(each.device_type == "XLA_GPU_JIT" for each in registered))
+        flags[name] = float(any(kernel.device_type == "XLA_GPU_JIT" for kernel in registered))
     asked = parse_implementation("tensorflow/portable+xla")
     with pretended.gpu():
         for name, both in (("portable", False), ("bidirectional", True)):
             model = model_of(asked, LayerTraits(bidirectional=both))
-            found[name] = float(pretended.keeps_xla(model))
-    return found
+            flags[name] = float(pretended.keeps_xla(model))
+    return flags
 
 
 def eager_call(trial: Context) -> dict[str, float]:
-    """Whether JAX without a graph, too, reaches the cuDNN call, for which a CPU has no code."""
+    """Return 1 if JAX without a graph reaches the cuDNN call, for which a CPU has no code."""
     from tests.workloads.stand_in_gpus import jax as pretended
 
     with pretended.gpu():
@@ -121,7 +121,7 @@ def eager_call(trial: Context) -> dict[str, float]:
 
 
 def simple_cudnn(trial: Context) -> dict[str, float]:
-    """Whether Keras' SimpleRNN refuses to be asked for cuDNN."""
+    """Return 1 if Keras' SimpleRNN refuses cuDNN."""
     import keras
 
     try:
@@ -132,8 +132,8 @@ def simple_cudnn(trial: Context) -> dict[str, float]:
 
 
 def _cudnn(backend: str) -> Cases:
-    """The product of all that Keras reads."""
-    xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts it where none sees
+    """Yield all combinations of the settings that Keras reads."""
+    xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts bfloat16 inside
     for activation, gates, dropout, bias, cell, mask, both, stateful, option in itertools.product(
         ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
         ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+relu", "+fp16", *xla],
@@ -159,7 +159,7 @@ def _arithmetic(traits: LayerTraits) -> tuple[Any, ...]:
 
 def _fused(backend: str) -> Cases:
     options = ["", "+fp16", *(["+bf16"] if backend != "tensorflow" else [])]
-    places = _PLACES if backend != "jax" else _PLACES[:2]  # a lowered program cannot tell
+    places = _PLACES if backend != "jax" else _PLACES[:2]  # a lowered program does not show it
     for cell, mask, both, stateful, (layers, dropout), option in itertools.product(
         _CELLS, places, _BOOLEANS, _BOOLEANS, ((1, 0.3), (2, 0.0), (2, 0.3)), options
     ):
@@ -182,7 +182,7 @@ def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
 
 
 def kernel_of(implementation: Implementation, traits: LayerTraits, device: Device) -> str:
-    """What a training step of such layers runs, on this CPU or on a GPU that is pretended."""
+    """Return the kernel of a training step, on this CPU or on a simulated GPU."""
     pretended = importlib.import_module(f"tests.workloads.stand_in_gpus.{implementation.backend}")
     try:
         with pretended.gpu() if device == "gpu" else nullcontext():
@@ -195,7 +195,7 @@ def kernel_of(implementation: Implementation, traits: LayerTraits, device: Devic
 
 
 def model_of(implementation: Implementation, traits: LayerTraits) -> Any:
-    """A model of such layers, behind what makes their mask."""
+    """Build a model of such layers, after a layer that makes their mask."""
     import keras
 
     from workloads.models.layers import recurrent_stack
@@ -233,18 +233,18 @@ def _inputs(traits: LayerTraits) -> Any:
 
 
 def portable_runs(trial: Context) -> dict[str, float]:
-    """Really runs portable layers forward and backward on this CPU: our rules must allow each.
+    """Run portable layers forward and backward on this CPU; our rules must allow every case.
 
-    The settings say how many of all cases; each implementation draws its own.
+    The setting `cases` is the number of drawn cases; every implementation draws its own.
     """
     cases = list(_portable(trial.implementation))
-    drawn = random.Random(str(trial.implementation)).sample(cases, trial.settings["cases"])
-    for implementation, traits in drawn:
+    drawn_cases = random.Random(str(trial.implementation)).sample(cases, trial.settings["cases"])
+    for implementation, traits in drawn_cases:
         ours = ineligibility_reason(implementation, traits, "cpu")
         if ours is not None:
             raise AssertionError(f"{implementation} {traits}: ours: {ours}")
         _run(implementation, traits)
-    return {"runs": float(len(drawn))}
+    return {"runs": float(len(drawn_cases))}
 
 
 def _portable(implementation: Implementation) -> Cases:
@@ -263,6 +263,6 @@ def _run(implementation: Implementation, traits: LayerTraits) -> None:
     with _policy_of(implementation):
         run = passes.make_passes(model_of(implementation, traits), implementation)
         gradients = run.forward_backward(run.place(_inputs(traits)))
-    for each in keras.tree.flatten(gradients):
-        if not np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(each, "float32"))).all():
+    for gradient in keras.tree.flatten(gradients):
+        if not np.isfinite(keras.ops.convert_to_numpy(keras.ops.cast(gradient, "float32"))).all():
             raise AssertionError(f"{implementation} {traits}: not finite")

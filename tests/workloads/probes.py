@@ -1,6 +1,6 @@
-"""Workloads for the tests: each looks at the inside of a model in the shared, warm trainer.
+"""Workloads for the tests, which inspect a model in the shared, warm trainer.
 
-Every one returns numbers that a test judges; `digest` is a number that stands for exact bytes.
+They return numbers for the test to check; a digest is a number made from the bytes of arrays.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -30,11 +30,11 @@ from workloads.tasks.image_rows import build, load, run
 
 
 def warm_ups(trial: Context) -> dict[str, float]:
-    """Losses of two warm passes, and exact state before the first and after its restoration."""
+    """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.full_training import run_warm_up_pass
     from workloads.models.start_state import StartState
 
-    plan = planned(trial)
+    plan = plan_training(trial)
     start = StartState(plan.model)
     before = _digest(start.current_values())
     losses = []
@@ -52,26 +52,26 @@ def warm_ups(trial: Context) -> dict[str, float]:
 
 
 def starts_of_slices(trial: Context) -> dict[str, float]:
-    """Exact state before the warm-up, when the first slice is asked for, and when the second is."""
+    """Return digests of the state before the warm-up, and at the first two slice requests."""
     from workloads.measuring.sliced_training import run_slices, warm_up_steps
     from workloads.models.start_state import StartState
 
-    plan = planned(trial)
-    start, seen = StartState(plan.model), list[float]()
+    plan = plan_training(trial)
+    start, digests = StartState(plan.model), list[float]()
     before = _digest(start.current_values())
 
-    def ask() -> Command:
-        seen.append(_digest(start.current_values()))
-        return Slice() if len(seen) == 1 else Finish()
+    def next_command() -> Command:
+        digests.append(_digest(start.current_values()))
+        return Slice() if len(digests) == 1 else Finish()
 
     warm_up_steps(plan)
-    run_slices(plan, dataclasses.replace(trial, slicing=Slicing(ask, 0.001)))
-    return {"before": before, "first": seen[0], "second": seen[1]}
+    run_slices(plan, dataclasses.replace(trial, slicing=Slicing(next_command, 0.001)))
+    return {"before": before, "first": digests[0], "second": digests[1]}
 
 
 def bare(trial: Context) -> dict[str, float]:
-    """The final loss of the same training without any warm-up, clock or callback."""
-    plan = planned(trial)
+    """Return the final loss of the same training without warm-up, clock or callback."""
+    plan = plan_training(trial)
     history = plan.model.fit(
         plan.train.inputs,
         plan.train.targets,
@@ -84,35 +84,35 @@ def bare(trial: Context) -> dict[str, float]:
 
 
 def unwarmed(trial: Context) -> dict[str, float]:
-    """Times epochs whose functions were never traced: must fail."""
+    """Time epochs whose functions were never traced, which must fail."""
     from workloads.measuring.full_training import run_timed_epochs
 
-    return run_timed_epochs(planned(trial), trial)
+    return run_timed_epochs(plan_training(trial), trial)
 
 
 def poisoned(trial: Context) -> dict[str, float]:
-    """Trains from a start that holds NaN: must fail at the end of the first epoch."""
+    """Train from weights with NaN, which must fail at the end of the first epoch."""
     from workloads.measuring.full_training import run_timed_epochs, warm_up
 
-    plan = planned(trial)
+    plan = plan_training(trial)
     plan.model.layers[-1].bias.assign(np.full(10, np.nan))
     warm_up(plan)
     return run_timed_epochs(plan, trial)
 
 
 def on_a_gpu(trial: Context) -> dict[str, float]:
-    """`image_rows` as a GPU trial, in this process that sees none."""
+    """Run `image_rows` as a GPU trial in this process without a GPU."""
     return run(dataclasses.replace(trial, device="gpu"))
 
 
 def cudnn_unchecked(trial: Context) -> dict[str, float]:
-    """`image_rows` on cuDNN, past our own rules: what Keras itself says becomes the failure."""
+    """Run `image_rows` on cuDNN without our own rules: Keras' message becomes the failure."""
     cudnn = parse_implementation(f"{trial.implementation.backend}/cudnn")
     return run(dataclasses.replace(trial, implementation=cudnn))
 
 
 def leftovers(trial: Context) -> dict[str, float]:
-    """How many models and traced graphs of earlier trials are still in memory."""
+    """Count the models and traced graphs of earlier trials that are still in memory."""
     from workloads.models.model import WitnessedModel
 
     living = [type(item) for item in gc.get_objects()]
@@ -123,14 +123,14 @@ def leftovers(trial: Context) -> dict[str, float]:
 
 
 def foreign(trial: Context) -> dict[str, float]:
-    """How many frameworks beside its own a process holds; JAX is found by Keras' callbacks."""
+    """Count the other frameworks in the process; Keras' callbacks import JAX."""
     others = {"tensorflow", "torch"} - {trial.implementation.backend}
     return {"frameworks": float(sum(sys.modules.get(name) is not None for name in others))}
 
 
 def hook_calls(trial: Context) -> dict[str, float]:
-    """How often Keras calls the hook on which the end of a training window rests."""
-    plan = planned(trial)
+    """Count Keras' calls of the hook that ends a training window."""
+    plan = plan_training(trial)
     calls = []
     plan.model.witness.on_steps_done = lambda: calls.append(float(plan.model.optimizer.iterations))
     feeds = plan.feeds
@@ -143,33 +143,33 @@ def hook_calls(trial: Context) -> dict[str, float]:
 
 
 def single_steps(trial: Context) -> dict[str, float]:
-    """How many single steps are timed, and how many are run for that."""
+    """Count the timed single steps, and the steps that ran for them."""
     from workloads.measuring.full_training import time_single_steps, warm_up
     from workloads.measuring.keras_clocks import StepClock
 
-    plan = dataclasses.replace(planned(trial), timed_steps=trial.settings["timed_steps"])
+    plan = dataclasses.replace(plan_training(trial), timed_steps=trial.settings["timed_steps"])
     warm_up(plan)
     clocks: list[StepClock] = []
 
-    class Kept(StepClock):
+    class RecordedClock(StepClock):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             clocks.append(self)
 
-    with mock.patch("workloads.measuring.full_training.StepClock", Kept):
+    with mock.patch("workloads.measuring.full_training.StepClock", RecordedClock):
         metrics = time_single_steps(plan, trial)
     (clock,) = clocks
     return {**metrics, "timed": float(len(clock.seconds)), "run": float(clock.calls)}
 
 
-def fed(trial: Context) -> dict[str, float]:
-    """Losses of the same training from arrays, from a file mapped to memory, and from batches."""
+def losses_by_feed(trial: Context) -> dict[str, float]:
+    """Return the losses of equal trainings from arrays, memory-mapped files, and batches."""
     from workloads.data.samples import Samples
 
     losses = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in ("arrays", "mapped", "batches"):
-            plan = planned(trial)
+            plan = plan_training(trial)
             if name == "mapped":
                 parts = (plan.train.inputs, plan.train.targets)
                 train = Samples(*(_mapped(Path(folder), part) for part in parts))
@@ -182,7 +182,7 @@ def fed(trial: Context) -> dict[str, float]:
 
 
 def stateful(trial: Context) -> dict[str, float]:
-    """Losses of evaluations of a stateful model, with its states reset and not reset."""
+    """Return the losses of evaluations of a stateful model, with and without a reset."""
     import keras
 
     from workloads.data.samples import Samples
@@ -213,7 +213,7 @@ def stateful(trial: Context) -> dict[str, float]:
     return {
         "first": losses[0],
         "again": losses[1],
-        "going_on": losses[2],
+        "continued": losses[2],
         "takes_one_sample": float(plan.takes_one_sample),
     }
 
@@ -225,10 +225,10 @@ def _mapped(folder: Path, array: Any) -> Any:
 
 
 def _as_on_a_gpu(plan: Any) -> Any:
-    """The feed that a GPU would be given, on this CPU."""
+    """Return the feed for a GPU, on this CPU."""
     module = importlib.import_module(f"workloads.frameworks.{_backend()}")
     if _backend() == "tensorflow":
-        return feeding.Feed(module.prefetched(plan.train, plan.batch_size, "/CPU:0"))
+        return feeding.Feed(module.prefetch_batches(plan.train, plan.batch_size, "/CPU:0"))
     with mock.patch.object(module, "_fits", return_value=True):
         return module.make_feed(plan.train, plan.batch_size, "gpu")
 
@@ -239,8 +239,8 @@ def _backend() -> str:
     return keras.backend.backend()
 
 
-def planned(trial: Context, implementation: Implementation | None = None) -> Any:
-    """What the trial would train, on an implementation that may be another one."""
+def plan_training(trial: Context, implementation: Implementation | None = None) -> Any:
+    """Return the run that the trial would train, on its own or another implementation."""
     from workloads.models.run import TrainingRun
 
     implementation = implementation or trial.implementation
@@ -248,8 +248,8 @@ def planned(trial: Context, implementation: Implementation | None = None) -> Any
     framework.release_memory()
     framework.configure(implementation, trial.device)
     framework.seed(trial.seed)
-    known = ImageRowsSettings.model_fields
-    own = {name: value for name, value in trial.settings.items() if name in known}
+    fields = ImageRowsSettings.model_fields
+    own = {name: value for name, value in trial.settings.items() if name in fields}
     settings = ImageRowsSettings(
         **find_workload("image_rows").resolve({"validation_samples": 40, **own})
     )
@@ -261,6 +261,6 @@ def planned(trial: Context, implementation: Implementation | None = None) -> Any
 
 
 def _digest(values: Any) -> float:
-    """A number below 2**53 that stands for the exact bytes of arrays."""
+    """Return a number below 2**53 that depends on the exact bytes of arrays."""
     state = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in values))
     return float(int.from_bytes(state.digest()[:6]))

@@ -1,4 +1,4 @@
-"""A trainer process to ask: real, warm, and shared by tests."""
+"""A real, warm trainer process that tests share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EventType = TypeVar("EventType")
 
 
 class Trainer:
-    """`python -m workloads`, kept open; its standard error is passed on."""
+    """A running `python -m workloads`; its standard error is passed on."""
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Trainer:
         self.process.stdin.flush()
 
     def next_event(self) -> Event:
-        """Read one event; fails when the process has ended."""
+        """Read one event; fail if the process has ended."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the trainer ended with {self.process.wait()}"
         return decode_event(line)
 
     def ask(self, workload: str, implementation: str = "none/noop", **fields: Any) -> list[Event]:
-        """Run a trial; all its events, of which the last is its result or failure."""
+        """Run a trial; return all its events, of which the last is its result or failure."""
         self.send(encode(TrialRequest(workload, implementation, **fields)))
         events = [self.next_event()]
         while not isinstance(events[-1], Result | Failure):
@@ -78,28 +78,28 @@ class Trainer:
         return events
 
 
-def only(events: Sequence[Event], kind: type[EventType]) -> EventType:
-    """The one event of that kind."""
-    (found,) = [event for event in events if isinstance(event, kind)]
-    return found
+def single_event(events: Sequence[Event], kind: type[EventType]) -> EventType:
+    """Return the only event of that kind."""
+    (event,) = [event for event in events if isinstance(event, kind)]
+    return event
 
 
 def result(events: Sequence[Event]) -> dict[str, float]:
-    """The metrics of a trial that must have succeeded."""
+    """Return the metrics of a trial that must have succeeded."""
     last = events[-1]
     assert isinstance(last, Result), last
     return dict(last.metrics)
 
 
 def failure(events: Sequence[Event]) -> Failure:
-    """The failure of a trial that must have failed."""
+    """Return the failure of a trial that must have failed."""
     last = events[-1]
     assert isinstance(last, Failure), last
     return last
 
 
-def by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
-    """Pipe lines into a fresh trainer: exit status, what came on standard output, and on error."""
+def run_by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
+    """Pipe lines into a new trainer; return exit status, events or lines, and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "workloads"],
         input="\n".join(lines),
@@ -119,11 +119,11 @@ def by_hand(*lines: str) -> tuple[int, list[Event | str], str]:
 
 
 def request(workload: str, **fields: Any) -> str:
-    """A request line for a workload of `examples.hostile`."""
+    """Return a request line for a workload of `examples.hostile`."""
     return encode(TrialRequest(f"{HOSTILE}:{workload}", "none/noop", **fields))
 
 
 def expect_package(backend: str) -> None:
-    """Skip a test whose backend is not installed here."""
+    """Skip a test if its backend is not installed."""
     if not is_installed(backend):
         skip_here(f"{backend} is not installed here: {BACKENDS[backend]}")

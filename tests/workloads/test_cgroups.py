@@ -76,7 +76,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/unified/cgroup.controllers": "\n",
             },
             CgroupLimits(None, 1024, 1),
-            id="version 1 beside an empty version 2",
+            id="version 1 with an empty version 2",
         ),
         pytest.param(
             {
@@ -85,7 +85,7 @@ def tree(root: Path, files: Mapping[str, str]) -> Path:
                 "sys/fs/cgroup/cpu.max": "many 0\n",
             },
             CgroupLimits(None, None, 2),
-            id="what cannot be understood limits nothing",
+            id="unreadable values limit nothing",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_limits(tmp_path: Path, files: Mapping[str, str], expected: CgroupLimits
     assert read_limits(tree(tmp_path, files)) == expected
 
 
-def test_this_process_can_be_asked() -> None:
-    found = read_limits()
-    assert found.cpus is None or found.cpus > 0
-    assert found.memory_mib is None or found.memory_mib > 100
+def test_the_limits_of_this_process_can_be_read() -> None:
+    limits = read_limits()
+    assert limits.cpus is None or limits.cpus > 0
+    assert limits.memory_mib is None or limits.memory_mib > 100

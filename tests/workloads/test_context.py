@@ -1,4 +1,4 @@
-"""What a workload is told by its context where it asks for what cannot be done."""
+"""Messages of the context about artifacts that it refuses."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def context(events: list[Event]) -> Context:
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "a/b.txt", "/a", "../a", ".hidden", "a b", "ä.txt", "a\n", "x" * 101]
 )
-def test_a_text_is_kept_under_a_plain_file_name_only(name: str) -> None:
+def test_an_artifact_needs_a_plain_file_name(name: str) -> None:
     events: list[Event] = []
     with pytest.raises(ValueError, match=r"artifact: expected a plain file name .* received"):
         context(events).artifact(name, "text")
     assert events == []
 
 
-def test_texts_are_few_and_small() -> None:
+def test_artifacts_are_limited_in_number_and_size() -> None:
     events: list[Event] = []
     trial = context(events)
     trial.artifact("large.txt", "ä" * 128 * 1024)  # 2 bytes each

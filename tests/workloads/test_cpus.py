@@ -15,7 +15,7 @@ from workloads.implementations import BACKENDS, parse_implementation
 
 
 def group(root: Path, quota: str) -> Path:
-    """A tree in which this process may use so much CPU time, by version 2."""
+    """Write a cgroup tree of version 2 with this CPU quota."""
     folder = root / "sys/fs/cgroup"
     folder.mkdir(parents=True)
     (folder / "cgroup.controllers").write_text("cpu memory\n")
@@ -57,12 +57,12 @@ def test_a_trainer_has_as_many_threads_as_the_quota_allows(backend: str, tmp_pat
     assert done.stdout.split() == ["1", "1"]
 
 
-def test_xla_has_no_more_threads_than_it_is_told(tmp_path: Path) -> None:
+def test_xla_has_the_requested_number_of_threads(tmp_path: Path) -> None:
     expect_package("jax")
     code = (
         "import os, pathlib; os.environ['PJRT_NPROC'] = '1'; import jax.numpy;"
         "jax.numpy.ones((999, 999)).dot(jax.numpy.ones((999, 999))).block_until_ready();"
-        "names = [each.read_text() for each in pathlib.Path('/proc/self/task').glob('*/comm')];"
+        "names = [comm.read_text() for comm in pathlib.Path('/proc/self/task').glob('*/comm')];"
         "print(sum('XLAEigen' in name for name in names))"
     )
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The rules on who may run what, by themselves; other tests hold them against what Keras does."""
+"""The rules of eligibility alone; `test_eligibility_keras` compares them with Keras."""
 
 from __future__ import annotations
 
@@ -43,44 +43,46 @@ layers = st.builds(
 )
 
 
-def why_not(
+def reason_against(
     implementation: Implementation | str, traits: LayerTraits = USUAL, device: Device = "gpu"
 ) -> str | None:
-    """The rules' answer where everything is installed."""
-    asked = (
+    """Return the reason with all backends installed."""
+    parsed = (
         parse_implementation(implementation) if isinstance(implementation, str) else implementation
     )
-    return ineligibility_reason(asked, traits, device, has_package=lambda _: True)
+    return ineligibility_reason(parsed, traits, device, has_package=lambda _: True)
 
 
 @given(implementations, layers, devices)
-def test_every_question_has_an_answer_in_plain_words(
+def test_a_reason_is_none_or_a_complete_text(
     implementation: Implementation, traits: LayerTraits, device: Device
 ) -> None:
-    reason = why_not(implementation, traits, device)
+    reason = reason_against(implementation, traits, device)
     assert reason is None or (reason.strip() == reason != "" and not set("{}<>") & set(reason))
-    assert why_not(implementation, traits, device) == reason
+    assert reason_against(implementation, traits, device) == reason
 
 
 @given(backends, layers, devices)
 def test_keras_own_portable_layers_run_everything_everywhere(
     backend: str, traits: LayerTraits, device: Device
 ) -> None:
-    assert why_not(Implementation(backend, "portable"), traits, device) is None
+    assert reason_against(Implementation(backend, "portable"), traits, device) is None
 
 
 @given(implementations, layers)
-def test_what_a_cpu_can_do_a_gpu_can(implementation: Implementation, traits: LayerTraits) -> None:
-    if why_not(implementation, traits, "cpu") is None:
-        assert why_not(implementation, traits, "gpu") is None
+def test_a_gpu_runs_all_that_a_cpu_runs(
+    implementation: Implementation, traits: LayerTraits
+) -> None:
+    if reason_against(implementation, traits, "cpu") is None:
+        assert reason_against(implementation, traits, "gpu") is None
 
 
 @given(implementations, layers)
 def test_a_kernel_that_does_more_does_the_usual_too(
     implementation: Implementation, traits: LayerTraits
 ) -> None:
-    if why_not(implementation, traits) is None and traits.cell not in SIMPLE_CELLS:
-        assert why_not(implementation, replace(USUAL, cell=traits.cell)) is None
+    if reason_against(implementation, traits) is None and traits.cell not in SIMPLE_CELLS:
+        assert reason_against(implementation, replace(USUAL, cell=traits.cell)) is None
 
 
 @given(kernels, backends, layers, devices)
@@ -88,24 +90,28 @@ def test_relu_is_the_activation_relu_by_another_name(
     kernel: str, backend: str, traits: LayerTraits, device: Device
 ) -> None:
     gated = replace(traits, cell="lstm", activation="tanh")
-    option = why_not(Implementation(backend, kernel, ("relu",)), gated, device)
-    setting = why_not(Implementation(backend, kernel), replace(gated, activation="relu"), device)
+    option = reason_against(Implementation(backend, kernel, ("relu",)), gated, device)
+    setting = reason_against(
+        Implementation(backend, kernel), replace(gated, activation="relu"), device
+    )
     assert (option is None) == (setting is None)
 
 
 @given(implementations, layers, devices)
-def test_what_is_not_installed_comes_first_and_says_how_to_get_it(
+def test_a_missing_backend_is_the_first_reason_with_its_installation(
     implementation: Implementation, traits: LayerTraits, device: Device
 ) -> None:
-    told = ineligibility_reason(implementation, traits, device, has_package=lambda _: False)
+    reason = ineligibility_reason(implementation, traits, device, has_package=lambda _: False)
     how = BACKENDS[implementation.backend]
-    assert told == f"{implementation.backend} is not installed here: {how}"
+    assert reason == f"{implementation.backend} is not installed here: {how}"
 
 
-def test_only_the_backend_that_is_asked_for_must_be_installed() -> None:
-    asked = parse_implementation("tensorflow/portable")
+def test_only_the_requested_backend_must_be_installed() -> None:
+    implementation = parse_implementation("tensorflow/portable")
     assert (
-        ineligibility_reason(asked, USUAL, "cpu", has_package=lambda name: name == "tensorflow")
+        ineligibility_reason(
+            implementation, USUAL, "cpu", has_package=lambda name: name == "tensorflow"
+        )
         is None
     )
 
@@ -122,16 +128,16 @@ def test_only_the_backend_that_is_asked_for_must_be_installed() -> None:
         ("torch/portable+fp16", "computes float16 products in float32 on a CPU"),
     ],
 )
-def test_what_needs_a_gpu(implementation: str, words: str) -> None:
-    reason = why_not(implementation, device="cpu")
+def test_implementations_that_need_a_gpu(implementation: str, words: str) -> None:
+    reason = reason_against(implementation, device="cpu")
     assert reason is not None and words in reason
-    assert why_not(implementation, device="gpu") is None
+    assert reason_against(implementation, device="gpu") is None
 
 
 def test_pytorch_has_a_fused_kernel_on_a_cpu_too() -> None:
     for cell in typing.get_args(Cell):
         for traits in (USUAL, LayerTraits(layers=3, dropout=0.2, bidirectional=True)):
-            assert why_not("torch/fused", replace(traits, cell=cell), "cpu") is None
+            assert reason_against("torch/fused", replace(traits, cell=cell), "cpu") is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +158,7 @@ def test_pytorch_has_a_fused_kernel_on_a_cpu_too() -> None:
     ],
 )
 def test_options_that_an_implementation_does_not_have(implementation: str, words: str) -> None:
-    reason = why_not(implementation)
+    reason = reason_against(implementation)
     assert reason is not None and words in reason
 
 
@@ -170,10 +176,10 @@ def test_options_that_an_implementation_does_not_have(implementation: str, words
         (LayerTraits(use_bias=False), "(use_bias is false)"),
     ],
 )
-def test_what_no_library_call_can_do(
+def test_layers_that_no_library_call_supports(
     kernel: str, backend: str, traits: LayerTraits, words: str
 ) -> None:
-    reason = why_not(Implementation(backend, kernel), traits)
+    reason = reason_against(Implementation(backend, kernel), traits)
     assert reason is not None and words in reason
 
 
@@ -192,9 +198,11 @@ def test_what_no_library_call_can_do(
 )
 def test_cells_on_a_gpu(cell: Cell, kernel: str, able: set[str]) -> None:
     traits = LayerTraits(cell=cell)
-    told = {backend: why_not(Implementation(backend, kernel), traits) for backend in BACKENDS}
-    assert {backend for backend, reason in told.items() if reason is None} == able
-    assert all(cell in reason or "GRU" in reason for reason in told.values() if reason)
+    reasons = {
+        backend: reason_against(Implementation(backend, kernel), traits) for backend in BACKENDS
+    }
+    assert {backend for backend, reason in reasons.items() if reason is None} == able
+    assert all(cell in reason or "GRU" in reason for reason in reasons.values() if reason)
 
 
 @pytest.mark.parametrize(
@@ -208,17 +216,19 @@ def test_cells_on_a_gpu(cell: Cell, kernel: str, able: set[str]) -> None:
 )
 def test_masks_on_a_gpu(mask: Mask, kernel: str, able: set[str]) -> None:
     traits = LayerTraits(mask=mask, bidirectional=True)
-    told = {backend: why_not(Implementation(backend, kernel), traits) for backend in BACKENDS}
-    assert {backend for backend, reason in told.items() if reason is None} == able
+    reasons = {
+        backend: reason_against(Implementation(backend, kernel), traits) for backend in BACKENDS
+    }
+    assert {backend for backend, reason in reasons.items() if reason is None} == able
 
 
-def test_dropout_between_layers_and_states_that_go_on() -> None:
+def test_dropout_between_layers_and_stateful_layers() -> None:
     between = LayerTraits(layers=2, dropout=0.2)
-    assert "a new dropout mask at each step" in (why_not("jax/fused", between) or "")
-    assert why_not("jax/fused", replace(between, layers=1)) is None
-    assert why_not("tensorflow/fused", between) is None
+    assert "a new dropout mask at each step" in (reason_against("jax/fused", between) or "")
+    assert reason_against("jax/fused", replace(between, layers=1)) is None
+    assert reason_against("tensorflow/fused", between) is None
     on = LayerTraits(layers=2, stateful=True)
-    assert why_not("tensorflow/fused", on) is None
+    assert reason_against("tensorflow/fused", on) is None
     assert "no mask if it is stateful" in (
-        why_not("tensorflow/fused", replace(on, mask="right")) or ""
+        reason_against("tensorflow/fused", replace(on, mask="right")) or ""
     )

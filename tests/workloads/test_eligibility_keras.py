@@ -1,7 +1,8 @@
-"""The rules on who may run what, held against what Keras and the libraries do, both ways.
+"""The rules of eligibility compared with Keras and the libraries, in both directions.
 
-On `cudnn` and `fused` a GPU is pretended (tests/workloads/pretended): what we allow becomes the
-library's call, and what we refuse does not. Portable layers, and PyTorch's fused ones, really run.
+For `cudnn` and `fused` a GPU is simulated (`tests/workloads/stand_in_gpus`): every case that the
+rules allow becomes the library's call, and no other case does. Portable layers, and PyTorch's
+fused ones, really run.
 """
 
 from __future__ import annotations
@@ -10,56 +11,59 @@ import pytest
 
 from tests.workloads.eligibility_probes import REFUSED
 from tests.workloads.shared_trainer import Trainer, result
-from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
+from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 
 PROBES = "tests.workloads.eligibility_probes"
 EACH_BACKEND = pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 
 
 def ask(trainer: Trainer, probe: str, implementation: str, **settings: int) -> dict[str, float]:
-    """What a probe counted."""
+    """Return the counts of a probe."""
     counts = result(trainer.ask(f"{PROBES}:{probe}", implementation, settings=settings))
-    return {what: count for what, count in counts.items() if not what.endswith(("_s", "_mib"))}
+    return {name: count for name, count in counts.items() if not name.endswith(("_s", "_mib"))}
 
 
 @EACH_BACKEND
 def test_our_rules_on_cudnn_are_those_of_keras(trainer_of: Trainer, backend: str) -> None:
     counts = ask(trainer_of, "cudnn_rules", f"{backend}/portable", stride=61)
-    beside = {
-        "tensorflow": {"a failed assertion", "without XLA, quietly"},
-        "jax": {"a program that JAX cannot make", ELSEWHERE},
-        "torch": {"a failed backward pass", ELSEWHERE},
+    other_outcomes = {
+        "tensorflow": {"a failed assertion", "without XLA, silently"},
+        "jax": {"a program that JAX cannot make", OTHER_KERNEL},
+        "torch": {"a failed backward pass", OTHER_KERNEL},
     }
-    assert set(counts) == {CUDNN, REFUSED} | beside[backend]
+    assert set(counts) == {CUDNN, REFUSED} | other_outcomes[backend]
 
 
 @EACH_BACKEND
 def test_our_rules_on_the_fused_layer_are_its_own(trainer_of: Trainer, backend: str) -> None:
     counts = ask(trainer_of, "fused_rules", f"{backend}/portable", stride=5)
-    beside = {"tensorflow": {"a failed assertion"}, "jax": {"a program that JAX cannot make"}}
-    assert set(counts) == {CUDNN, REFUSED} | beside.get(backend, set())
+    other_outcomes = {
+        "tensorflow": {"a failed assertion"},
+        "jax": {"a program that JAX cannot make"},
+    }
+    assert set(counts) == {CUDNN, REFUSED} | other_outcomes.get(backend, set())
 
 
 @pytest.mark.parametrize(
     ("backend", "lstm", "gru"),
     [
         ("tensorflow", REFUSED, REFUSED),
-        ("jax", REFUSED, ELSEWHERE),
-        ("torch", ELSEWHERE, ELSEWHERE),
+        ("jax", REFUSED, OTHER_KERNEL),
+        ("torch", OTHER_KERNEL, OTHER_KERNEL),
     ],
 )
-def test_without_a_gpu_keras_refuses_or_quietly_does_otherwise(
+def test_without_a_gpu_keras_refuses_or_silently_runs_another_kernel(
     trainer_of: Trainer, backend: str, lstm: str, gru: str
 ) -> None:
     counts = ask(trainer_of, "without_gpu", f"{backend}/portable")
     assert set(counts) == {f"lstm: {lstm}", f"gru: {gru}"}
 
 
-def test_keras_swallows_what_cudnn_says_on_pytorch(torch_trainer: Trainer) -> None:
-    assert ask(torch_trainer, "swallowed", "torch/portable") == {ELSEWHERE: 4.0}
+def test_keras_hides_cudnn_errors_on_pytorch(torch_trainer: Trainer) -> None:
+    assert ask(torch_trainer, "swallowed", "torch/portable") == {OTHER_KERNEL: 4.0}
 
 
-def test_keras_simple_layers_cannot_be_asked_for_cudnn(trainer: Trainer) -> None:
+def test_keras_simple_layers_refuse_cudnn(trainer: Trainer) -> None:
     assert ask(trainer, "simple_cudnn", "tensorflow/portable") == {"refused": 1.0}
 
 
@@ -90,7 +94,7 @@ def test_jax_calls_cudnn_without_a_graph_too(jax_trainer: Trainer) -> None:
         ("torch", "+bf16", 12),
     ],
 )
-def test_portable_layers_run_on_a_cpu_in_every_way(
+def test_portable_layers_run_on_a_cpu(
     trainer_of: Trainer, backend: str, option: str, cases: int
 ) -> None:
     counts = ask(trainer_of, "portable_runs", f"{backend}/portable{option}", cases=cases)

@@ -16,21 +16,23 @@ from workloads.implementations import (
 
 PRECISIONS = {"tf32", "bf16", "fp16"}
 
-known = st.builds(
+known_implementations = st.builds(
     lambda backend, kernel, options: Implementation(backend, kernel, tuple(sorted(options))),
     st.sampled_from(sorted(BACKENDS)),
     st.sampled_from(sorted(KERNELS)),
-    st.sets(st.sampled_from(sorted(OPTIONS))).filter(lambda found: len(found & PRECISIONS) < 2),
+    st.sets(st.sampled_from(sorted(OPTIONS))).filter(lambda options: len(options & PRECISIONS) < 2),
 )
 
 
-@given(known)
-def test_an_implementation_is_its_text(implementation: Implementation) -> None:
+@given(known_implementations)
+def test_an_implementation_survives_a_round_trip_through_its_text(
+    implementation: Implementation,
+) -> None:
     assert parse_implementation(str(implementation)) == implementation
-    told = f"{implementation.backend}/{implementation.kernel_text}"
-    silent = [option for option in ("again", "relu") if option in implementation.options]
-    assert parse_implementation("+".join([told, *silent])) == implementation
-    assert not {"again", "relu"} & set(told.split("+"))
+    text = f"{implementation.backend}/{implementation.kernel_text}"
+    unlisted = [option for option in ("again", "relu") if option in implementation.options]
+    assert parse_implementation("+".join([text, *unlisted])) == implementation
+    assert not {"again", "relu"} & set(text.split("+"))
 
 
 @pytest.mark.parametrize(
@@ -46,25 +48,25 @@ def test_an_implementation_is_its_text(implementation: Implementation) -> None:
         ("torch/fused+bf16", False, True, "bf16", ""),
     ],
 )
-def test_what_an_implementation_says_of_itself(
+def test_properties_of_an_implementation(
     text: str, jit: bool, eager: bool, precision: str, mathematics: str
 ) -> None:
-    told = parse_implementation(text)
-    assert (told.jit, told.eager) == (jit, eager)
-    assert (told.precision, told.mathematics) == (precision, mathematics)
+    implementation = parse_implementation(text)
+    assert (implementation.jit, implementation.eager) == (jit, eager)
+    assert (implementation.precision, implementation.mathematics) == (precision, mathematics)
 
 
-def test_the_same_once_more_differs_in_its_process_alone() -> None:
-    once, again = (
+def test_an_a_a_copy_differs_in_its_process_only() -> None:
+    original, copy = (
         parse_implementation("torch/fused+bf16"),
         parse_implementation("torch/fused+bf16+again"),
     )
-    assert again.kernel_text == once.kernel_text == "fused+bf16"
-    assert (again.mathematics, again.precision, again.eager) == ("", "bf16", True)
-    assert (once.process, again.process) == ("torch", "torch+again")
+    assert copy.kernel_text == original.kernel_text == "fused+bf16"
+    assert (copy.mathematics, copy.precision, copy.eager) == ("", "bf16", True)
+    assert (original.process, copy.process) == ("torch", "torch+again")
 
 
-def test_options_are_kept_sorted_however_they_are_written() -> None:
+def test_options_are_sorted() -> None:
     assert parse_implementation("tensorflow/portable+xla+unroll") == parse_implementation(
         "tensorflow/portable+unroll+xla"
     )

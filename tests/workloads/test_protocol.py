@@ -67,21 +67,21 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 
 @given(requests)
-def test_requests_survive_the_line(request: TrialRequest) -> None:
+def test_requests_survive_a_round_trip(request: TrialRequest) -> None:
     line = encode(request)
     assert "\n" not in line
     assert decode_request(line) == request
 
 
 @given(events)
-def test_events_survive_the_line(event: Event) -> None:
+def test_events_survive_a_round_trip(event: Event) -> None:
     line = encode(event)
     assert "\n" not in line
     assert decode_event(line) == event
 
 
 @given(st.text() | values.map(json.dumps))
-def test_any_other_line_is_refused_politely(line: str) -> None:
+def test_any_other_line_is_refused(line: str) -> None:
     for decode in (decode_event, decode_request):
         with pytest.raises(ProtocolError):
             decode(line)
@@ -115,7 +115,7 @@ def test_a_missing_or_unknown_field_is_named(event: Event, data: st.DataObject) 
         ('{"workload": "a", "implementation": "a/b", "settings": {"x": NaN}}', "received NaN"),
     ],
 )
-def test_a_wrong_request_says_where(line: str, message: str) -> None:
+def test_a_wrong_request_is_explained(line: str, message: str) -> None:
     with pytest.raises(ProtocolError, match=message.replace("[", r"\[")):
         decode_request(line)
 
@@ -127,13 +127,13 @@ def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}])
-def test_what_json_does_not_have_is_not_written(value: Any) -> None:
+def test_values_that_json_lacks_are_refused(value: Any) -> None:
     with pytest.raises(ProtocolError, match="cannot be written"):
         encode(Result({"loss": value}))
 
 
 @pytest.mark.parametrize("command", [Slice(), Slice(7), Finish()])
-def test_a_command_is_its_line(command: Command) -> None:
+def test_commands_survive_a_round_trip(command: Command) -> None:
     line = encode(command)
     assert decode_command(line) == command
     assert is_command(line)
@@ -141,7 +141,7 @@ def test_a_command_is_its_line(command: Command) -> None:
         decode_request(line)
 
 
-def test_a_line_without_a_command_is_none() -> None:
+def test_a_line_without_a_command_is_no_command() -> None:
     for line in ("", "[]", "{}", encode(TrialRequest("a:b", "none/noop"))):
         assert not is_command(line)
     with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
@@ -149,8 +149,8 @@ def test_a_line_without_a_command_is_none() -> None:
 
 
 def test_a_trial_is_measured_in_full_or_in_slices() -> None:
-    asked = TrialRequest("a:b", "none/noop", measure="timing", slice_s=0.5)
-    assert decode_request(encode(asked)) == asked
+    request = TrialRequest("a:b", "none/noop", measure="timing", slice_s=0.5)
+    assert decode_request(encode(request)) == request
     with pytest.raises(ProtocolError, match=r"request\.measure: expected full or timing"):
         decode_request('{"workload": "a:b", "implementation": "c/d", "measure": "slices"}')
 

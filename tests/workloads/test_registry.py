@@ -64,8 +64,8 @@ def test_settings_are_filled_in_and_lead_to_traits() -> None:
     settings = IMAGE_ROWS.resolve({"cell": "gru", "activation": "relu", "learning_rate": 1})
     assert settings["units"] == 128
     assert IMAGE_ROWS.resolve(settings) == settings
-    told = LayerTraits(cell="gru", activation="relu", layers=2, dropout=0.2)
-    assert IMAGE_ROWS.traits(settings) == told
+    traits = LayerTraits(cell="gru", activation="relu", layers=2, dropout=0.2)
+    assert IMAGE_ROWS.traits(settings) == traits
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_settings_that_decide_the_data_are_named() -> None:
     assert not IMAGE_ROWS.accepts({"data_path": "x.npz"})
 
 
-def test_missing_data_says_which_file_and_what_to_do(tmp_path: Path) -> None:
+def test_missing_data_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "missing.npz"
     with pytest.raises(DataError, match=r"missing\.npz.*No such file.*settings\.data_path"):
         IMAGE_ROWS.data_digest({"dataset": "mnist", "data_path": str(path)})

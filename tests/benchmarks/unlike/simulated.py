@@ -84,7 +84,7 @@ def _rounds(issue: Assignment) -> int:
 def _seconds(question: Question, issue: Assignment) -> float:
     whole_s = question.fast_s if _class(issue) == "fast" else question.slow_s
     config = {name: float(value) for name, value in issue.trial.config.items()}
-    return whole_s * _rounds(issue) / 10 * sleeper.length(config)
+    return whole_s * _rounds(issue) / 10 * sleeper.relative_duration(config)
 
 
 def unlike_nodes(devices: Mapping[str, int]) -> list[Node]:

@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Maker:
-    """Makes arrays, and counts how often it had to."""
+    """A maker of arrays that counts its calls."""
 
     def __init__(self, **arrays: list[int]) -> None:
         self.arrays: Arrays = {name: np.array(values) for name, values in arrays.items()}
@@ -35,9 +35,9 @@ class Maker:
 def test_arrays_are_made_once_for_a_key() -> None:
     make = Maker(a=[1, 2], b=[3])
     for _ in range(3):
-        found = load_or_make("letters", {"text": "x", "size": 3}, ("a", "b"), make)
-        assert found["a"].tolist() == [1, 2]
-        assert found["b"].tolist() == [3]
+        arrays = load_or_make("letters", {"text": "x", "size": 3}, ("a", "b"), make)
+        assert arrays["a"].tolist() == [1, 2]
+        assert arrays["b"].tolist() == [3]
     assert make.made == 1
     load_or_make("letters", {"text": "x", "size": 4}, ("a", "b"), make)
     assert make.made == 2
@@ -48,17 +48,17 @@ def test_large_arrays_are_memory_mapped_and_cannot_be_changed(
 ) -> None:
     monkeypatch.setattr(cache, "MAPPED_BYTES", 1000)
     make = Maker(small=[1], large=list(range(1000)))
-    for _ in range(2):  # made now, and found
-        found = load_or_make("mixed", {}, ("small", "large"), make)
-        assert isinstance(found["large"], np.memmap)
-        assert not isinstance(found["small"], np.memmap)
-        assert not found["large"].flags.writeable
-    assert found["large"].tolist() == list(range(1000))
+    for _ in range(2):  # made, then loaded
+        arrays = load_or_make("mixed", {}, ("small", "large"), make)
+        assert isinstance(arrays["large"], np.memmap)
+        assert not isinstance(arrays["small"], np.memmap)
+        assert not arrays["large"].flags.writeable
+    assert arrays["large"].tolist() == list(range(1000))
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY\x01\x00 no header", None])
 @pytest.mark.parametrize("mapped_bytes", [0, 10**9])
-def test_what_is_damaged_or_gone_is_made_again(
+def test_a_damaged_or_missing_array_is_made_again(
     folder: Path, damage: bytes | None, mapped_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "MAPPED_BYTES", mapped_bytes)
@@ -88,14 +88,14 @@ def test_an_array_that_was_cut_short_is_made_again(
     assert make.made == 2
 
 
-def test_trials_go_on_where_nothing_can_be_kept(folder: Path) -> None:
+def test_arrays_are_made_if_the_cache_cannot_be_written(folder: Path) -> None:
     folder.write_text("a file where the folder should be")
     make = Maker(a=[1])
     assert load_or_make("letters", {}, ("a",), make)["a"].tolist() == [1]
     assert make.made == 1
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     with pytest.raises(RuntimeError, match="half way"), atomic_write(path) as file:
         file.write(b"half")
@@ -109,7 +109,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
-def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path, umask: int, mode: int) -> None:
+def test_file_permissions_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
         with atomic_write(tmp_path / "file") as file:
@@ -119,7 +119,7 @@ def test_who_may_read_a_file_is_for_the_umask_to_say(tmp_path: Path, umask: int,
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
 
 
-def test_racing_processes_agree(folder: Path) -> None:
+def test_concurrent_processes_agree(folder: Path) -> None:
     code = (
         "import numpy as np\n"
         "from workloads.data.cache import load_or_make\n"

@@ -30,13 +30,13 @@ def test_a_file_becomes_tokens_and_is_encoded_once(
     assert first.encoded.vocabulary == ("\ufffd", "be", "to", ",")
     assert first.encoded.tokens.tolist() == [2, 1, 3, 0, 0, 2, 1]
     assert (first.digest, first.source) == (text_digest("file", str(poem)), str(poem))
-    monkeypatch.delattr(corpora, "encode")  # from now on it would fail
-    again = load_corpus("file", str(poem), kind="word", vocabulary=4, length=0)
-    assert (again.encoded.tokens == first.encoded.tokens).all()
-    assert again.encoded.vocabulary == first.encoded.vocabulary
+    monkeypatch.delattr(corpora, "encode")  # another call would fail
+    second = load_corpus("file", str(poem), kind="word", vocabulary=4, length=0)
+    assert (second.encoded.tokens == first.encoded.tokens).all()
+    assert second.encoded.vocabulary == first.encoded.vocabulary
 
 
-def test_what_decides_the_tokens_decides_what_is_found(poem: Path) -> None:
+def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
     load_corpus("file", str(poem), kind="word", vocabulary=4, length=0)
     few = load_corpus("file", str(poem), kind="word", vocabulary=3, length=0)
     assert few.encoded.vocabulary == ("\ufffd", "be", "to")
@@ -55,7 +55,7 @@ def test_a_large_text_is_memory_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert docs.encoded.decode(docs.encoded.tokens[:30]).startswith('The "assert" statement')
 
 
-def test_the_synthetic_corpus_is_as_long_as_is_asked() -> None:
+def test_the_synthetic_corpus_has_the_requested_length() -> None:
     corpus = load_corpus("zipf", kind="word", vocabulary=50, length=1234)
     assert len(corpus.encoded.tokens) == 1234
     assert len(corpus.encoded.vocabulary) == 50

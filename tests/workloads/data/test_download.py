@@ -18,7 +18,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Home(BaseHTTPRequestHandler):
-    """Serves `/whole` truly, `/short` with an end that never comes, and nothing else."""
+    """A server of `/whole`, and of `/short` with fewer bytes than announced."""
 
     asked: list[str]
 
@@ -30,12 +30,12 @@ class Home(BaseHTTPRequestHandler):
         self.wfile.write(CONTENT if self.path == "/whole" else CONTENT[:100])
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a server on this machine."""
+    """Return the address of a server on this machine."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     Home.asked = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
@@ -48,13 +48,13 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def deaf_port() -> Iterator[int]:
-    """A port of this machine that is taken, and refuses connections."""
+    """Return a bound port of this machine that refuses connections."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
 
 
-def test_a_file_is_fetched_once_and_kept(home: str, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_once(home: str, tmp_path: Path) -> None:
     kept = tmp_path / "cache" / "text"
     for _ in range(2):
         assert fetch(f"{home}/whole", kept, sha256=SHA256) == CONTENT
@@ -62,19 +62,19 @@ def test_a_file_is_fetched_once_and_kept(home: str, tmp_path: Path) -> None:
     assert [path.name for path in kept.parent.iterdir()] == ["text"]
 
 
-def test_a_kept_file_that_was_damaged_is_fetched_again(home: str, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_downloaded_again(home: str, tmp_path: Path) -> None:
     kept = tmp_path / "text"
     kept.write_bytes(CONTENT[:50])
     assert fetch(f"{home}/whole", kept, sha256=SHA256) == CONTENT
     assert kept.read_bytes() == CONTENT
 
 
-def test_nothing_has_to_be_kept(home: str, tmp_path: Path) -> None:
+def test_a_download_works_without_a_writable_cache(home: str, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     assert fetch(f"{home}/whole", tmp_path / "cache" / "text", sha256=SHA256) == CONTENT
 
 
-def test_another_file_in_its_place_is_refused(home: str, tmp_path: Path) -> None:
+def test_a_download_with_another_digest_is_refused(home: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=rf"expected SHA-256 0000; received 14,000 .* {SHA256}"):
         fetch(f"{home}/whole", tmp_path / "text", sha256="0000")
     assert list(tmp_path.iterdir()) == []
@@ -83,15 +83,13 @@ def test_another_file_in_its_place_is_refused(home: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("path", "reason"), [("/absent", "HTTP Error 404"), ("/short", "IncompleteRead")]
 )
-def test_a_failed_download_says_what_to_do(
-    home: str, path: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_failed_download_is_explained(home: str, path: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=rf"expected to download it; .*{reason}.*data_path"):
         fetch(f"{home}{path}", tmp_path / "text", sha256=SHA256)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_shakespeare_without_network_says_what_to_do(
+def test_shakespeare_without_network_is_explained(
     home: str, deaf_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path))

@@ -18,7 +18,7 @@ from workloads.failures import DataError
 
 
 @given(arrays.arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 5))))
-def test_each_column_of_each_image_is_scaled_alone(pixels: NDArray[np.uint8]) -> None:
+def test_every_column_of_every_image_is_scaled_separately(pixels: NDArray[np.uint8]) -> None:
     scaled = scale_columns(pixels)
     assert scaled.dtype == np.float32
     for image, original in zip(scaled, pixels, strict=True):
@@ -30,7 +30,7 @@ def test_each_column_of_each_image_is_scaled_alone(pixels: NDArray[np.uint8]) ->
                 assert (np.argsort(column, stable=True) == np.argsort(before, stable=True)).all()
 
 
-def test_digits_are_what_scikit_learn_bundles() -> None:
+def test_digits_are_those_of_scikit_learn() -> None:
     data = load_images("digits")
     assert data.train.inputs.shape == (1438, 8, 8)
     assert data.validation.inputs.shape == (359, 8, 8)
@@ -47,8 +47,8 @@ def test_the_split_is_stratified_disjoint_and_always_the_same() -> None:
     train, validation = stratified_split(labels)
     assert sorted([*train, *validation]) == list(range(65))
     assert list(np.bincount(labels[validation])) == [2, 4, 6, 1]
-    again, _ = stratified_split(labels)
-    assert (train == again).all()
+    second_split, _ = stratified_split(labels)
+    assert (train == second_split).all()
     assert len(np.unique(labels[train][:20])) > 1  # not sorted by class
 
 

@@ -20,7 +20,7 @@ def ragged(sequences: list[list[int]]) -> RaggedSequences:
 
 
 @given(SEQUENCES, st.integers(1, 12), st.sampled_from(["left", "right"]))
-def test_each_row_holds_the_end_of_its_sequence(
+def test_a_row_has_the_end_of_its_sequence(
     sequences: list[list[int]], length: int, side: Side
 ) -> None:
     rows = pad_sequences(ragged(sequences), length, side)
@@ -32,12 +32,12 @@ def test_each_row_holds_the_end_of_its_sequence(
 
 
 @given(SEQUENCES, st.sampled_from(["left", "right"]))
-def test_padding_can_be_taken_off(sequences: list[list[int]], side: Side) -> None:
-    again = strip_padding(pad_sequences(ragged(sequences), 12, side))
-    assert again.tokens.tolist() == ragged(sequences).tokens.tolist()
-    assert again.lengths.tolist() == [len(row) for row in sequences]
+def test_padding_can_be_removed(sequences: list[list[int]], side: Side) -> None:
+    recovered = strip_padding(pad_sequences(ragged(sequences), 12, side))
+    assert recovered.tokens.tolist() == ragged(sequences).tokens.tolist()
+    assert recovered.lengths.tolist() == [len(row) for row in sequences]
 
 
 @pytest.mark.parametrize(("side", "row"), [("right", [3, 4, 0]), ("left", [0, 3, 4])])
-def test_zeros_stand_on_the_side_asked_for(side: Side, row: list[int]) -> None:
+def test_zeros_are_on_the_requested_side(side: Side, row: list[int]) -> None:
     assert pad_sequences(ragged([[3, 4]]), 3, side).tolist() == [row]

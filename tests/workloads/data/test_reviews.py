@@ -42,9 +42,9 @@ def test_a_file_of_either_layout_is_read(tmp_path: Path, layout: dict[str, Any])
     np.savez_compressed(path, **arrays)
     reviews = load_reviews("imdb", str(path), vocabulary=9, sequence_length=4, padding="right")
     assert rows(reviews.train) == [
-        ([1, 5, 2, 0], 0),  # word 9 is beyond the vocabulary
+        ([1, 5, 2, 0], 0),  # word 9 is outside the vocabulary
         ([1, 7, 0, 0], 1),
-        ([5, 5, 8, 6], 1),  # the end is kept
+        ([5, 5, 8, 6], 1),  # the end remains
     ]
     assert rows(reviews.validation) == [([1, 2, 0, 0], 1), ([1, 4, 6, 0], 0)]
     assert (reviews.classes, reviews.source) == (2, str(path))
@@ -63,7 +63,7 @@ def test_a_file_of_either_layout_is_read(tmp_path: Path, layout: dict[str, Any])
 
 
 def rows(samples: Samples) -> list[tuple[list[int], int]]:
-    """Inputs beside their classes, sorted."""
+    """Return inputs with their classes, sorted."""
     return sorted(zip(samples.inputs.tolist(), samples.targets.tolist(), strict=True))
 
 
@@ -98,17 +98,17 @@ def test_the_order_is_always_the_same_and_no_sentence_is_in_both_parts() -> None
     assert len({tuple(words) for words in sentences}) == len(sentences)
 
 
-def test_counting_words_tells_the_classes_apart() -> None:
+def test_word_counts_separate_the_classes() -> None:
     reviews = documentation("right")
     counts = np.ones((2, 3000))
     for row, label in zip(reviews.train.inputs, reviews.train.targets, strict=True):
         counts[label, np.unique(row)] += 1
     odds = np.log(counts[1] / counts[0])
-    told = [odds[np.unique(row)].sum() > 0 for row in reviews.validation.inputs]
-    assert np.mean(told == (reviews.validation.targets == 1)) > 0.7
+    predicted = [odds[np.unique(row)].sum() > 0 for row in reviews.validation.inputs]
+    assert np.mean(predicted == (reviews.validation.targets == 1)) > 0.7
 
 
-def test_imdb_comes_from_keras_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imdb_is_loaded_from_keras_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def load_data(**arguments: Any) -> Any:
@@ -126,7 +126,7 @@ def test_imdb_comes_from_keras_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reviews.digest == IMDB_SHA256
 
 
-def test_imdb_without_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imdb_without_network_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     def load_data(**_: Any) -> Any:
         raise Exception("URL fetch failure")
 
@@ -136,7 +136,7 @@ def test_imdb_without_network_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -
 
 
 def install_keras(monkeypatch: pytest.MonkeyPatch, load_data: Any) -> None:
-    """Stand in for the vendor's downloader; the framework itself is not imported here."""
+    """Replace the vendor's downloader; the framework itself is not imported here."""
     imdb = SimpleNamespace(load_data=load_data)
     fake = SimpleNamespace(datasets=SimpleNamespace(imdb=imdb))
     monkeypatch.setitem(sys.modules, "keras", fake)
@@ -162,7 +162,7 @@ def install_keras(monkeypatch: pytest.MonkeyPatch, load_data: Any) -> None:
         ),
     ],
 )
-def test_a_file_laid_out_otherwise_is_refused(
+def test_a_file_with_another_layout_is_refused(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     arrays = {**FLAT, **LABELS, **change}

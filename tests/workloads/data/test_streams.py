@@ -10,31 +10,31 @@ from workloads.failures import DataError
 
 
 @given(st.integers(0, 400), st.integers(1, 6), st.integers(1, 12), st.floats(0.1, 0.5))
-def test_each_row_goes_on_where_it_stopped(
+def test_a_row_continues_that_of_the_previous_batch(
     length: int, batch_size: int, steps: int, share: float
 ) -> None:
     tokens = np.arange(length, dtype=np.int32)
     parts = split_stream(tokens, share)
     assume(all(len(part) > batch_size * steps for part in parts))
-    found = cut_streams(
+    cut_parts = cut_streams(
         tokens, batch_size=batch_size, sequence_length=steps, validation_share=share
     )
-    for samples, part in zip(found, parts, strict=True):
+    for samples, part in zip(cut_parts, parts, strict=True):
         assert (samples.targets == samples.inputs + 1).all()
         rows = samples.inputs.reshape(-1, batch_size, steps)
         for row in range(batch_size):
             stream = rows[:, row].ravel()
             assert (stream == stream[0] + np.arange(len(stream))).all()
-        every = samples.inputs.ravel().tolist()
-        assert len(set(every)) == len(every)  # no two streams hold the same text
-        assert min(every) == part[0]
+        inputs = samples.inputs.ravel().tolist()
+        assert len(set(inputs)) == len(inputs)  # no two streams have the same text
+        assert min(inputs) == part[0]
         assert samples.targets.max() <= part[-1]
-        dropped = len(part) - 1 - len(every)
+        dropped = len(part) - 1 - len(inputs)
         assert dropped < batch_size * steps + batch_size
         assert samples.inputs.dtype == np.int32
 
 
-def test_the_rows_of_a_batch_stand_together() -> None:
+def test_the_rows_of_a_batch_are_adjacent() -> None:
     train, validation = cut_streams(
         np.arange(28, dtype=np.int32), batch_size=2, sequence_length=3, validation_share=0.25
     )

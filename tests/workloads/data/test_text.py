@@ -38,7 +38,7 @@ def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
     assert "Assignment statements are used to (re)bind names" in " ".join(text.split())
 
 
-def test_a_python_without_its_topics_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(DataError, match=r"expected pydoc_data\.topics.*complete Python"):
         text_digest("python-docs")
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes, messa
 
 
 @pytest.mark.parametrize("ask", [text_digest, load_text])
-def test_a_missing_file_is_told(ask: object, tmp_path: Path) -> None:
+def test_a_missing_file_is_explained(ask: object, tmp_path: Path) -> None:
     assert callable(ask)
     with pytest.raises(DataError, match=r"absent.*No such file.*settings\.data_path"):
         ask("file", str(tmp_path / "absent"))

@@ -13,7 +13,7 @@ KINDS: tuple[TokenKind, ...] = ("character", "word")
 
 
 @given(st.text())
-def test_characters_come_back(text: str) -> None:
+def test_characters_survive_a_round_trip(text: str) -> None:
     encoded = encode(text, "character")
     assert encoded.tokens.dtype == np.int32
     assert encoded.decode(encoded.tokens) == text
@@ -21,13 +21,13 @@ def test_characters_come_back(text: str) -> None:
 
 
 @given(st.text())
-def test_words_come_back_as_the_same_words(text: str) -> None:
+def test_words_survive_a_round_trip(text: str) -> None:
     encoded = encode(text, "word")
     written = encoded.decode(encoded.tokens)
     assert split_words(written) == split_words(text)
-    again = encode(written, "word")
-    assert again.vocabulary == encoded.vocabulary
-    assert (again.tokens == encoded.tokens).all()
+    second = encode(written, "word")
+    assert second.vocabulary == encoded.vocabulary
+    assert (second.tokens == encoded.tokens).all()
 
 
 @given(st.text(alphabet="abcdef '\n", min_size=1), st.integers(2, 6), st.sampled_from(KINDS))
@@ -44,13 +44,13 @@ def test_the_most_frequent_have_a_number_of_their_own(
         assert (token == 0) == (original not in encoded.vocabulary)
 
 
-def test_words_are_lower_case_and_signs_stand_alone() -> None:
+def test_words_are_lower_case_and_signs_are_words() -> None:
     text = "We know't, we KNOW't!\n'Tis snake_case 42."
     words = "we know't , we know't ! ' tis snake_case 42 ."
     assert " ".join(split_words(text)) == words
 
 
-def test_what_stands_for_the_unknown_is_unknown() -> None:
+def test_the_text_of_the_unknown_token_is_unknown() -> None:
     encoded = encode(f"a{UNKNOWN}a", "character")
     assert encoded.vocabulary == (UNKNOWN, "a")
     assert encoded.tokens.tolist() == [1, 0, 1]

@@ -13,7 +13,7 @@ from workloads.failures import DataError
 
 
 def counting(length: int) -> Tokens:
-    """A stream in which each token is its own place."""
+    """Return a stream whose tokens are their own positions."""
     return np.arange(length, dtype=np.int32)
 
 
@@ -24,7 +24,7 @@ def counting(length: int) -> Tokens:
     st.booleans(),
     st.floats(0.05, 0.5),
 )
-def test_windows_never_cross_the_cut(
+def test_windows_never_span_both_parts(
     length: int, steps: int, samples: int | None, each_step: bool, share: float
 ) -> None:
     training, validation = split_stream(counting(length), share)
@@ -49,7 +49,7 @@ def test_windows_never_cross_the_cut(
 
 
 @given(st.integers(40, 300), st.integers(1, 10), st.booleans())
-def test_without_a_number_each_token_is_predicted_once(
+def test_without_a_number_every_token_is_predicted_once(
     length: int, steps: int, each_step: bool
 ) -> None:
     stream = counting(length)
@@ -61,7 +61,7 @@ def test_without_a_number_each_token_is_predicted_once(
 
 
 @given(st.integers(1, 500), st.integers(1, 80), st.integers(1, 80), st.floats(0.01, 0.5))
-def test_enough_tokens_are_enough(
+def test_tokens_needed_suffice(
     samples: int, steps: int, validation_samples: int, share: float
 ) -> None:
     train, validation = cut_windows(

@@ -21,7 +21,7 @@ def test_the_words_follow_zipfs_law() -> None:
     assert shares[1:] == pytest.approx(law / law.sum(), rel=0.06)
 
 
-def test_the_past_tells_about_the_future() -> None:
+def test_previous_words_predict_the_next_one() -> None:
     tokens = zipf_corpus(400_000, 33).tokens.astype(np.int64)
     alone = entropy(tokens)
     after_one = entropy(tokens[1:] * 33 + tokens[:-1]) - alone
@@ -40,7 +40,7 @@ def test_a_longer_corpus_begins_as_a_shorter_one(length: int, more: int, vocabul
     assert short.tokens.dtype == np.int32
 
 
-def test_it_is_the_same_everywhere() -> None:
+def test_the_corpus_is_the_same_on_every_machine() -> None:
     corpus = zipf_corpus(12, 100)
     assert corpus.tokens.tolist() == PINNED
     assert corpus.decode(corpus.tokens[:2]) == f"w{PINNED[0]} w{PINNED[1]}"

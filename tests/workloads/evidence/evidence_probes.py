@@ -1,6 +1,6 @@
-"""Workloads for the tests of evidence: each builds something, and reports which kernel ran.
+"""Workloads for the tests of evidence, which build a model and report the kernel that ran.
 
-The trial's own implementation is what was asked for; `settings["built"]` is what is built.
+The trial's own implementation is the requested one; `settings["built"]` is the built one.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 
-from tests.workloads.probes import planned
+from tests.workloads.probes import plan_training
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 
@@ -19,11 +19,11 @@ _STEPS = 8  # rows of a digit
 
 
 def proven(trial: Context) -> dict[str, float]:
-    """One step of training, and its proof."""
+    """Run one training step, and report its proof."""
     from workloads.evidence import prove
 
     built = _built(trial)
-    plan = planned(trial, built)
+    plan = plan_training(trial, built)
     plan.train_one_step()
     before = [np.array(value) for value in plan.model.get_weights()]
     proof = prove(plan, _stack(trial))
@@ -33,12 +33,12 @@ def proven(trial: Context) -> dict[str, float]:
 
 
 def passes_proven(trial: Context) -> dict[str, float]:
-    """A forward and backward pass alone, and its proof."""
+    """Run a forward and backward pass, and report its proof."""
     from workloads.evidence import prove_passes
     from workloads.models import passes
 
     built = _built(trial)
-    plan = planned(trial, built)
+    plan = plan_training(trial, built)
     both = passes.make_passes(plan.model, built)
     batch = both.place(plan.train.first(4).inputs)
     both.forward_backward(batch)
@@ -48,14 +48,14 @@ def passes_proven(trial: Context) -> dict[str, float]:
 
 
 def traced_for_a_gpu(trial: Context) -> dict[str, float]:
-    """TensorFlow: a train step traced (and not run), with a GPU pretended."""
+    """Trace (and do not run) a TensorFlow train step for a simulated GPU."""
     import tensorflow as tf
 
     from tests.workloads.stand_in_gpus.tensorflow import gpu
     from workloads.evidence import prove
 
     with gpu():
-        plan = planned(trial, _built(trial))
+        plan = plan_training(trial, _built(trial))
         if "fallen_back" in trial.settings:
             _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
         images, labels = plan.train.inputs[:4], plan.train.targets[:4]
@@ -68,14 +68,14 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
 
 
 def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
-    """JAX: a forward and backward pass lowered (and not compiled) for CUDA, a GPU pretended."""
+    """Lower (and do not compile) JAX passes for CUDA, with a simulated GPU."""
     from tests.workloads.stand_in_gpus.jax import gpu
     from workloads.evidence.jax import prove_lowered
     from workloads.models import passes
 
     built = _built(trial)
     with gpu():
-        plan = planned(trial, built)
+        plan = plan_training(trial, built)
         if "fallen_back" in trial.settings:
             _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
         both: Any = passes.make_passes(plan.model, built)
@@ -89,21 +89,21 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
 
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
-    """PyTorch: what is told of events as its profiler would give them on a GPU."""
+    """Identify the kernel from events as PyTorch's profiler would record them on a GPU."""
     from workloads.evidence.kernel_evidence import format_kernel, identify_kernel
     from workloads.evidence.torch import ProfiledOperation, count_operations
 
     events = [ProfiledOperation(Event(*event)) for event in trial.settings["events"]]
-    seen, operations = count_operations(events, on_gpu=True)
+    counts, operations = count_operations(events, on_gpu=True)
     ran = format_kernel(
-        identify_kernel(seen, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False))
+        identify_kernel(counts, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False))
     )
     trial.kernel(trial.implementation.kernel_text, ran, str(dict(operations)))
     return {}
 
 
 class Event:
-    """Stands in for one of the profiler's events."""
+    """A substitute for an event of the profiler."""
 
     def __init__(self, name: str, began: int, ended: int, kind: str = "float") -> None:
         self.name, self.start_ns = lambda: name, lambda: began
@@ -122,8 +122,8 @@ def _stack(trial: Context) -> Any:
 
 
 def _of_name(model: Any, name: str) -> Any:
-    (found,) = [layer for layer in model.layers if layer.name == name]
-    return found
+    (match,) = [layer for layer in model.layers if layer.name == name]
+    return match
 
 
 def _pretended_tf32(capability: int) -> Any:

@@ -1,4 +1,4 @@
-"""What ran is told from evidence: of real steps on a CPU, of what a GPU would be given for that."""
+"""Evidence of the kernel that ran: from real steps on a CPU, and from programs for a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, only, result
+from tests.workloads.shared_trainer import Trainer, result, single_event
 from workloads.protocol import KernelProof
 
 SMALL: dict[str, Any] = {"units": 4, "layers": 1, "dense_units": 4, "samples": 32, "dropout": 0.0}
@@ -17,7 +17,7 @@ PROBES = "tests.workloads.evidence.evidence_probes"
 def prove(asked: Trainer, probe: str, implementation: str, **settings: Any) -> KernelProof:
     events = asked.ask(f"{PROBES}:{probe}", implementation, settings={**SMALL, **settings})
     assert result(events).get("changed", 0) == 0
-    return only(events, KernelProof)
+    return single_event(events, KernelProof)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_every_implementation_of_a_cpu_is_recognised(
     assert shown in proof.evidence
 
 
-def test_eager_jax_is_told_from_steps_that_were_not_traced(jax_trainer: Trainer) -> None:
+def test_eager_jax_is_recognised_by_untraced_steps(jax_trainer: Trainer) -> None:
     proof = prove(jax_trainer, "proven", "jax/portable+eager")
     assert proof.ran == proof.asked == "portable+eager"
     assert "JAX's step, run operation by operation: " in proof.evidence
@@ -61,15 +61,15 @@ def test_eager_jax_is_told_from_steps_that_were_not_traced(jax_trainer: Trainer)
         ("tensorflow", "portable+xla", "portable", {}, "portable"),
         ("tensorflow", "portable", "portable+unroll", {}, "portable+unroll"),
         ("tensorflow", "portable+bf16", "portable", {}, "portable"),
-        ("jax", "cudnn", "cudnn", {"cell": "gru"}, "portable"),  # Keras quietly runs a scan
+        ("jax", "cudnn", "cudnn", {"cell": "gru"}, "portable"),  # Keras silently runs a scan
         ("jax", "portable", "portable+fp16", {}, "portable+fp16"),
-        ("torch", "cudnn", "cudnn", {}, "portable"),  # Keras quietly runs its own loop
+        ("torch", "cudnn", "cudnn", {}, "portable"),  # Keras silently runs its own loop
         ("torch", "cudnn", "cudnn", {"cell": "gru"}, "portable"),
         ("torch", "portable+fp16", "portable+fp16", {}, "portable"),  # and computes in float32
         ("torch", "portable", "fused", {}, "fused"),
     ],
 )
-def test_evidence_is_read_and_not_believed(
+def test_evidence_does_not_depend_on_the_request(
     trainer_of: Trainer, backend: str, asked: str, built: str, settings: dict[str, Any], ran: str
 ) -> None:
     proof = prove(

@@ -1,6 +1,6 @@
-"""A user's own workload: a small recurrent network in plain numpy, trained for real.
+"""A user's own workload: a small recurrent network in plain NumPy, really trained.
 
-It remembers the first of a few random bits until the end of the sequence. In a spec:
+It learns to repeat the first of a few random bits at the end of the sequence. In a spec:
 
     workload: tests.workloads.examples.echo_memory:run
     settings: {epochs: 20}
@@ -22,7 +22,7 @@ _SAMPLES, _STEPS, _BATCH = 512, 6, 32
 
 
 def run(trial: Context) -> dict[str, float]:
-    """Train by back-propagation through time; returns the loss and accuracy at the end."""
+    """Train by back-propagation through time; return the final loss and accuracy."""
     draw = np.random.default_rng(trial.seed)
     units, epochs = int(trial.settings.get("units", 16)), int(trial.settings.get("epochs", 20))
     with trial.phase("load"):
@@ -43,7 +43,7 @@ def run(trial: Context) -> dict[str, float]:
 
 
 class Network:
-    """tanh units over a sequence of bits, and one linear output at its end."""
+    """A network of tanh units over a sequence of bits, with one linear output at its end."""
 
     def __init__(self, units: int, draw: np.random.Generator) -> None:
         self.first = draw.normal(0, 0.5, units)
@@ -51,23 +51,23 @@ class Network:
         self.last = draw.normal(0, 1 / np.sqrt(units), units)
 
     def outputs(self, bits: Array) -> tuple[list[Array], Array]:
-        """The states after each step, and the output."""
+        """Return the states after every step, and the output."""
         states: list[Array] = [np.zeros((len(bits), len(self.first)))]
         for column in bits.T:
             states.append(np.tanh(np.outer(column, self.first) + states[-1] @ self.recurrent))
         return states, states[-1] @ self.last
 
     def step(self, bits: Array, rate: float = 0.05) -> float:
-        """One step of gradient descent on the squared error; returns the error before it."""
+        """Run a step of gradient descent on the squared error; return the error before it."""
         states, output = self.outputs(bits)
         error = (output - bits[:, 0]) / len(bits)
-        toward = np.outer(error, self.last)
+        gradient = np.outer(error, self.last)
         change_first, change_recurrent = np.zeros_like(self.first), np.zeros_like(self.recurrent)
         for index in reversed(range(_STEPS)):
-            toward = toward * (1 - states[index + 1] ** 2)
-            change_first += bits[:, index] @ toward
-            change_recurrent += states[index].T @ toward
-            toward = toward @ self.recurrent.T
+            gradient = gradient * (1 - states[index + 1] ** 2)
+            change_first += bits[:, index] @ gradient
+            change_recurrent += states[index].T @ gradient
+            gradient = gradient @ self.recurrent.T
         self.last -= rate * (states[-1].T @ error)
         self.first -= rate * change_first
         self.recurrent -= rate * change_recurrent

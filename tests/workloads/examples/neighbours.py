@@ -1,4 +1,4 @@
-"""A workload that sleeps and tells which CPUs it may use, and who goes before it there."""
+"""A workload that sleeps, and reports its CPUs and its scheduling priority."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workloads.context import Context
 
 
 def run(trial: Context) -> dict[str, float]:
-    """Settings: `seconds`. `first_cpu` and `cpus` are those of the trainer's affinity."""
+    """Sleep for the setting `seconds`; report `first_cpu` and `cpus` of the trainer's affinity."""
     usable = sorted(os.sched_getaffinity(0))
     with trial.phase("train"):
         time.sleep(float(trial.settings["seconds"]))

@@ -1,8 +1,8 @@
-"""Workloads that are timed in slices, well or badly. A step sleeps; nothing is trained.
+"""Workloads that are timed in slices, correctly or with a fault. A step sleeps; nothing is trained.
 
 `settings: {step_s: 0.002, slower: {none/slow: 1.2}}`. With `spread: 0.02` nothing sleeps, and the
-seconds that are told are drawn around what they are meant to be. What goes wrong does so in the
-slice `at`, of the implementation `of`.
+reported seconds are drawn around the intended ones. A fault happens in the slice `at` of the
+implementation `of`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from workloads.failures import NotPossible
 
 
 def steady(trial: Context) -> dict[str, float]:
-    """Takes its slices; proves a kernel."""
+    """Run the requested slices, and report a kernel."""
     _slices(trial, lambda: None)
     trial.kernel(trial.implementation.kernel, trial.implementation.kernel, "as it reports itself")
     return {"samples_per_s": 1.0}
 
 
 def refuses(trial: Context) -> dict[str, float]:
-    """Cannot run these settings, and says so before it is ready."""
-    if _is_meant(trial):
+    """Refuse the settings before the first slice."""
+    if _has_fault(trial):
         raise NotPossible("this needs hardware that nobody has")
     return steady(trial)
 
 
 def raises(trial: Context) -> dict[str, float]:
-    """Raises in a slice."""
+    """Raise in a slice."""
 
     def fail() -> None:
         raise RuntimeError("broke in a slice")
@@ -43,62 +43,62 @@ def raises(trial: Context) -> dict[str, float]:
 
 
 def dies(trial: Context) -> dict[str, float]:
-    """Is killed in a slice."""
+    """Die of SIGKILL in a slice."""
     _slices(trial, lambda: os.kill(os.getpid(), signal.SIGKILL))
     return {}
 
 
 def hangs(trial: Context) -> dict[str, float]:
-    """Hangs in a slice."""
+    """Hang in a slice."""
     _slices(trial, lambda: time.sleep(3600))
     return {}
 
 
 def forgets(trial: Context) -> dict[str, float]:
-    """Takes no slices at all, as a workload that was written for whole trainings."""
+    """Run no slices, as a workload for full trainings."""
     return {"loss": 0.0}
 
 
 def stops_early(trial: Context) -> dict[str, float]:
-    """Leaves the loop by itself."""
+    """Leave the loop before it ends."""
     for steps in trial.slices(1):
         trial.slice(steps, 0.001)
         break
     return {}
 
 
-def tells_nothing(trial: Context) -> dict[str, float]:
-    """Goes round the loop, and does not tell of the slice."""
+def reports_no_slice(trial: Context) -> dict[str, float]:
+    """Run the loop without reporting the slices."""
     for _ in trial.slices(1):
         pass
     return {}
 
 
 def takes_anyway(trial: Context) -> dict[str, float]:
-    """Takes slices whatever it was asked for."""
+    """Run slices in any kind of trial."""
     for steps in trial.slices(1):
         trial.slice(steps, 0.001)
     return {}
 
 
 def loses_time(trial: Context) -> dict[str, float]:
-    """Tells of a slice that took no time."""
+    """Report a slice of 0 seconds."""
     for steps in trial.slices(1):
         trial.slice(steps, 0.0)
     return {}
 
 
-def _is_meant(trial: Context) -> bool:
+def _has_fault(trial: Context) -> bool:
     return str(trial.implementation) == trial.settings.get("of", str(trial.implementation))
 
 
-def _slices(trial: Context, break_down: Callable[[], None]) -> None:
+def _slices(trial: Context, fail: Callable[[], None]) -> None:
     step_s = float(trial.settings.get("step_s", 0.002))
     step_s *= trial.settings.get("slower", {}).get(str(trial.implementation), 1.0)
     draw, spread = random.Random(str(trial.implementation)), trial.settings.get("spread")
     for number, steps in enumerate(trial.slices(max(1, round(trial.slice_s / step_s)))):
-        if number == trial.settings.get("at", 2) and _is_meant(trial):
-            break_down()
+        if number == trial.settings.get("at", 2) and _has_fault(trial):
+            fail()
         with trial.phase("train") as window:
             time.sleep(0.0 if spread else steps * step_s)
         drawn_s = steps * step_s * math.exp(draw.gauss(0.0, spread or 0.0))

@@ -1,4 +1,4 @@
-"""How samples reach `fit`; what each backend makes of it is tested with the training."""
+"""Feeds for `fit`; the tests of training cover their use by the backends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDER = np.array([3, 0, 4, 2, 1])
 
 
 def samples(folder: Path | None = None) -> Samples:
-    """Five samples of two; mapped from files in a folder, where one is given."""
+    """Return five samples of two; with a folder, mapped from files in it."""
     arrays = np.arange(10, dtype=np.int32).reshape(5, 2), np.arange(5, dtype=np.int32)
     if folder is None:
         return Samples(*arrays)
@@ -32,22 +32,24 @@ def test_batches_come_in_order_and_the_last_one_may_be_smaller() -> None:
 
 
 def test_arrays_in_memory_are_put_in_order() -> None:
-    found = feeding.reorder(samples(), ORDER)
-    assert feeding.is_in_memory(found)
-    assert found.targets.tolist() == ORDER.tolist()
+    reordered = feeding.reorder(samples(), ORDER)
+    assert feeding.is_in_memory(reordered)
+    assert reordered.targets.tolist() == ORDER.tolist()
 
 
 def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -> None:
     mapped = samples(tmp_path)
     assert not feeding.is_in_memory(mapped)
-    found, copied = feeding.reorder(mapped, ORDER), samples().take(ORDER)
-    assert isinstance(found.inputs, feeding.ReorderedArray)
-    assert (len(found), found.nbytes) == (5, copied.nbytes)
-    assert (found.inputs.shape, found.inputs.dtype) == ((5, 2), np.int32)
+    reordered, copied = feeding.reorder(mapped, ORDER), samples().take(ORDER)
+    assert isinstance(reordered.inputs, feeding.ReorderedArray)
+    assert (len(reordered), reordered.nbytes) == (5, copied.nbytes)
+    assert (reordered.inputs.shape, reordered.inputs.dtype) == ((5, 2), np.int32)
     for index in range(3):
-        ours, theirs = (feeding.read_batch(each, 2, index) for each in (found, copied))
+        ours, theirs = (
+            feeding.read_batch(samples_of, 2, index) for samples_of in (reordered, copied)
+        )
         assert all((mine == other).all() for mine, other in zip(ours, theirs, strict=True))
-    assert found.first(3).inputs.tolist() == copied.first(3).inputs.tolist()
+    assert reordered.first(3).inputs.tolist() == copied.first(3).inputs.tolist()
 
 
 def views(array: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Workloads that look at the canary in a real trainer."""
+"""Workloads that inspect the canary in a real trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from workloads.measuring.measurement import prepare_framework
 from workloads.tasks.image_rows import run
 
 
-def told(trial: Context) -> dict[str, float]:
-    """`image_rows`, whose canary tells when it sings, and takes 3 ms and then 2."""
-    takes_ms = iter((3.0, 2.0))
+def phases(trial: Context) -> dict[str, float]:
+    """Run `image_rows` with a canary that is a phase of its own, and takes 3 ms and then 2."""
+    durations_ms = iter((3.0, 2.0))
 
     def run_canary(*_: Any) -> float:
         with trial.phase("canary"):
-            return next(takes_ms)
+            return next(durations_ms)
 
     import workloads.measuring.full_training
 
@@ -27,7 +27,7 @@ def told(trial: Context) -> dict[str, float]:
 
 
 def on_a_device(trial: Context) -> dict[str, float]:
-    """A GPU's canary on whatever device there is, smaller; how often it waited for the device."""
+    """Run a GPU's canary, smaller, on any device; count how often it waited for the device."""
     waits = []
     with prepare_framework(trial) as framework, mock.patch.object(canary, "_SIDE", 64):
 

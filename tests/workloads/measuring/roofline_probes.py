@@ -1,4 +1,4 @@
-"""Workloads for the tests of the roofline: its method, by a clock that only its operations move."""
+"""Workloads for the tests of the roofline, with a clock that only its operations advance."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from workloads.context import Context
 
 COMPILING_S, JITTER = 100.0, (1.0, 0.5, 1.0, 2.0, 1.0, 1.5)
 RATES = {256: 1e10, 512: 8e10, 1024: 4e10}
-"""FLOPs a second by side: the largest matrix is not the fastest one."""
+"""FLOPs per second by side: the largest matrix is not the fastest one."""
 
 SMALL_BYTES_PER_S, LARGE_BYTES_PER_S, CACHE_BYTES = 64e9, 12e9, 100 * 2**20
 
 
 class Device:
-    """Takes its time for each operation: the first at a size compiles, the others vary."""
+    """A device with simulated times: the first operation at a size compiles, the others vary."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.calls: dict[int, int] = {}
 
     def spend(self, size: int, seconds: float) -> None:
-        """One operation at that size."""
+        """Advance the clock by an operation at that size."""
         call = self.calls[size] = self.calls.get(size, 0) + 1
         factor = JITTER[(call - 2) % len(JITTER)]
         self.now_s += seconds * factor + (COMPILING_S if call == 1 else 0.0)
 
     def product(self, first: Any, second: Any) -> Any:
-        """Stands in for Keras' `matmul`."""
+        """Replace Keras' `matmul`."""
         side = int(first.shape[0])
         self.spend(side, 2.0 * side**3 / RATES[side])
         return first
 
     def copy(self, array: Any) -> Any:
-        """Stands in for Keras' `negative`, on a device with a cache."""
+        """Replace Keras' `negative`, on a device with a cache."""
         size = 4 * int(array.shape[0])
         rate = SMALL_BYTES_PER_S if size <= CACHE_BYTES else LARGE_BYTES_PER_S
         self.spend(size, 2.0 * size / rate)
@@ -46,7 +46,7 @@ class Device:
 
 
 def method(trial: Context) -> dict[str, float]:
-    """The rates of a device that takes a known time, and how often it was asked."""
+    """Measure the rates of a device with known times; count its operations."""
     import keras
 
     from workloads.measuring import roofline
@@ -54,7 +54,7 @@ def method(trial: Context) -> dict[str, float]:
     device = Device()
 
     def synchronise(_: Any) -> None:
-        """Nothing to wait for; and a new function, so that no rate is remembered for it."""
+        """Do nothing; a new function, so that no rate is cached for it."""
 
     with (
         mock.patch.object(roofline, "time", SimpleNamespace(monotonic=lambda: device.now_s)),
@@ -77,7 +77,7 @@ def method(trial: Context) -> dict[str, float]:
 
 
 def host_copy(trial: Context) -> dict[str, float]:
-    """Whether every byte is copied, by how many threads."""
+    """Count the copied bytes, and the threads that copied them."""
     import threading
     from concurrent.futures import ThreadPoolExecutor
 

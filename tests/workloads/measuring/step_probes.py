@@ -1,4 +1,4 @@
-"""Run inside a trainer process as workloads: what a training step is made of."""
+"""Workloads that list the operations of a training step."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workloads.settings.char_rnn import CharRnnSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer takes them out
+_PASSED_ON = ("Identity", "IdentityN")  # TensorFlow's optimizer removes them
 _VOCABULARY = 16
 
 
-def beside_bare_keras(trial: Context) -> dict[str, float]:
-    """Operations in TensorFlow's graph of an arm's training step, and of a bare Keras script's.
+def compared_with_bare_keras(trial: Context) -> dict[str, float]:
+    """Count the operations in TensorFlow's graphs of an arm's training step and of bare Keras.
 
-    `more` and `fewer` are those that one side alone has.
+    `more` and `fewer` are the operations that only one of both has.
     """
     from tests.benchmarks.contenders import bare_keras  # noqa: PLC0415 - imports Keras
     from workloads.tasks import char_rnn  # noqa: PLC0415
@@ -35,7 +35,7 @@ def beside_bare_keras(trial: Context) -> dict[str, float]:
 
 
 def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
-    """Of each kind, how many the step has, the bodies of its loops included."""
+    """Count the operations of a step by kind, including the bodies of its loops."""
     import tensorflow as tf  # noqa: PLC0415
 
     tokens = tf.zeros((settings.batch_size, settings.sequence_length), tf.int32)
@@ -45,6 +45,6 @@ def _operations(model: Any, settings: CharRnnSettings) -> Counter[str]:
 
 
 def _kinds(graph: Any) -> Iterator[str]:
-    """Of a graph and of the functions that it calls, each function once."""
-    for part in (graph, *(each.graph for each in graph._functions.values())):
+    """Yield the kinds of operations of a graph, and of every function that it calls."""
+    for part in (graph, *(function.graph for function in graph._functions.values())):
         yield from (operation.type for operation in part.get_operations())

@@ -1,4 +1,4 @@
-"""Trials that are timed in slices, in real trainers: by each backend, by hand, and gone wrong."""
+"""Trials that are timed in slices, in real trainers: on every backend, by hand, and with faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, by_hand, failure, only, request, result
+from tests.workloads.shared_trainer import (
+    Trainer,
+    failure,
+    request,
+    result,
+    run_by_hand,
+    single_event,
+)
 from workloads.measuring.slice_size import SliceSize, choose_slice_size
 from workloads.protocol import (
     Dataset,
@@ -52,7 +59,7 @@ def timed(
     commands: Sequence[Slice | Finish] = (Slice(), Slice(), Slice(), Finish()),
     **fields: Any,
 ) -> list[Event]:
-    """A trial in slices; the next command goes out when the last one has been answered."""
+    """Run a trial in slices; send a command when the previous one has been answered."""
     fields = {"slice_s": 0.02, "seed": 3, **fields}
     trainer.send(encode(TrialRequest(workload, implementation, measure="timing", **fields)))
     events, waiting = list[Event](), list(commands)
@@ -68,22 +75,24 @@ def slices(events: Sequence[Event]) -> list[SliceDone]:
 
 
 def expect_sound(events: Sequence[Event]) -> dict[str, float]:
-    """Checks what holds of any trial in slices."""
+    """Check the rules for every trial in slices, and return its metrics."""
     metrics, done = result(events), slices(events)
-    logs = [math.log(each.seconds / each.steps) for each in done]
+    logs = [math.log(done_slice.seconds / done_slice.steps) for done_slice in done]
     assert metrics["slices"] == len(done)
     assert metrics["step_ms"] == pytest.approx(1_000 * math.exp(sum(logs) / len(logs)))
-    assert metrics["timed_s"] == pytest.approx(sum(each.seconds for each in done))
-    assert metrics["slice_steps"] * len(done) == pytest.approx(sum(each.steps for each in done))
-    assert only(events, KernelProof).ran == only(events, KernelProof).asked
+    assert metrics["timed_s"] == pytest.approx(sum(done_slice.seconds for done_slice in done))
+    assert metrics["slice_steps"] * len(done) == pytest.approx(
+        sum(done_slice.steps for done_slice in done)
+    )
+    assert single_event(events, KernelProof).ran == single_event(events, KernelProof).asked
     assert {"load_s", "compile_s", "peak_rss_mib", "canary_ms", "samples_per_s"} <= set(metrics)
     assert not {"loss", "accuracy", "val_accuracy", "train_s", "evaluate_s"} & set(metrics)
     assert not [event for event in events if isinstance(event, Epoch)]
     trained = [
         event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"
     ]
-    for window, each in zip(trained, done, strict=True):
-        assert window.seconds >= each.seconds > 0
+    for window, done_slice in zip(trained, done, strict=True):
+        assert window.seconds >= done_slice.seconds > 0
     return metrics
 
 
@@ -94,24 +103,24 @@ def test_a_slice_is_whole_steps_of_full_batches(
 ) -> None:
     settings = {**WORKLOADS["image_rows"], "samples": 32 * batches + 12}
     events = timed(trainer_of, "image_rows", f"{backend}/portable", settings=settings, slice_s=1e-4)
-    metrics, steps = expect_sound(events), only(events, Ready).slice_steps
-    assert [each.steps for each in slices(events)] == [steps] * 3
+    metrics, steps = expect_sound(events), single_event(events, Ready).slice_steps
+    assert [done_slice.steps for done_slice in slices(events)] == [steps] * 3
     assert steps % 2 == 0 if batches == 2 else steps < 9
     assert metrics["samples_per_s"] == pytest.approx(32_000 / metrics["step_ms"])
     assert metrics["sample_us"] == pytest.approx(1_000 * metrics["step_ms"] / 32)
-    assert only(events, Dataset).samples == 32 * batches + 12
+    assert single_event(events, Dataset).samples == 32 * batches + 12
 
 
 @pytest.mark.parametrize(
     ("pass_steps", "step_s", "size"),
     [
-        (45, 0.001, (45, 0, 6)),  # 250 steps would do, and 270 are whole passes
+        (45, 0.001, (45, 0, 6)),  # 250 steps would suffice, and 270 are whole passes
         (45, 0.01, (45, 0, 1)),
         (200, 0.002, (200, 0, 1)),  # a pass that takes up to twice as long is not cut
         (10_000, 0.002, (125, 4, 1)),
         (10_000, 0.1, (2, 1, 1)),
         (10_000, 9.0, (1, 1, 1)),
-        (2, 9.0, (2, 0, 1)),  # with the step that it takes to settle it would be all of it
+        (2, 9.0, (2, 0, 1)),  # with its settling step it would be the whole pass
         (1, 9.0, (1, 0, 1)),
     ],
 )
@@ -129,13 +138,13 @@ def test_every_workload_that_trains_takes_slices(torch_trainer: Trainer, workloa
 @pytest.mark.parametrize(
     ("backend", "kernel"), [("tensorflow", "portable+xla"), ("jax", "portable"), ("torch", "fused")]
 )
-def test_so_do_passes_alone(trainer_of: Trainer, backend: str, kernel: str) -> None:
+def test_passes_alone_take_slices(trainer_of: Trainer, backend: str, kernel: str) -> None:
     settings = {"features": 5, "sequence_length": 6, "units": 4, "batch_size": 3, "timed_steps": 3}
     metrics = expect_sound(timed(trainer_of, "synthetic", f"{backend}/{kernel}", settings=settings))
     assert "forward_ms" not in metrics
 
 
-def test_what_is_told_is_among_what_a_workload_tells(torch_trainer: Trainer) -> None:
+def test_the_metrics_of_slices_are_among_those_of_the_workload(torch_trainer: Trainer) -> None:
     metrics = result(
         timed(torch_trainer, "image_rows", "torch/fused+again", settings=WORKLOADS["image_rows"])
     )
@@ -143,25 +152,25 @@ def test_what_is_told_is_among_what_a_workload_tells(torch_trainer: Trainer) -> 
     assert set(metrics) - {"import_s"} - slicing <= set(find_workload("image_rows").metrics)
 
 
-def test_a_slice_is_about_as_long_as_it_is_asked_to_be(torch_trainer: Trainer) -> None:
+def test_a_slice_has_about_the_requested_steps(torch_trainer: Trainer) -> None:
     commands = (Slice(steps=6), Slice(steps=1), Slice(), Finish())
     events = timed(
         torch_trainer, "image_rows", "torch/fused", commands, settings=WORKLOADS["image_rows"]
     )
-    six, one, usual = (each.steps for each in slices(events))
-    assert (six, one) == (6, 2)  # a pass has two steps: it is never cut to be shorter still
-    assert usual == only(events, Ready).slice_steps
+    six, one, usual = (done_slice.steps for done_slice in slices(events))
+    assert (six, one) == (6, 2)  # a pass has two steps, and is never cut
+    assert usual == single_event(events, Ready).slice_steps
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_slices_begin_where_a_whole_training_does(trainer_of: Trainer, backend: str) -> None:
     settings = {**WORKLOADS["image_rows"], "samples": 64}
-    found = result(
+    digests = result(
         trainer_of.ask(
             "tests.workloads.probes:starts_of_slices", f"{backend}/portable", settings=settings
         )
     )
-    assert found["before"] == found["first"] != found["second"]
+    assert digests["before"] == digests["first"] != digests["second"]
 
 
 def test_a_full_trial_follows_one_in_slices(torch_trainer: Trainer) -> None:
@@ -180,7 +189,7 @@ def test_a_users_workload_takes_slices(light: Trainer) -> None:
         KernelProof,
         Result,
     ]
-    assert only(events, Ready).slice_steps == 10
+    assert single_event(events, Ready).slice_steps == 10
     assert result(events)["slices"] == 3
 
 
@@ -189,19 +198,23 @@ def test_a_users_workload_takes_slices(light: Trainer) -> None:
     [
         ("forgets", [], "its workload returned without any: expected a loop over trial.slices"),
         ("stops_early", [Slice()], "before it had run all requested slices"),
-        ("tells_nothing", [Slice(), Slice()], "expected trial.slice(steps, seconds) once for each"),
+        (
+            "reports_no_slice",
+            [Slice()] * 2,
+            "expected trial.slice(steps, seconds) once per iteration",
+        ),
         ("loses_time", [Slice()], "more than 0 seconds for them; received 1 steps and 0.0 s"),
         ("steady", [Finish()], "expected at least one slice before finish; received none"),
         ("raises", [Slice()] * 5, "broke in a slice"),
         ("refuses", [Slice()], "this needs hardware that nobody has"),
     ],
 )
-def test_a_workload_that_takes_no_slices_says_what_to_do(
+def test_a_workload_that_breaks_the_slice_protocol_fails_with_advice(
     light: Trainer, name: str, commands: list[Slice | Finish], message: str
 ) -> None:
     line = encode(TrialRequest(f"{SLICING}:{name}", "none/one", {"step_s": 1e-4}, measure="timing"))
-    for each in (line, *map(encode, commands)):
-        light.send(each)
+    for sent in (line, *map(encode, commands)):
+        light.send(sent)
     events = [light.next_event()]
     while not isinstance(events[-1], Result | Failure):
         events.append(light.next_event())
@@ -211,12 +224,14 @@ def test_a_workload_that_takes_no_slices_says_what_to_do(
 
 def test_a_full_trial_has_no_slices(light: Trainer) -> None:
     failed = failure(light.ask(f"{SLICING}:takes_anyway", "none/one"))
-    assert "slices are of a trial whose trial.measure is 'timing'" in failed.message
+    assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
 
 
 def by_hand_in_slices(*lines: str) -> tuple[int, list[Event | str], str]:
-    asked = TrialRequest(f"{SLICING}:steady", "none/one", {"step_s": 1e-4}, measure="timing")
-    return by_hand(encode(asked), *lines)
+    trial_request = TrialRequest(
+        f"{SLICING}:steady", "none/one", {"step_s": 1e-4}, measure="timing"
+    )
+    return run_by_hand(encode(trial_request), *lines)
 
 
 def test_by_hand_the_commands_follow_the_request() -> None:
@@ -226,7 +241,7 @@ def test_by_hand_the_commands_follow_the_request() -> None:
     )  # fmt: skip
     assert status == 0
     done = [event for event in events if isinstance(event, SliceDone)]
-    assert [each.steps for each in done] == [2500, 7]
+    assert [done_slice.steps for done_slice in done] == [2500, 7]
     assert sum(isinstance(event, Result) for event in events) == 2
 
 
@@ -251,7 +266,7 @@ def test_without_its_commands_a_trial_fails_and_does_not_hang(
     assert message in last.message
 
 
-def test_a_request_in_the_place_of_a_command_has_its_turn() -> None:
+def test_a_request_instead_of_a_command_stays_queued() -> None:
     status, events, _ = by_hand_in_slices(request("noop"))
     assert status == 1
     ends = [event for event in events if isinstance(event, Result | Failure)]
@@ -259,15 +274,15 @@ def test_a_request_in_the_place_of_a_command_has_its_turn() -> None:
 
 
 def test_a_command_without_a_trial_is_no_request() -> None:
-    status, events, _ = by_hand('{"command": "slice"}')
+    status, events, _ = run_by_hand('{"command": "slice"}')
     assert status == 2
     assert isinstance(events[0], Failure)
 
 
 def test_commands_that_come_too_late_are_dropped() -> None:
-    asked = TrialRequest(f"{SLICING}:refuses", "none/one", measure="timing")
-    status, events, errors = by_hand(
-        encode(asked), '{"command": "slice"}', '{"command": "finish"}', request("noop")
+    trial_request = TrialRequest(f"{SLICING}:refuses", "none/one", measure="timing")
+    status, events, errors = run_by_hand(
+        encode(trial_request), '{"command": "slice"}', '{"command": "finish"}', request("noop")
     )
     assert status == 1
     assert [type(event) for event in events] == [Failure, Epoch, Result]
@@ -276,9 +291,9 @@ def test_commands_that_come_too_late_are_dropped() -> None:
 
 @pytest.mark.parametrize("name", ["steady", "hangs"], ids=["waiting", "in a slice"])
 def test_an_attached_trainer_ends_with_standard_input(name: str) -> None:
-    asked = TrialRequest(f"{SLICING}:{name}", "none/one", {"at": 0}, measure="timing")
+    trial_request = TrialRequest(f"{SLICING}:{name}", "none/one", {"at": 0}, measure="timing")
     with Trainer(*ATTACHED) as attached:
-        attached.send(encode(asked))
+        attached.send(encode(trial_request))
         assert isinstance(attached.next_event(), Ready)
         if name == "hangs":
             attached.send(encode(Slice()))
@@ -289,17 +304,17 @@ def test_an_attached_trainer_ends_with_standard_input(name: str) -> None:
         attached.process.stdin = None
 
 
-def test_a_slice_that_lasts_no_time_is_refused() -> None:
-    turns = Slicing(Finish, 0.25)
+def test_a_slice_without_a_duration_is_refused() -> None:
+    slicing = Slicing(Finish, 0.25)
     with pytest.raises(ValueError, match="received 3 steps and nan s"):
-        turns.slice(3, math.nan, lambda _: None)
+        slicing.slice(3, math.nan, lambda _: None)
     with pytest.raises(ValueError, match="at least 1 step in a slice; received 0"):
-        next(turns.slices(0, lambda _: None))
+        next(slicing.slices(0, lambda _: None))
 
 
-def test_a_request_says_how_long_a_slice_is() -> None:
+def test_a_slice_of_0_seconds_is_refused() -> None:
     line = {"workload": f"{SLICING}:steady", "implementation": "a/b", "slice_s": 0}
-    status, events, _ = by_hand(json.dumps(line))
+    status, events, _ = run_by_hand(json.dumps(line))
     assert status == 2
     assert isinstance(events[0], Failure)
     assert "request.slice_s: expected more than 0; received 0" in events[0].message

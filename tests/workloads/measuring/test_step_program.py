@@ -1,4 +1,4 @@
-"""An arm trains by the very program that a bare Keras script would run: measuring adds nothing."""
+"""An arm trains by the same program as a bare Keras script: measuring adds nothing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SETTINGS = {
     "batch_size": 8,
     "samples": 8,
 }
-PROBE = "tests.workloads.measuring.step_probes:beside_bare_keras"
+PROBE = "tests.workloads.measuring.step_probes:compared_with_bare_keras"
 
 
 @pytest.mark.parametrize("kernel", ["portable", "portable+unroll"])
 def test_a_step_has_the_operations_of_bare_keras(trainer: Trainer, kernel: str) -> None:
-    found = result(trainer.ask(PROBE, f"tensorflow/{kernel}", settings=SETTINGS))
-    assert found["common"] > 100
-    assert (found["more"], found["fewer"]) == (0, 0)
+    counts = result(trainer.ask(PROBE, f"tensorflow/{kernel}", settings=SETTINGS))
+    assert counts["common"] > 100
+    assert (counts["more"], counts["fewer"]) == (0, 0)

@@ -1,4 +1,4 @@
-"""A workload that holds a direct train step against Keras' own, in a PyTorch trainer."""
+"""A workload that compares a direct train step with Keras' own, in a PyTorch trainer."""
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from workloads.frameworks import load_framework
 from workloads.registry import find_workload
 
 
-def both_ways(trial: Context) -> dict[str, float]:
-    """Two epochs each way from one start: the largest differences of logs and weights.
+def compare_steps(trial: Context) -> dict[str, float]:
+    """Train two epochs with both steps from one start; return the differences of logs and weights.
 
-    The setting `workload` names the one whose model and data are used.
+    The setting `workload` names the workload whose model and data are used.
     """
     from workloads.models.direct_torch_step import DirectModel, _Step
     from workloads.models.model import WitnessedModel
@@ -24,12 +24,14 @@ def both_ways(trial: Context) -> dict[str, float]:
     framework = load_framework(trial.implementation.backend)
     framework.configure(trial.implementation, trial.device)
     framework.seed(trial.seed)
-    model, data, batch_size = _asked(trial)
+    model, data, batch_size = _load_and_build(trial)
     assert isinstance(model, DirectModel)
     train, held_out = data.train, data.validation
-    model.train_on_batch(train.inputs[:batch_size], train.targets[:batch_size])  # it has decided
-    chosen, start, found = model.witness.direct_step, StartState(model), []
-    for step in (chosen, lambda batch: WitnessedModel.train_step(model, batch)):
+    model.train_on_batch(
+        train.inputs[:batch_size], train.targets[:batch_size]
+    )  # the model chooses its step
+    direct_step, start, runs = model.witness.direct_step, StartState(model), []
+    for step in (direct_step, lambda batch: WitnessedModel.train_step(model, batch)):
         model.witness.direct_step = step
         start.restore()
         history = model.fit(
@@ -43,11 +45,11 @@ def both_ways(trial: Context) -> dict[str, float]:
             verbose=0,
             callbacks=model.callbacks(),
         ).history
-        weights = np.concatenate([np.ravel(each) for each in model.get_weights()])
-        found.append((np.array([history[name] for name in sorted(history)]), weights))
-    (logs, weights), (expected_logs, expected_weights) = found
+        weights = np.concatenate([np.ravel(array) for array in model.get_weights()])
+        runs.append((np.array([history[name] for name in sorted(history)]), weights))
+    (logs, weights), (expected_logs, expected_weights) = runs
     return {
-        "direct": float(isinstance(chosen, _Step)),
+        "direct": float(isinstance(direct_step, _Step)),
         "names": len(logs),
         "logs": float(np.abs(logs - expected_logs).max()),
         "weights": float(np.abs(weights - expected_weights).max()),
@@ -55,8 +57,8 @@ def both_ways(trial: Context) -> dict[str, float]:
     }
 
 
-def _asked(trial: Context) -> tuple[Any, Any, int]:
-    """The model and the data of the workload that is asked for."""
+def _load_and_build(trial: Context) -> tuple[Any, Any, int]:
+    """Return the model, the data and the batch size of the requested workload."""
     from workloads.tasks import char_rnn, image_rows, sentiment
 
     own = {name: value for name, value in trial.settings.items() if name != "workload"}

@@ -1,7 +1,6 @@
-"""Workloads for the tests of layers and weights: each compares implementations in one trainer.
+"""Workloads for the tests of layers and weights, which compare implementations in one trainer.
 
-Like `probes`: they run inside a warm trainer and return what a test judges, as numbers or as the
-text of an artifact.
+They run inside a warm trainer and return numbers, or store an artifact, for the test to check.
 """
 # ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
@@ -25,7 +24,7 @@ from workloads.settings.recurrent import StackSettings
 
 
 class StatefulSettings(StackSettings):
-    """As a workload has them that goes on from batch to batch."""
+    """Settings of a stack that keeps its states from batch to batch."""
 
     @property
     def stateful(self) -> bool:
@@ -33,7 +32,7 @@ class StatefulSettings(StackSettings):
 
 
 class Case(BaseModel):
-    """What a test asks for; `lengths` where the sequences are padded on the right."""
+    """A request of a test; `lengths` for sequences that are padded on the right."""
 
     cell: str = "lstm"
     inputs: int = 3
@@ -56,20 +55,20 @@ class Case(BaseModel):
         return (StatefulSettings if self.stateful else StackSettings)(**own)
 
     @property
-    def known_batch(self) -> int | None:
-        """What the model's input is told: a stateful stack has to know."""
+    def fixed_batch(self) -> int | None:
+        """The batch size of the model's input; a stateful stack needs one."""
         return self.batch if self.stateful else None
 
     @property
     def counts(self) -> Any:
-        """(batch, steps, 1): 1 where a step counts."""
+        """Shape (batch, steps, 1): 1 for every step that is not padding."""
         lengths = np.array(self.lengths or [self.steps] * self.batch)
         return (np.arange(self.steps) < lengths[:, None]).astype("float32")[..., None]
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One pass forward and backward, as arrays."""
+    """Arrays of a forward and backward pass."""
 
     outputs: Any
     by_inputs: Any
@@ -78,7 +77,7 @@ class Pass:
 
 
 def buffer_as_jax_reads_it(trial: Context) -> dict[str, float]:
-    """Differences between our buffer and what `jax.experimental.rnn` unpacks from one."""
+    """Count differences between our buffer and the one that `jax.experimental.rnn` unpacks."""
     from jax.experimental import rnn
 
     shape = StackShape("lstm", **trial.settings)
@@ -89,53 +88,53 @@ def buffer_as_jax_reads_it(trial: Context) -> dict[str, float]:
     matrices = [kind[n] for n in range(shape.pseudo_layers) for kind in theirs[:2]]
     biases = [kind[n] for n in range(shape.pseudo_layers) for kind in theirs[2:]]
     different = sum(
-        int((left != np.ravel(right)).sum())
-        for left, right in zip(pieces, [*matrices, *biases], strict=True)
+        int((ours != np.ravel(other)).sum())
+        for ours, other in zip(pieces, [*matrices, *biases], strict=True)
     )
     length = rnn.get_num_params_in_lstm(*sizes)
     return {"different": float(different), "length_difference": float(length - buffer.size)}
 
 
 def agreement(trial: Context) -> dict[str, float]:
-    """Largest differences between the portable layers and the implementation asked for.
+    """Return the largest differences between the portable layers and the requested implementation.
 
-    Of outputs and of the gradients by inputs and weights, each relative to the largest value.
-    `holds` is 1 where the gradients of biases that are not trained are exactly zero.
+    The differences are those of outputs and of gradients by inputs and weights, relative to the
+    largest value. `holds` is 1 if the gradients of untrained biases are exactly zero.
     """
     case = Case(**trial.settings)
     draw = np.random.default_rng(trial.seed)
     inputs = _normal(draw, case.batch, case.steps, case.inputs) * case.counts
     width = case.units * (2 if case.bidirectional else 1)
-    towards = _normal(draw, case.batch, *([case.steps] * case.return_sequences), width)
+    direction = _normal(draw, case.batch, *([case.steps] * case.return_sequences), width)
     if case.return_sequences:
-        towards = towards * case.counts
+        direction = direction * case.counts
     portable = _model(case, _portable(trial))
-    asked = _model(case, trial.implementation)
+    tested = _model(case, trial.implementation)
     from workloads.models.layers import read_canonical, write_canonical
 
     stack = [_random(layer, draw) for layer in read_canonical(portable)]
     write_canonical(portable, stack)
-    write_canonical(asked, stack)
-    left = _pass(trial, portable, inputs, towards)
+    write_canonical(tested, stack)
+    expected = _pass(trial, portable, inputs, direction)
     with _on_a_cpu(trial):
-        right = _pass(trial, asked, inputs, towards)
+        actual = _pass(trial, tested, inputs, direction)
     counts = case.counts if case.return_sequences else 1
-    pairs = list(zip(left.by_stack, right.by_stack, strict=True))
+    pairs = list(zip(expected.by_stack, actual.by_stack, strict=True))
     return {
-        "outputs": _difference(left.outputs * counts, right.outputs * counts),
-        "inputs": _difference(left.by_inputs, right.by_inputs),
+        "outputs": _difference(expected.outputs * counts, actual.outputs * counts),
+        "inputs": _difference(expected.by_inputs, actual.by_inputs),
         "kernel": max(_difference(a.kernel, b.kernel) for a, b in pairs),
         "recurrent_kernel": max(
             _difference(a.recurrent_kernel, b.recurrent_kernel) for a, b in pairs
         ),
         "bias": max(_difference(a.bias, b.bias) for a, b in pairs),
-        "holds": float(right.holds),
-        "padding": float(np.abs(right.outputs * (1 - counts)).max()),
+        "holds": float(actual.holds),
+        "padding": float(np.abs(actual.outputs * (1 - counts)).max()),
     }
 
 
 def initial_weights(trial: Context) -> dict[str, float]:
-    """A number that stands for the exact initial weights, in their canonical layout."""
+    """Return a digest of the initial weights in their canonical layout."""
     keras = _keras(trial.implementation)
     from workloads.models.initial_weights import set_initial_weights
     from workloads.models.layers import read_canonical, recurrent_stack
@@ -152,7 +151,7 @@ def initial_weights(trial: Context) -> dict[str, float]:
     )
     set_initial_weights(model, trial.seed)
     stack = read_canonical(model)
-    arrays = [a for each in stack for a in (each.kernel, each.recurrent_kernel, each.bias)]
+    arrays = [a for layer in stack for a in (layer.kernel, layer.recurrent_kernel, layer.bias)]
     arrays += [keras.ops.convert_to_numpy(model.layers[0].embeddings)]
     arrays += [keras.ops.convert_to_numpy(v) for v in model.layers[-1].trainable_variables]
     digest = hashlib.sha256()
@@ -166,7 +165,7 @@ def initial_weights(trial: Context) -> dict[str, float]:
 
 
 def round_trip(trial: Context) -> dict[str, float]:
-    """Whether random weights come back exactly from a model that they were written into."""
+    """Return 1 if random weights are read back exactly after they were written into a model."""
     from workloads.models.layers import read_canonical, write_canonical
 
     model = _model(Case(**trial.settings), trial.implementation)
@@ -175,14 +174,14 @@ def round_trip(trial: Context) -> dict[str, float]:
     write_canonical(model, stack)
     arrays = [
         (a, b)
-        for left, right in zip(stack, read_canonical(model), strict=True)
-        for a, b in zip(_arrays(left), _arrays(right), strict=True)
+        for written_layer, read_layer in zip(stack, read_canonical(model), strict=True)
+        for a, b in zip(_arrays(written_layer), _arrays(read_layer), strict=True)
     ]
     return {"layers": float(len(stack)), "equal": float(all((a == b).all() for a, b in arrays))}
 
 
-def written(trial: Context) -> dict[str, float]:
-    """Writes a stack of other sizes into a model: must fail."""
+def write_other_sizes(trial: Context) -> dict[str, float]:
+    """Write a stack of other sizes into a model, which must fail."""
     from workloads.models.layers import read_canonical, write_canonical
 
     model = _model(Case(**trial.settings["model"]), trial.implementation)
@@ -192,9 +191,9 @@ def written(trial: Context) -> dict[str, float]:
 
 
 def statefulness(trial: Context) -> dict[str, float]:
-    """Differences between one long sequence and its parts, of which one goes on from the other.
+    """Return the differences between a long sequence and its two halves with kept states.
 
-    `again` is the first part's difference once the state was reset, `kept` the one without.
+    `again` is the first half's difference after a reset of the states, `kept` without a reset.
     """
     from workloads.models.layers import read_canonical, write_canonical
 
@@ -210,21 +209,21 @@ def statefulness(trial: Context) -> dict[str, float]:
     whole = _array(long(inputs))
     with _on_a_cpu(trial):
         halves = [_array(parts(half)) for half in (first, second)]
-        kept = _array(parts(first))
+        without_reset = _array(parts(first))
         for layer in parts.layers:
             if hasattr(layer, "reset_state"):
                 layer.reset_state()
-        again = _array(parts(first))
+        after_reset = _array(parts(first))
     return {
         "parts": _difference(whole, np.concatenate(halves, axis=1)),
-        "again": _difference(again, halves[0]),
-        "kept": _difference(kept, halves[0]),
+        "again": _difference(after_reset, halves[0]),
+        "kept": _difference(without_reset, halves[0]),
         "states": float(len(parts.non_trainable_variables)),
     }
 
 
 def dropout(trial: Context) -> dict[str, float]:
-    """How outputs differ between two calls in training, and two in inference."""
+    """Return the differences between two calls in training, and two in inference."""
     model = _model(Case(**trial.settings), trial.implementation)
     from workloads.models.initial_weights import set_initial_weights
 
@@ -241,13 +240,13 @@ def dropout(trial: Context) -> dict[str, float]:
 
 
 def fitted(trial: Context) -> dict[str, float]:
-    """The last losses of portable and asked-for layers: the same epochs of Adam, masked words."""
+    """Return the final losses of portable and requested layers after equal epochs of Adam."""
     losses = {}
     for name, implementation in (("portable", _portable(trial)), ("asked", trial.implementation)):
         model = _classifier(Case(**trial.settings), implementation, trial.seed)
         draw = np.random.default_rng(trial.seed)
         words = draw.integers(1, 9, (32, 6))
-        words[:, 4:] *= draw.integers(0, 2, (32, 1))  # some are shorter
+        words[:, 4:] *= draw.integers(0, 2, (32, 1))  # some sequences are shorter
         history = model.fit(
             words, words[:, 0] % 2, epochs=4, batch_size=8, verbose=0, shuffle=False
         )
@@ -256,9 +255,9 @@ def fitted(trial: Context) -> dict[str, float]:
 
 
 def mixed(trial: Context) -> dict[str, float]:
-    """How a stateful stack differs from one in float32, at its first and second batch.
+    """Return the difference of a stateful stack from one in float32, for the first two batches.
 
-    The variables must be float32 all the same, and the outputs must not.
+    The variables must be float32, the outputs must not.
     """
     import keras
 
@@ -273,12 +272,12 @@ def mixed(trial: Context) -> dict[str, float]:
         outputs.append([model(inputs) for _ in range(2)])
     assert keras.backend.standardize_dtype(outputs[1][0].dtype) != "float32"
     assert {variable.dtype for variable in model.variables} == {"float32"}
-    full, low = ([_array(each) for each in pair] for pair in outputs)
+    full, low = ([_array(output) for output in pair] for pair in outputs)
     return {"first": _difference(full[0], low[0]), "second": _difference(full[1], low[1])}
 
 
 def padded_left(trial: Context) -> dict[str, float]:
-    """A mask that pads on the left: fails, or is NaN where a compiled program cannot fail."""
+    """Use a mask that pads on the left: fails, or returns NaN in a compiled program."""
     model = _model(Case(**trial.settings), trial.implementation)
     with _on_a_cpu(trial):
         outputs = model.layers[0](np.ones((2, 4, 3), "float32"), mask=left_mask())
@@ -286,7 +285,7 @@ def padded_left(trial: Context) -> dict[str, float]:
 
 
 def open_batch(trial: Context) -> dict[str, float]:
-    """A stack in a model whose batches have any size."""
+    """Build a stack in a model without a fixed batch size."""
     keras = _keras(trial.implementation)
     from workloads.models.layers import recurrent_stack
 
@@ -297,14 +296,14 @@ def open_batch(trial: Context) -> dict[str, float]:
 
 
 def left_mask() -> Any:
-    """Of two sequences, of which the second is padded on the left."""
+    """Return the mask of two sequences; the second is padded on the left."""
     import keras
 
     return keras.ops.convert_to_tensor(np.array([[True] * 4, [False, True, True, True]]))
 
 
 def graph(trial: Context) -> dict[str, float]:
-    """The CuDNN nodes of a traced train step of TensorFlow, which no CPU could run."""
+    """Store the CuDNN nodes of a traced TensorFlow train step, which no CPU can run."""
     import tensorflow as tf
 
     case = Case(**trial.settings)
@@ -316,22 +315,22 @@ def graph(trial: Context) -> dict[str, float]:
         return tape.gradient(loss, model.trainable_variables)
 
     traced = tf.function(step).get_concrete_function(
-        tf.TensorSpec((case.known_batch, case.steps, case.inputs), tf.float32)
+        tf.TensorSpec((case.fixed_batch, case.steps, case.inputs), tf.float32)
     )
     nodes = [op for op in traced.graph.get_operations() if op.type.startswith("Cudnn")]
     names = ("rnn_mode", "direction", "dropout", "seed", "time_major")
-    found = [
+    nodes_found = [
         {"name": op.name, "type": op.type, "dtype": op.inputs[0].dtype.name}
         | {name: _plain(op.get_attr(name)) for name in names}
         for op in nodes
     ]
-    trial.artifact("nodes.json", json.dumps(found))
+    trial.artifact("nodes.json", json.dumps(nodes_found))
     (gradient,) = traced.structured_outputs
     return {"gradient_length": float(gradient.shape[0])}
 
 
 def program(trial: Context) -> dict[str, float]:
-    """The primitives of JAX's train step within our scope; a CPU's JAX can trace them only."""
+    """Store the cuDNN primitives of JAX's train step, which JAX on a CPU can only trace."""
     import jax
     from jax.experimental import rnn
 
@@ -347,18 +346,18 @@ def program(trial: Context) -> dict[str, float]:
         rnn.gpu_rnn, "compute_rnn_workspace_reserve_space_sizes", create=True, return_value=(1, 1)
     ):
         traced = jax.make_jaxpr(jax.grad(loss))([v.value for v in model.trainable_variables])
-    found = [
+    nodes = [
         {"name": f"{equation.source_info.name_stack}", "type": equation.primitive.name}
         | {key: value for key, value in equation.params.items() if isinstance(value, int)}
         for equation in traced.eqns
         if equation.primitive.name.startswith("rnn_")
     ]
-    trial.artifact("nodes.json", json.dumps(found))
+    trial.artifact("nodes.json", json.dumps(nodes))
     return {}
 
 
 def structure(trial: Context) -> dict[str, float]:
-    """What `recurrent_stack` builds."""
+    """Store a description of the layers of `recurrent_stack`."""
     _keras(trial.implementation)
     from workloads.models.layers import recurrent_stack
 
@@ -367,24 +366,29 @@ def structure(trial: Context) -> dict[str, float]:
         case.stack, trial.implementation, return_sequences=case.return_sequences, seed=trial.seed
     )
     inner = [
-        each
+        direction
         for layer in layers
-        for each in (getattr(layer, "forward_layer", layer), getattr(layer, "backward_layer", None))
-        if each is not None
+        for direction in (
+            getattr(layer, "forward_layer", layer),
+            getattr(layer, "backward_layer", None),
+        )
+        if direction is not None
     ]
     names = ("name", "return_sequences", "use_cudnn", "unroll", "stateful", "go_backwards", "rate")
-    found = [
+    descriptions = [
         {"type": type(layer).__name__, "seed": getattr(layer, "cell", layer).seed}
         | {name: getattr(layer, name) for name in names if hasattr(layer, name)}
         | ({"activation": layer.activation.__name__} if hasattr(layer, "activation") else {})
         for layer in inner
     ]
-    trial.artifact("layers.json", json.dumps({"names": [x.name for x in layers], "layers": found}))
+    trial.artifact(
+        "layers.json", json.dumps({"names": [x.name for x in layers], "layers": descriptions})
+    )
     return {}
 
 
 def _keras(implementation: Implementation) -> Any:
-    """Keras, with the framework configured as a trial of that implementation has it."""
+    """Configure the framework for an implementation, and return Keras."""
     import keras
 
     from workloads.frameworks import load_framework
@@ -401,7 +405,7 @@ def _model(case: Case, implementation: Implementation) -> Any:
         case.stack, implementation, return_sequences=case.return_sequences, seed=1
     )
     masking = [keras.layers.Masking()] if case.lengths else []
-    inputs = keras.Input(batch_shape=(case.known_batch, case.steps, case.inputs))
+    inputs = keras.Input(batch_shape=(case.fixed_batch, case.steps, case.inputs))
     return keras.Sequential([inputs, *masking, *layers])
 
 
@@ -423,52 +427,52 @@ def _classifier(case: Case, implementation: Implementation, seed: int) -> Any:
     return model
 
 
-def _pass(trial: Context, model: Any, inputs: Any, towards: Any) -> Pass:
-    """Outputs, and the gradients of their product with `towards`."""
+def _pass(trial: Context, model: Any, inputs: Any, direction: Any) -> Pass:
+    """Compute outputs, and the gradients of their product with `direction`."""
     from workloads.models.fused import FusedStack
     from workloads.models.layers import read_canonical
 
     differentiate = _torch_gradients if trial.implementation.backend == "torch" else _jax_gradients
-    outputs, by_inputs, gradients = differentiate(model, inputs, towards)
+    outputs, by_inputs, gradients = differentiate(model, inputs, direction)
     holds = True
     for layer in model.layers:
         if isinstance(layer, FusedStack) and layer.stack_shape.trained_biases is not None:
             biases = gradients[0][layer.stack_shape.matrices_size :]
             holds = not biases[~layer.stack_shape.trained_biases].any()
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-        variable.assign(gradient)  # so that they can be read as weights are
+        variable.assign(gradient)  # so that they can be read like weights
     return Pass(outputs, by_inputs, read_canonical(model), holds)
 
 
-def _torch_gradients(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+def _torch_gradients(model: Any, inputs: Any, direction: Any) -> tuple[Any, Any, list[Any]]:
     import torch
 
-    given = torch.tensor(inputs, requires_grad=True)
-    outputs = model(given, training=True)
-    (outputs * torch.tensor(towards)).sum().backward()
-    assert given.grad is not None
+    tensor = torch.tensor(inputs, requires_grad=True)
+    outputs = model(tensor, training=True)
+    (outputs * torch.tensor(direction)).sum().backward()
+    assert tensor.grad is not None
     gradients = [variable.value.grad.numpy() for variable in model.trainable_variables]
-    return outputs.detach().numpy(), given.grad.numpy(), gradients
+    return outputs.detach().numpy(), tensor.grad.numpy(), gradients
 
 
-def _jax_gradients(model: Any, inputs: Any, towards: Any) -> tuple[Any, Any, list[Any]]:
+def _jax_gradients(model: Any, inputs: Any, direction: Any) -> tuple[Any, Any, list[Any]]:
     import jax
 
     others = [variable.value for variable in model.non_trainable_variables]
 
-    def product(trainable: Any, given: Any) -> Any:
-        outputs, _ = model.stateless_call(trainable, others, given, training=True)
-        return (outputs * towards).sum(), outputs
+    def product(trainable: Any, batch: Any) -> Any:
+        outputs, _ = model.stateless_call(trainable, others, batch, training=True)
+        return (outputs * direction).sum(), outputs
 
     trainable = [variable.value for variable in model.trainable_variables]
     differentiate = jax.jit(jax.value_and_grad(product, (0, 1), has_aux=True))
     (_, outputs), (by_weights, by_inputs) = differentiate(trainable, inputs)
-    return np.array(outputs), np.array(by_inputs), [np.array(each) for each in by_weights]
+    return np.array(outputs), np.array(by_inputs), [np.array(gradient) for gradient in by_weights]
 
 
 @contextmanager
 def _jax_reference() -> Iterator[None]:
-    """JAX's own plain LSTM in the place of its cuDNN call: the same arguments, the same results."""
+    """Replace JAX's cuDNN call by its reference LSTM with the same arguments and results."""
     from jax.experimental import rnn
 
     def plain(x: Any, h: Any, c: Any, weights: Any, lengths: Any, *options: Any) -> Any:
@@ -507,10 +511,10 @@ def _normal(draw: np.random.Generator, *shape: int) -> Any:
     return draw.standard_normal(shape).astype(np.float32)
 
 
-def _difference(left: Any, right: Any) -> float:
-    """The largest difference, relative to the largest value."""
-    assert left.shape == right.shape
-    return float(np.abs(left - right).max() / max(np.abs(left).max(), 1e-30))
+def _difference(first: Any, second: Any) -> float:
+    """Return the largest difference, relative to the largest value."""
+    assert first.shape == second.shape
+    return float(np.abs(first - second).max() / max(np.abs(first).max(), 1e-30))
 
 
 def _array(tensor: Any) -> Any:

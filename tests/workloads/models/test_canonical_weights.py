@@ -26,7 +26,7 @@ shapes = st.builds(
 
 
 def stack_of(shape: StackShape) -> list[CanonicalLayer]:
-    """A stack in which every number is another one."""
+    """Return a stack in which all numbers are different."""
     count = iter(range(10_000))
 
     def numbers(*size: int) -> Any:
@@ -40,9 +40,9 @@ def stack_of(shape: StackShape) -> list[CanonicalLayer]:
     ]
 
 
-def expect_equal(left: list[CanonicalLayer], right: list[CanonicalLayer]) -> None:
-    assert len(left) == len(right)
-    for a, b in zip(left, right, strict=True):
+def expect_equal(first: list[CanonicalLayer], second: list[CanonicalLayer]) -> None:
+    assert len(first) == len(second)
+    for a, b in zip(first, second, strict=True):
         assert a.bias is not None
         assert b.bias is not None
         for x, y in [
@@ -68,7 +68,9 @@ def test_a_stack_goes_to_torch_and_to_the_buffer_and_back_exactly(shape: StackSh
 def test_the_buffer_holds_torchs_matrices_and_then_its_biases(shape: StackShape) -> None:
     layers = [to_torch(layer) for layer in stack_of(shape)]
     assert tuple(m.shape for layer in layers for m in layer[:2]) == shape.matrices
-    expected = [m for layer in layers for m in layer[:2]] + [b for each in layers for b in each[2:]]
+    expected = [m for layer in layers for m in layer[:2]] + [
+        b for layer in layers for b in layer[2:]
+    ]
     assert shape.sizes == tuple(piece.size for piece in expected)
     buffer = to_buffer(stack_of(shape))
     assert (buffer == np.concatenate([piece.ravel() for piece in expected])).all()
@@ -84,7 +86,7 @@ def test_only_a_gru_has_recurrent_biases_that_are_trained(shape: StackShape) -> 
         assert not biases[~shape.trained_biases].any()
 
 
-def test_the_gates_of_a_gru_change_places() -> None:
+def test_the_gates_of_a_gru_are_reordered() -> None:
     kernel = np.array([[1, 2, 3]])  # z, r, h
     (layer,) = [CanonicalLayer(kernel, kernel * 10, np.stack([kernel[0] * 100, kernel[0] * 1000]))]
     moved = to_torch(layer)
@@ -94,7 +96,7 @@ def test_the_gates_of_a_gru_change_places() -> None:
     assert moved.bias_hh.tolist() == [2000, 1000, 3000]
 
 
-def test_two_biases_of_a_cell_that_has_one_are_added_up() -> None:
+def test_two_biases_are_added_for_a_cell_with_one() -> None:
     one = np.ones((4, 1))
     layer = from_torch(TorchLayer(one, one, np.arange(4.0), np.ones(4)))
     assert layer.bias is not None
@@ -119,7 +121,7 @@ def test_a_layer_without_bias_has_no_place_in_a_library() -> None:
 
 def test_a_buffer_of_another_length_is_refused() -> None:
     shape = StackShape("lstm", 3, 2)
-    message = r"expected 56 numbers for StackShape\(cell='lstm'.*received \(57,\)"
+    message = r"expected 56 elements for StackShape\(cell='lstm'.*received \(57,\)"
     with pytest.raises(ValueError, match=message):
         from_buffer(np.zeros(57), shape)
 
@@ -127,8 +129,8 @@ def test_a_buffer_of_another_length_is_refused() -> None:
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_jax_reads_the_same_from_the_buffer(jax_trainer: Trainer, bidirectional: bool) -> None:
     shape = {"inputs": 3, "units": 2, "layers": 3, "bidirectional": bidirectional}
-    asked = jax_trainer.ask(
+    events = jax_trainer.ask(
         "tests.workloads.models.layer_probes:buffer_as_jax_reads_it", "jax/fused", settings=shape
     )
-    seen = result(asked)
-    assert (seen["different"], seen["length_difference"]) == (0, 0)
+    metrics = result(events)
+    assert (metrics["different"], metrics["length_difference"]) == (0, 0)

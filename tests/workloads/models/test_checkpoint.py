@@ -1,4 +1,4 @@
-"""Weights in a file: named as documented, exact, and refused where they are not whole."""
+"""Weights in a file: named as documented, exact, and refused if they are incomplete."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def checkpoint(
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("directions", [BOTH, BOTH[:1]])
 @pytest.mark.parametrize("cell", GATES)
-def test_what_was_saved_is_loaded_bit_by_bit(
+def test_a_saved_checkpoint_is_loaded_bit_by_bit(
     tmp_path: Path, cell: Cell, directions: tuple[str, ...], bias: bool
 ) -> None:
     saved = checkpoint(cell, directions, bias=bias)
@@ -110,7 +110,7 @@ def rewrite(path: Path, change: Callable[[Arrays], None]) -> None:
 
 
 def damage(path: Path) -> None:
-    """A compressed file whose list is whole, and whose first array is not."""
+    """Write a compressed file with a complete list of arrays and a damaged first array."""
     np.savez_compressed(path, x_train=np.arange(1000), y_train=0, x_test=0, y_test=0)
     content = bytearray(path.read_bytes())
     content[100:400] = b"\xff" * 300
@@ -188,4 +188,4 @@ def test_files_that_are_no_weights_are_refused(tmp_path: Path) -> None:
     for name in names:
         with pytest.raises(DataError, match=r"expected weights in an \.npz file") as refused:
             load_checkpoint(tmp_path / name)
-        assert "you trust" not in str(refused.value)  # as NumPy says of what it does not know
+        assert "you trust" not in str(refused.value)  # NumPy's message about an unknown file

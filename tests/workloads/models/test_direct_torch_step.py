@@ -1,4 +1,4 @@
-"""PyTorch's direct train step computes what Keras' own computes, where it is taken."""
+"""PyTorch's direct train step computes the same as Keras' own."""
 
 from __future__ import annotations
 
@@ -35,28 +35,30 @@ REVIEWS: dict[str, Any] = {
 }
 
 
-def both_ways(trainer: Trainer, implementation: str, settings: dict[str, Any]) -> dict[str, float]:
-    found = result(
+def compare_steps(
+    trainer: Trainer, implementation: str, settings: dict[str, Any]
+) -> dict[str, float]:
+    metrics = result(
         trainer.ask(
-            "tests.workloads.models.direct_step_probes:both_ways",
+            "tests.workloads.models.direct_step_probes:compare_steps",
             implementation,
             settings=settings,
             seed=3,
         )
     )
-    assert found["names"] == 4
-    assert found["moved"] > 0
-    assert found["logs"] < 1e-6
-    assert found["weights"] < 1e-6
-    return found
+    assert metrics["names"] == 4
+    assert metrics["moved"] > 0
+    assert metrics["logs"] < 1e-6
+    assert metrics["weights"] < 1e-6
+    return metrics
 
 
 @pytest.mark.parametrize("settings", [IMAGES, TEXT, STREAMS], ids=["images", "windows", "streams"])
 @pytest.mark.parametrize("implementation", ["torch/portable", "torch/fused"])
-def test_the_direct_step_gives_the_numbers_of_keras_own(
+def test_the_direct_step_computes_the_numbers_of_keras_own_step(
     torch_trainer: Trainer, implementation: str, settings: dict[str, Any]
 ) -> None:
-    assert both_ways(torch_trainer, implementation, settings)["direct"]
+    assert compare_steps(torch_trainer, implementation, settings)["direct"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_the_direct_step_gives_the_numbers_of_keras_own(
     [("torch/portable", REVIEWS), ("torch/portable+bf16", TEXT)],
     ids=["masks", "mixed precision"],
 )
-def test_keras_own_step_is_taken_where_calls_alone_would_compute_something_else(
+def test_keras_own_step_is_used_with_masks_and_mixed_precision(
     torch_trainer: Trainer, implementation: str, settings: dict[str, Any]
 ) -> None:
-    assert not both_ways(torch_trainer, implementation, settings)["direct"]
+    assert not compare_steps(torch_trainer, implementation, settings)["direct"]

@@ -89,7 +89,7 @@ def test_every_implementation_starts_from_the_same_weights(
         ("torch", torch_trainer),
     ):
         for kernel in ("portable", "fused"):
-            seen = result(
+            metrics = result(
                 process.ask(
                     "tests.workloads.models.layer_probes:initial_weights",
                     f"{backend}/{kernel}",
@@ -97,7 +97,7 @@ def test_every_implementation_starts_from_the_same_weights(
                     seed=5,
                 )
             )
-            assert seen["arrays"] == 3 * 2 * (1 + bidirectional) + 3
-            assert seen["zeros"] == zeros
-            digests.append(seen["digest"])
+            assert metrics["arrays"] == 3 * 2 * (1 + bidirectional) + 3
+            assert metrics["zeros"] == zeros
+            digests.append(metrics["digest"])
     assert len(set(digests)) == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.protocol import Artifact, Event
 
 PROBES = "tests.workloads.models.layer_probes"
@@ -20,17 +20,17 @@ def ask(trainer: Trainer, probe: str, implementation: str, **case: Any) -> list[
     return trainer.ask(f"{PROBES}:{probe}", implementation, settings=case, seed=3)
 
 
-def found(events: list[Event]) -> Any:
-    """What a probe has written into its artifact."""
+def read_artifact(events: list[Event]) -> Any:
+    """Return the JSON of a probe's artifact."""
     result(events)
-    return json.loads(only(events, Artifact).text)
+    return json.loads(single_event(events, Artifact).text)
 
 
-def expect_agreement(seen: dict[str, float]) -> None:
+def expect_agreement(metrics: dict[str, float]) -> None:
     roles = ["outputs", "inputs", "kernel", "recurrent_kernel", "bias"]
-    assert {role: seen[role] for role in roles if seen[role] > FLOAT32} == {}
-    assert seen["holds"] == 1
-    assert seen["padding"] == 0
+    assert {role: metrics[role] for role in roles if metrics[role] > FLOAT32} == {}
+    assert metrics["holds"] == 1
+    assert metrics["padding"] == 0
 
 
 @st.composite
@@ -72,8 +72,10 @@ def test_torchs_fused_stack_agrees_for_every_cell_stacked(
     return_sequences: bool,
 ) -> None:
     case = {"cell": cell, "layers": 2, "bidirectional": bidirectional, "lengths": lengths}
-    seen = ask(torch_trainer, "agreement", "torch/fused", **case, return_sequences=return_sequences)
-    expect_agreement(result(seen))
+    metrics = ask(
+        torch_trainer, "agreement", "torch/fused", **case, return_sequences=return_sequences
+    )
+    expect_agreement(result(metrics))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_torchs_fused_stack_agrees_for_every_cell_stacked(
         {"layers": 2, "bidirectional": True, "return_sequences": True, "lengths": [4, 2, 1]},
     ],
 )
-def test_jaxs_fused_stack_agrees_where_jaxs_own_reference_stands_for_its_call(
+def test_jaxs_fused_stack_agrees_with_jaxs_reference_in_place_of_cudnn(
     jax_trainer: Trainer, case: dict[str, Any]
 ) -> None:
     expect_agreement(result(ask(jax_trainer, "agreement", "jax/fused", **case)))
@@ -99,34 +101,34 @@ def test_the_same_training_gives_the_same_losses(torch_trainer: Trainer, cell: s
     ("backend", "kernel"),
     [("torch", "fused"), ("torch", "portable"), ("jax", "fused"), ("tensorflow", "portable")],
 )
-def test_a_stateful_stack_goes_on_where_it_ended(
+def test_a_stateful_stack_continues_from_its_last_state(
     trainer_of: Trainer, backend: str, kernel: str
 ) -> None:
-    seen = result(ask(trainer_of, "statefulness", f"{backend}/{kernel}", layers=2))
-    assert seen["parts"] < FLOAT32
-    assert seen["again"] == 0  # reset
-    assert seen["kept"] > 0.01  # not reset
-    assert seen["states"] > 0
+    metrics = result(ask(trainer_of, "statefulness", f"{backend}/{kernel}", layers=2))
+    assert metrics["parts"] < FLOAT32
+    assert metrics["again"] == 0  # reset
+    assert metrics["kept"] > 0.01  # not reset
+    assert metrics["states"] > 0
 
 
-def test_dropout_between_the_layers_is_drawn_anew_in_training_only(torch_trainer: Trainer) -> None:
-    seen = result(ask(torch_trainer, "dropout", "torch/fused", layers=2, dropout=0.5))
-    assert seen["inference"] == 0
-    assert min(seen["training"], seen["between"]) > 0.01
+def test_dropout_between_the_layers_is_drawn_in_training_only(torch_trainer: Trainer) -> None:
+    metrics = result(ask(torch_trainer, "dropout", "torch/fused", layers=2, dropout=0.5))
+    assert metrics["inference"] == 0
+    assert min(metrics["training"], metrics["between"]) > 0.01
     alone = result(ask(torch_trainer, "dropout", "torch/fused", layers=1, dropout=0.5))
-    assert alone["between"] == 0  # after the last layer it belongs to what follows
+    assert alone["between"] == 0  # there is none after the last layer
 
 
 def test_mixed_precision_keeps_variables_and_states_in_float32(torch_trainer: Trainer) -> None:
-    seen = result(ask(torch_trainer, "mixed", "torch/fused+bf16", layers=2))
-    assert 1e-6 < seen["first"] < 0.02
-    assert 1e-6 < seen["second"] < 0.02
+    metrics = result(ask(torch_trainer, "mixed", "torch/fused+bf16", layers=2))
+    assert 1e-6 < metrics["first"] < 0.02
+    assert 1e-6 < metrics["second"] < 0.02
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_padding_on_the_left_does_not_pass_quietly(trainer_of: Trainer, backend: str) -> None:
+def test_padding_on_the_left_fails(trainer_of: Trainer, backend: str) -> None:
     events = ask(trainer_of, "padded_left", f"{backend}/fused", batch=2)
-    if backend == "jax":  # a compiled program raises nothing: the trial ends at NaN
+    if backend == "jax":  # a compiled program cannot raise: NaN ends the trial
         assert result(events)["finite"] == 0
     else:
         assert "expected padding on the right" in failure(events).message
@@ -143,7 +145,7 @@ def test_tensorflows_graph_holds_one_call_in_our_scope(
     trainer: Trainer, cell: str, bidirectional: bool
 ) -> None:
     case = {"cell": cell, "layers": 2, "bidirectional": bidirectional, "dropout": 0.25}
-    nodes = found(ask(trainer, "graph", "tensorflow/fused", **case))
+    nodes = read_artifact(ask(trainer, "graph", "tensorflow/fused", **case))
     assert [node["type"] for node in nodes] == ["CudnnRNNV3", "CudnnRNNBackpropV3"]
     for node in nodes:
         assert "/fused_stack/" in node.pop("name")
@@ -159,22 +161,22 @@ def test_tensorflows_graph_holds_one_call_in_our_scope(
 
 
 @pytest.mark.parametrize(("option", "dtype"), [("+bf16", "bfloat16"), ("+fp16", "float16")])
-def test_tensorflows_call_is_made_in_the_precision_asked_for(
+def test_tensorflows_call_has_the_requested_precision(
     trainer: Trainer, option: str, dtype: str
 ) -> None:
-    nodes = found(ask(trainer, "graph", f"tensorflow/fused{option}", layers=2))
+    nodes = read_artifact(ask(trainer, "graph", f"tensorflow/fused{option}", layers=2))
     assert {node["dtype"] for node in nodes} == {dtype}
 
 
 @pytest.mark.parametrize("case", [{"lengths": [4, 2, 1]}, {"stateful": True}])
 def test_tensorflow_traces_masks_and_states(trainer: Trainer, case: dict[str, Any]) -> None:
     events = ask(trainer, "graph", "tensorflow/fused", layers=2, return_sequences=True, **case)
-    assert len(found(events)) == 2
+    assert len(read_artifact(events)) == 2
 
 
 @pytest.mark.parametrize("option", ["", "+tf32"])
 def test_jaxs_program_holds_one_call_in_our_scope(jax_trainer: Trainer, option: str) -> None:
-    nodes = found(ask(jax_trainer, "program", f"jax/fused{option}", layers=2))
+    nodes = read_artifact(ask(jax_trainer, "program", f"jax/fused{option}", layers=2))
     assert [node["type"] for node in nodes] == ["rnn_fwd", "rnn_bwd"]
     for node in nodes:
         assert node["name"].endswith("/fused_stack")
@@ -190,31 +192,31 @@ def test_jax_refuses_what_its_call_cannot_do(jax_trainer: Trainer) -> None:
 
 @pytest.mark.parametrize("kernel", ["portable", "fused"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_weights_come_back_as_they_were_written(
-    trainer_of: Trainer, backend: str, kernel: str
-) -> None:
+def test_weights_survive_a_round_trip(trainer_of: Trainer, backend: str, kernel: str) -> None:
     for cell in CELLS:
         case = {"cell": cell, "layers": 2, "bidirectional": cell != "gru"}
-        seen = result(ask(trainer_of, "round_trip", f"{backend}/{kernel}", **case))
-        assert seen["layers"] == (2 if cell == "gru" else 4)
-        assert seen["equal"] == 1
+        metrics = result(ask(trainer_of, "round_trip", f"{backend}/{kernel}", **case))
+        assert metrics["layers"] == (2 if cell == "gru" else 4)
+        assert metrics["equal"] == 1
 
 
 @pytest.mark.parametrize("kernel", ["portable", "fused"])
 def test_weights_of_another_size_are_refused(torch_trainer: Trainer, kernel: str) -> None:
     for other in ({"units": 5}, {"layers": 2}, {"cell": "gru"}):
         message = failure(
-            ask(torch_trainer, "written", f"torch/{kernel}", model={}, stack=other)
+            ask(torch_trainer, "write_other_sizes", f"torch/{kernel}", model={}, stack=other)
         ).message
         assert "stack: expected layers of the shapes [((3, 16), (4, 16), (16,))]" in message
     without_bias = {"model": {}, "stack": {"use_bias": False}}
-    message = failure(ask(torch_trainer, "written", "torch/portable", **without_bias)).message
+    message = failure(
+        ask(torch_trainer, "write_other_sizes", "torch/portable", **without_bias)
+    ).message
     assert "received [((3, 16), (4, 16), None)]" in message
 
 
 def test_layers_and_dropouts_have_fixed_names_and_seeds(trainer: Trainer) -> None:
     case = {"layers": 2, "bidirectional": True, "dropout": 0.25}
-    built = found(ask(trainer, "structure", "tensorflow/portable+unroll", **case))
+    built = read_artifact(ask(trainer, "structure", "tensorflow/portable+unroll", **case))
     assert built["names"] == ["recurrent_0", "dropout_0", "recurrent_1"]
     directions = [layer for layer in built["layers"] if layer["type"] == "LSTM"]
     assert [layer["name"] for layer in directions] == [
@@ -235,7 +237,7 @@ def test_use_cudnn_is_explicit_and_survives_the_second_direction(
     trainer: Trainer, cell: str, kernel: str
 ) -> None:
     case = {"cell": cell, "bidirectional": True, "stateful": True}
-    built = found(ask(trainer, "structure", f"tensorflow/{kernel}", **case))
+    built = read_artifact(ask(trainer, "structure", f"tensorflow/{kernel}", **case))
     assert [layer["use_cudnn"] for layer in built["layers"]] == [kernel == "cudnn"] * 2
     assert [layer["stateful"] for layer in built["layers"]] == [True] * 2
 
@@ -247,7 +249,7 @@ def test_activations_are_those_of_the_cell_and_of_relu(trainer: Trainer) -> None
         ("rnn_tanh", "", "tanh"),
         ("rnn_relu", "", "relu"),
     ]:
-        built = found(ask(trainer, "structure", f"tensorflow/portable{option}", cell=cell))
+        built = read_artifact(ask(trainer, "structure", f"tensorflow/portable{option}", cell=cell))
         assert [layer["activation"] for layer in built["layers"]] == [activation]
 
 

@@ -1,11 +1,11 @@
-"""GPUs that are pretended, so that Keras tells on a CPU what it would do on a GPU.
+"""Simulated GPUs, which show on a CPU what Keras would run on a GPU.
 
-Nothing is measured and no cuDNN runs. Each backend has a module with
+Nothing is measured and no cuDNN runs. Every backend has a module with
 
-* `gpu()`, a context in which Keras believes in a GPU;
-* `kernel(model, inputs, implementation)`, what a training step of the model would run, in words:
-  `CUDNN`, `ELSEWHERE`, or another that says what fails.
+* `gpu()`, a context in which Keras detects a GPU;
+* `kernel(model, inputs, implementation)`, which returns what a training step of the model would
+  run: `CUDNN`, `OTHER_KERNEL`, or a description of a failure.
 """
 
 CUDNN = "cuDNN"
-ELSEWHERE = "another kernel, quietly"
+OTHER_KERNEL = "another kernel, silently"

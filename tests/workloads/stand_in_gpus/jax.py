@@ -1,7 +1,7 @@
 """JAX: the check for a GPU is patched, and the program is lowered for CUDA but not compiled.
 
-What a CPU's jaxlib lacks for that is cuDNN's answer to how much memory a call needs, and the
-packing of its sizes into bytes.
+The jaxlib for CPUs lacks cuDNN's answer to how much memory a call needs, and the packing of its
+sizes into bytes: both are replaced.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from jax.experimental import rnn
 from jax.interpreters import mlir
 from jaxlib import gpu_rnn
 
-from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
+from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 from workloads.implementations import Implementation
 
 _HALF_PRECISION = (
-    "Unknown output type",  # the cuDNN call, in another type than float32
+    "Unknown output type",  # the cuDNN call with another type than float32
     "scan body function carry",  # Keras' GRU without a bias: it adds zeros of float32
 )
 
@@ -35,7 +35,7 @@ class _Library:
 
 @contextmanager
 def gpu() -> Iterator[None]:
-    """Keras finds a GPU, and JAX the library that it calls there."""
+    """Let Keras detect a GPU, and JAX the library that it calls there."""
     for primitive, lowering in (
         (rnn.rnn_fwd_p, gpu_rnn._rnn_fwd_lowering),
         (rnn.rnn_bwd_p, gpu_rnn._rnn_bwd_lowering),
@@ -54,7 +54,7 @@ def gpu() -> Iterator[None]:
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    """The program of the model's gradients, as a GPU would be given it."""
+    """Return the kernel in the program of the model's gradients for a GPU."""
     trainable, others = (
         [variable.value for variable in variables]
         for variables in (model.trainable_variables, model.non_trainable_variables)
@@ -72,4 +72,4 @@ def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
             raise
         return "a program that JAX cannot make"
     called = "@cudnn_rnn_ffi" in program and "@cudnn_rnn_bwd_ffi" in program
-    return CUDNN if called and "stablehlo.while" not in program else ELSEWHERE
+    return CUDNN if called and "stablehlo.while" not in program else OTHER_KERNEL

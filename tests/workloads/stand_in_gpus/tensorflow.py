@@ -9,32 +9,32 @@ from unittest import mock
 
 import tensorflow as tf
 
-from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
+from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 from workloads.implementations import Implementation
 
 
 def gpu() -> AbstractContextManager[Any]:
-    """Keras finds a GPU."""
+    """Let Keras detect a GPU."""
     return mock.patch("keras.src.backend.tensorflow.rnn._is_gpu_available", return_value=True)
 
 
 def kernel(model: Any, inputs: Any, implementation: Implementation) -> str:
-    """The graph of the model's training call; what it asserts of a mask is computed."""
+    """Return the kernel in the graph of the model's training call; run its assertions on masks."""
     if implementation.jit and not keeps_xla(model):
-        return "without XLA, quietly"
+        return "without XLA, silently"
     call = tf.compat.v1.wrap_function(
         lambda batch: model(batch, training=True), [tf.TensorSpec(inputs.shape)]
     )
     operations = call.graph.get_operations()
-    asserted = [each.inputs[0] for each in operations if each.type == "Assert"]
+    asserted = [operation.inputs[0] for operation in operations if operation.type == "Assert"]
     if asserted and not all(call.prune(call.inputs[:1], asserted)(tf.constant(inputs))):
         return "a failed assertion"
-    kinds = {each.type for each in operations}
-    return CUDNN if "CudnnRNNV3" in kinds and "While" not in kinds else ELSEWHERE
+    kinds = {operation.type for operation in operations}
+    return CUDNN if "CudnnRNNV3" in kinds and "While" not in kinds else OTHER_KERNEL
 
 
 def keeps_xla(model: Any) -> bool:
-    """Whether Keras compiles this model with XLA when it is asked to."""
+    """Return True if Keras compiles this model with XLA on request."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.compile(loss="mse", jit_compile=True)

@@ -1,6 +1,6 @@
-"""PyTorch: the check for a GPU is patched, and tensors on the CPU say that they are on a GPU.
+"""PyTorch: the check for a GPU is patched, and tensors on the CPU report that they are on a GPU.
 
-The fused RNN, whose calls are noted, runs on the CPU then, forward and backward.
+The fused RNN then runs on the CPU, forward and backward, and its calls are counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from tests.workloads.stand_in_gpus import CUDNN, ELSEWHERE
+from tests.workloads.stand_in_gpus import CUDNN, OTHER_KERNEL
 from workloads.implementations import Implementation
 
 _FUNCTIONS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -30,7 +30,7 @@ class _OnGpu(torch.Tensor):
 
 @contextmanager
 def gpu() -> Iterator[None]:
-    """Keras finds a GPU with cuDNN, and its inputs there."""
+    """Let Keras detect a GPU with cuDNN, and inputs on it."""
     check = "keras.src.backend.torch.rnn._is_cuda_cudnn_available"
     with mock.patch(check, return_value=True), mock.patch(f"{__name__}._placed", _on_gpu):
         yield
@@ -39,13 +39,13 @@ def gpu() -> Iterator[None]:
 def kernel(
     model: Any, inputs: Any, implementation: Implementation, *, failing: Exception | None = None
 ) -> str:
-    """What the model's forward and backward pass called.
+    """Return the kernel that the model's forward and backward pass called.
 
     Args:
-        model: Keras'.
-        inputs: of the model.
-        implementation: it is not needed here.
-        failing: what the fused RNN raises when it is called.
+        model: a Keras model.
+        inputs: inputs of the model.
+        implementation: not needed here.
+        failing: exception that the fused RNN raises when it is called.
     """
     with ExitStack() as stack:
         calls = [
@@ -61,7 +61,7 @@ def kernel(
         if "modified by an inplace operation" not in str(error):
             raise
         return "a failed backward pass"
-    return CUDNN if any(call.called for call in calls) and failing is None else ELSEWHERE
+    return CUDNN if any(call.called for call in calls) and failing is None else OTHER_KERNEL
 
 
 def _on_gpu(inputs: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.protocol import Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
 
@@ -36,7 +36,7 @@ def test_it_learns_to_read_digits(trainer: Trainer) -> None:
     assert 0 < metrics["time_to_accuracy_s"] < metrics["train_s"]
     curve = [event.metrics["val_accuracy"] for event in events if isinstance(event, Epoch)]
     assert curve[-1] == metrics["val_accuracy"] > curve[0]
-    data = only(events, Dataset)
+    data = single_event(events, Dataset)
     assert (data.samples, data.validation_samples) == (1438, 359)
     assert data.digest == find_workload("image_rows").data_digest({})
 
@@ -63,7 +63,7 @@ def test_arms_start_equal_and_stay_close(
     losses = []
     for kernel in kernels:
         events = train(trainer_of, f"{backend}/{kernel}", **shared, **ONE_SHAPE)
-        proof = only(events, KernelProof)
+        proof = single_event(events, KernelProof)
         assert proof.ran == proof.asked == kernel
         losses.append(result(events)["loss"])
     assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-4)
@@ -80,7 +80,7 @@ def test_cudnn_without_a_gpu_is_not_possible_and_keras_agrees(trainer: Trainer) 
     assert "tensorflow/cudnn: Keras refuses it here: " in theirs.message
 
 
-def test_other_data_than_was_asked_for_is_refused(trainer: Trainer) -> None:
+def test_data_with_another_digest_is_refused(trainer: Trainer) -> None:
     digest, settings = find_workload("image_rows").data_digest({}), {**SMALL, **ONE_SHAPE}
     assert result(trainer.ask("image_rows", PORTABLE, settings=settings, data_digest=digest))
     failed = failure(trainer.ask("image_rows", PORTABLE, settings=settings, data_digest="0" * 64))
@@ -91,7 +91,7 @@ def test_other_data_than_was_asked_for_is_refused(trainer: Trainer) -> None:
 def test_mnist_can_come_from_a_file(trainer: Trainer, tmp_path: Path) -> None:
     events = train(trainer, dataset="mnist", data_path=str(_mnist(tmp_path)))
     assert result(events)["val_loss"] > 0
-    assert only(events, Dataset).validation_samples == 10
+    assert single_event(events, Dataset).validation_samples == 10
     failed = failure(train(trainer, dataset="mnist", data_path=str(tmp_path / "none.npz")))
     assert failed.kind == "data"
     assert "expected a readable file" in failed.message

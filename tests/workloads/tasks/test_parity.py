@@ -1,4 +1,4 @@
-"""Saving in one implementation and loading in another, in real trainers; and that it can fail."""
+"""Saving in one implementation and loading in another, in real trainers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.implementations import parse_implementation
 from workloads.models.checkpoint import load_checkpoint
 from workloads.protocol import Artifact, Dataset, Event, KernelProof
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 class Room:
-    """A folder, and who saves and loads in it."""
+    """A folder with the trainers that save and load checkpoints in it."""
 
     def __init__(self, folder: Path, trainers: Callable[[str], Trainer]) -> None:
         self.folder, self.trainers, self.digest = folder, trainers, ""
@@ -45,49 +45,51 @@ class Room:
         }
 
     def save(self, name: str, implementation: str, *, seed: int = 1, **settings: Any) -> None:
-        asked = {"settings": {**SETTINGS, **settings}, "into": self.files(name)}
-        events = self._ask("save", implementation, asked, seed)
+        trial_settings = {"settings": {**SETTINGS, **settings}, "into": self.files(name)}
+        events = self._ask("save", implementation, trial_settings, seed)
         result(events)
-        proof = only(events, KernelProof)
+        proof = single_event(events, KernelProof)
         assert proof.ran == proof.asked
-        self.digest = only(events, Dataset).digest
+        self.digest = single_event(events, Dataset).digest
 
     def load(self, *names: str, by: str, **settings: Any) -> list[Event]:
-        asked = {
+        trial_settings = {
             "settings": {**SETTINGS, **settings},
             "digest": self.digest,
             "saved": [self.files(name) for name in names],
         }
-        return self._ask("compare", by, asked, 2)
+        return self._ask("compare", by, trial_settings, 2)
 
     def compare(self, *names: str, by: str, **settings: Any) -> tuple[OutputComparison, ...]:
         events = self.load(*names, by=by, **settings)
         result(events)
-        proof = only(events, KernelProof)
+        proof = single_event(events, KernelProof)
         assert proof.ran == proof.asked
-        return OUTPUT_COMPARISONS.validate_json(only(events, Artifact).text)
+        return OUTPUT_COMPARISONS.validate_json(single_event(events, Artifact).text)
 
     def change(self, name: str, into: str, change: Callable[[Arrays], None]) -> None:
-        """A copy of what was saved, with other weights and the same outputs."""
+        """Copy a checkpoint with changed weights and the same outputs."""
         for old, new in zip(self.files(name).values(), self.files(into).values(), strict=True):
             Path(new).write_bytes(Path(old).read_bytes())
         rewrite(Path(self.files(into)["weights"]), change)
 
-    def _ask(self, function: str, implementation: str, asked: Any, seed: int) -> list[Event]:
+    def _ask(
+        self, function: str, implementation: str, trial_settings: Any, seed: int
+    ) -> list[Event]:
         trainer = self.trainers(parse_implementation(implementation).backend)
         return trainer.ask(
-            f"workloads.tasks.parity:{function}", implementation, settings=asked, seed=seed
+            f"workloads.tasks.parity:{function}", implementation, settings=trial_settings, seed=seed
         )
 
 
 @pytest.fixture
 def room(tmp_path: Path, request: pytest.FixtureRequest) -> Room:
     def trainer(backend: str) -> Trainer:
-        found = request.getfixturevalue(
+        trainer_process = request.getfixturevalue(
             "trainer" if backend == "tensorflow" else f"{backend}_trainer"
         )
-        assert isinstance(found, Trainer)
-        return found
+        assert isinstance(trainer_process, Trainer)
+        return trainer_process
 
     return Room(tmp_path, trainer)
 
@@ -97,11 +99,11 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
     room.save("portable", "torch/portable", cell=cell, seed=1)
     room.save("fused", "torch/fused", cell=cell, seed=2)
     for by in ("torch/portable", "torch/fused"):
-        found = room.compare("portable", "fused", "portable", by=by, cell=cell)
-        assert all(each.exact for each in found)
-        assert all(each.difference is not None for each in found)
-        assert max(each.difference or 0.0 for each in found) < FLOAT32
-        assert found[2] == found[0]  # nothing is left of the weights in between
+        comparisons = room.compare("portable", "fused", "portable", by=by, cell=cell)
+        assert all(comparison.exact for comparison in comparisons)
+        assert all(comparison.difference is not None for comparison in comparisons)
+        assert max(comparison.difference or 0.0 for comparison in comparisons) < FLOAT32
+        assert comparisons[2] == comparisons[0]  # the weights in between have no effect
 
 
 @pytest.mark.parametrize(
@@ -115,10 +117,10 @@ def test_weights_move_between_the_fused_and_the_portable_layers(room: Room, cell
 )
 def test_weights_move_between_backends(room: Room, saver: str, loader: str) -> None:
     room.save("there", saver, cell="gru")
-    (found,) = room.compare("there", by=loader, cell="gru")
-    assert found.exact
-    assert found.difference is not None
-    assert 0 < found.difference < FLOAT32
+    (comparison,) = room.compare("there", by=loader, cell="gru")
+    assert comparison.exact
+    assert comparison.difference is not None
+    assert 0 < comparison.difference < FLOAT32
 
 
 def gates_in_another_order(arrays: Arrays) -> None:
@@ -150,19 +152,20 @@ FAULTS = (
 )
 
 
-def test_what_a_wrong_conversion_does_is_beyond_the_tolerance(room: Room) -> None:
+def test_a_wrong_conversion_exceeds_the_tolerance(room: Room) -> None:
     room.save("right", "torch/fused")
     for fault in FAULTS:
         room.change("right", fault.__name__, fault)
-    right, *wrong = room.compare("right", *(each.__name__ for each in FAULTS), by="torch/fused")
+    right, *wrong = room.compare("right", *(fault.__name__ for fault in FAULTS), by="torch/fused")
     assert right == OutputComparison(difference=0.0, exact=True)
-    seen = {
-        fault.__name__: each.difference or 0.0 for fault, each in zip(FAULTS, wrong, strict=True)
+    differences = {
+        fault.__name__: comparison.difference or 0.0
+        for fault, comparison in zip(FAULTS, wrong, strict=True)
     }
-    assert min(seen.values()) > 100 * FLOAT32, seen
+    assert min(differences.values()) > 100 * FLOAT32, differences
 
 
-def test_each_side_has_weights_of_its_own(room: Room) -> None:
+def test_both_sides_have_different_weights(room: Room) -> None:
     room.save("one", "torch/fused", seed=1)
     room.save("two", "torch/fused", seed=2)
     one, two = (
@@ -171,13 +174,13 @@ def test_each_side_has_weights_of_its_own(room: Room) -> None:
     assert all(not np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_fewer_samples_than_were_saved_are_the_first_ones(room: Room) -> None:
+def test_fewer_samples_are_compared_with_the_first_saved_ones(room: Room) -> None:
     room.save("forty", "torch/fused")
-    (found,) = room.compare("forty", by="torch/fused", validation_samples=24)
-    assert found.difference is not None
-    assert found.difference < FLOAT32
+    (comparison,) = room.compare("forty", by="torch/fused", validation_samples=24)
+    assert comparison.difference is not None
+    assert comparison.difference < FLOAT32
     message = failure(room.load("forty", by="torch/fused", validation_samples=41)).message
-    assert "expected outputs of shape (41, 10), as they are here; received (40, 10)" in message
+    assert "expected outputs of shape (41, 10), as on this machine; received (40, 10)" in message
 
 
 @pytest.mark.parametrize(
@@ -193,21 +196,21 @@ def test_weights_of_another_model_are_refused(
     room: Room, settings: dict[str, Any], words: str
 ) -> None:
     room.save("small", "torch/fused", cell="rnn_tanh")
-    told = failure(room.load("small", by="torch/fused", **{"cell": "rnn_tanh", **settings}))
-    assert told.kind == "data"
-    assert room.files("small")["weights"] in told.message
-    assert words in told.message
+    failed = failure(room.load("small", by="torch/fused", **{"cell": "rnn_tanh", **settings}))
+    assert failed.kind == "data"
+    assert room.files("small")["weights"] in failed.message
+    assert words in failed.message
 
 
 def test_other_data_is_refused(room: Room) -> None:
     room.save("small", "torch/fused")
     room.digest = "0" * 64
-    told = failure(room.load("small", by="torch/fused"))
-    assert told.kind == "data"
-    assert f"expected the data whose outputs were saved, of digest {'0' * 64}" in told.message
+    failed = failure(room.load("small", by="torch/fused"))
+    assert failed.kind == "data"
+    assert f"expected the data whose outputs were saved, of digest {'0' * 64}" in failed.message
 
 
-def test_outputs_that_are_not_there_are_refused(room: Room) -> None:
+def test_missing_outputs_are_refused(room: Room) -> None:
     room.save("small", "torch/fused")
     outputs = Path(room.files("small")["outputs"])
     outputs.write_text("no array")
@@ -216,7 +219,7 @@ def test_outputs_that_are_not_there_are_refused(room: Room) -> None:
     assert str(outputs) in failure(room.load("small", by="torch/fused")).message
 
 
-def test_weights_that_are_not_finite_are_told(room: Room) -> None:
+def test_weights_that_are_not_finite_are_reported(room: Room) -> None:
     def poison(arrays: Arrays) -> None:
         arrays["classes/bias"][0] = np.nan
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.data.sources import review_digest
 from workloads.protocol import Dataset, Event, KernelProof
 from workloads.registry import find_workload
@@ -24,18 +24,18 @@ def sentiment(trainer: Trainer, implementation: str, **settings: Any) -> list[Ev
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_it_runs_masked_and_both_ways(trainer_of: Trainer, backend: str) -> None:
     events = sentiment(trainer_of, f"{backend}/portable")
-    metrics, data = result(events), only(events, Dataset)
-    assert only(events, KernelProof).ran == "portable"
+    metrics, data = result(events), single_event(events, Dataset)
+    assert single_event(events, KernelProof).ran == "portable"
     assert (data.samples, data.validation_samples) == (96, 32)
     assert data.digest == review_digest("python-docs")
     assert set(metrics) - {"import_s"} <= set(find_workload("sentiment").metrics)
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_masks_mean_the_same_to_every_arm(
+def test_masks_have_the_same_effect_on_every_arm(
     trainer: Trainer, jax_trainer: Trainer, torch_trainer: Trainer, masked: bool
 ) -> None:
-    found = [
+    losses = [
         result(sentiment(process, implementation, masked=masked))["loss"]
         for process, implementation in (
             (trainer, "tensorflow/portable"),
@@ -44,7 +44,7 @@ def test_masks_mean_the_same_to_every_arm(
             (torch_trainer, "torch/fused"),
         )
     ]
-    assert found == pytest.approx([found[0]] * len(found), rel=1e-4)
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-4)
 
 
 def test_masking_the_padding_changes_what_is_learnt(torch_trainer: Trainer) -> None:
@@ -56,9 +56,9 @@ def test_masking_the_padding_changes_what_is_learnt(torch_trainer: Trainer) -> N
 
 
 def test_masks_decide_what_may_run(torch_trainer: Trainer) -> None:
-    refused = failure(sentiment(torch_trainer, "torch/fused", padding="left"))
-    assert refused.kind == "not_possible"
-    assert "left" in refused.message
+    failed = failure(sentiment(torch_trainer, "torch/fused", padding="left"))
+    assert failed.kind == "not_possible"
+    assert "left" in failed.message
     assert result(sentiment(torch_trainer, "torch/portable", padding="left"))
     assert result(sentiment(torch_trainer, "torch/fused", padding="left", masked=False))
 

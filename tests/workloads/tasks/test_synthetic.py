@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.protocol import Event, KernelProof
 from workloads.registry import find_workload
 
@@ -27,7 +27,7 @@ def synthetic(trainer: Trainer, implementation: str, **settings: Any) -> list[Ev
 )
 def test_both_passes_are_timed_and_proven(trainer_of: Trainer, backend: str, kernel: str) -> None:
     events = synthetic(trainer_of, f"{backend}/{kernel}")
-    metrics, proof = result(events), only(events, KernelProof)
+    metrics, proof = result(events), single_event(events, KernelProof)
     assert proof.ran == proof.asked == kernel
     assert metrics["forward_ms"] > 0
     assert metrics["step_ms"] == pytest.approx(1_000 * metrics["train_s"] / 3)
@@ -37,7 +37,7 @@ def test_both_passes_are_timed_and_proven(trainer_of: Trainer, backend: str, ker
     assert set(metrics) - {"import_s"} == set(find_workload("synthetic").metrics) - missing
 
 
-def test_a_percentile_is_told_of_enough_steps(torch_trainer: Trainer) -> None:
+def test_a_percentile_needs_20_steps(torch_trainer: Trainer) -> None:
     metrics = result(synthetic(torch_trainer, "torch/fused", timed_steps=20))
     assert metrics["step_ms_median"] <= metrics["step_ms_p95"]
 
@@ -53,10 +53,10 @@ def test_flops_are_those_of_the_formula(torch_trainer: Trainer) -> None:
 @pytest.mark.parametrize("cell", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
 def test_every_cell_has_passes(torch_trainer: Trainer, cell: str) -> None:
     events = synthetic(torch_trainer, "torch/fused", cell=cell, layers=2, bidirectional=True)
-    assert only(events, KernelProof).ran == "fused"
+    assert single_event(events, KernelProof).ran == "fused"
 
 
-def test_what_has_no_cpu_kernel_is_not_possible(trainer: Trainer) -> None:
-    refused = failure(synthetic(trainer, "tensorflow/fused"))
-    assert refused.kind == "not_possible"
-    assert "CudnnRNNV3 has no CPU kernel" in refused.message
+def test_an_implementation_without_a_cpu_kernel_is_not_possible(trainer: Trainer) -> None:
+    failed = failure(synthetic(trainer, "tensorflow/fused"))
+    assert failed.kind == "not_possible"
+    assert "CudnnRNNV3 has no CPU kernel" in failed.message

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.workloads.shared_trainer import Trainer, failure, only, result
+from tests.workloads.shared_trainer import Trainer, failure, result, single_event
 from workloads.data.sources import text_digest
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
@@ -32,7 +32,11 @@ def char_rnn(trainer: Trainer, implementation: str, **settings: Any) -> list[Eve
 @BACKENDS
 def test_next_token_reports_the_published_columns(trainer_of: Trainer, backend: str) -> None:
     events = next_token(trainer_of, f"{backend}/portable")
-    metrics, proof, data = result(events), only(events, KernelProof), only(events, Dataset)
+    metrics, proof, data = (
+        result(events),
+        single_event(events, KernelProof),
+        single_event(events, Dataset),
+    )
     assert {"train_s", "sample_us", "loss", "accuracy", "val_loss", "val_accuracy"} <= set(metrics)
     assert metrics["sample_us"] == pytest.approx(1e6 * metrics["train_s"] / 128)
     assert proof.ran == proof.asked == "portable"
@@ -44,7 +48,7 @@ def test_next_token_reports_the_published_columns(trainer_of: Trainer, backend: 
 def test_every_backend_learns_the_same(
     trainer: Trainer, jax_trainer: Trainer, torch_trainer: Trainer
 ) -> None:
-    found = [
+    losses = [
         result(next_token(process, implementation))["loss"]
         for process, implementation in (
             (trainer, "tensorflow/portable"),
@@ -53,10 +57,10 @@ def test_every_backend_learns_the_same(
             (torch_trainer, "torch/fused"),
         )
     ]
-    assert found == pytest.approx([found[0]] * len(found), rel=1e-4)
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-4)
 
 
-def test_next_token_learns_more_than_what_is_frequent(torch_trainer: Trainer) -> None:
+def test_next_token_learns_more_than_the_most_frequent_word(torch_trainer: Trainer) -> None:
     settings = {"dataset": "zipf", "vocabulary": 16, "samples": 3000, "epochs": 8, "units": 32}
     metrics = result(next_token(torch_trainer, "torch/fused", learning_rate=0.02, **settings))
     frequent = 1 / sum(1 / rank for rank in range(1, 16))  # the share of Zipf's first word
@@ -75,45 +79,45 @@ def test_more_windows_than_the_text_has_are_refused(torch_trainer: Trainer) -> N
 
 @BACKENDS
 @pytest.mark.parametrize("batches", ["stateful", "windows"])
-def test_char_rnn_tells_bits_and_writes_a_text(
+def test_char_rnn_reports_bits_and_writes_a_text(
     trainer_of: Trainer, backend: str, batches: str
 ) -> None:
     events = char_rnn(trainer_of, f"{backend}/portable", batches=batches)
-    metrics, text = result(events), only(events, Artifact)
+    metrics, text = result(events), single_event(events, Artifact)
     assert metrics["bits_per_char"] == pytest.approx(metrics["loss"] / math.log(2))
     assert metrics["val_bits_per_char"] == pytest.approx(metrics["val_loss"] / math.log(2))
     assert text.name == "sample.txt"
     prime, mark, written = text.text.partition("--- written at temperature 0.8:\n")
     assert len(prime) == 12 + 1
     assert mark and len(written) == 30 + 1
-    assert only(events, KernelProof).ran == "portable"
+    assert single_event(events, KernelProof).ran == "portable"
     assert set(metrics) - {"import_s"} <= set(find_workload("char_rnn").metrics)
 
 
 def test_equal_weights_and_seeds_write_equal_texts(torch_trainer: Trainer) -> None:
     texts = {
-        only(char_rnn(torch_trainer, implementation, layers=2), Artifact).text
+        single_event(char_rnn(torch_trainer, implementation, layers=2), Artifact).text
         for implementation in ("torch/portable", "torch/fused", "torch/fused")
     }
     assert len(texts) == 1
 
 
 @pytest.mark.parametrize(("batches", "told"), [("stateful", 8), ("windows", 10)])
-def test_it_tells_of_how_many_samples_its_accuracy_is(
-    torch_trainer: Trainer, batches: str, told: int
+def test_the_reported_samples_are_those_of_the_accuracy(
+    torch_trainer: Trainer, batches: str, counted: int
 ) -> None:
     """A stateful model is validated on full batches, of four here."""
     events = char_rnn(torch_trainer, "torch/portable", batches=batches, validation_samples=10)
-    assert only(events, Dataset).validation_samples == told
+    assert single_event(events, Dataset).validation_samples == counted
 
 
-def test_states_go_on_from_batch_to_batch(torch_trainer: Trainer) -> None:
+def test_states_continue_from_batch_to_batch(torch_trainer: Trainer) -> None:
     stateful = result(char_rnn(torch_trainer, "torch/fused"))
-    apart = result(char_rnn(torch_trainer, "torch/fused", batches="windows"))
-    again = result(char_rnn(torch_trainer, "torch/portable"))
-    assert stateful["loss"] != apart["loss"]
-    assert stateful["loss"] == pytest.approx(again["loss"], rel=1e-5)
-    assert stateful["val_loss"] == pytest.approx(again["val_loss"], rel=1e-5)
+    windowed = result(char_rnn(torch_trainer, "torch/fused", batches="windows"))
+    portable = result(char_rnn(torch_trainer, "torch/portable"))
+    assert stateful["loss"] != windowed["loss"]
+    assert stateful["loss"] == pytest.approx(portable["loss"], rel=1e-5)
+    assert stateful["val_loss"] == pytest.approx(portable["val_loss"], rel=1e-5)
 
 
 def test_a_text_sample_can_be_left_out(torch_trainer: Trainer) -> None:

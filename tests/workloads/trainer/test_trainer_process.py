@@ -13,11 +13,11 @@ import pytest
 from tests.workloads.shared_trainer import (
     HOSTILE,
     Trainer,
-    by_hand,
     failure,
-    only,
     request,
     result,
+    run_by_hand,
+    single_event,
 )
 from workloads.protocol import Epoch, Failure, KernelProof, PhaseBegan, PhaseEnded, Result
 
@@ -39,7 +39,7 @@ ATTACHED = ("--die-with-parent", str(os.getpid()))
         ("no_such_function", "bad_request", "expected a function 'no_such_function' in"),
     ],
 )
-def test_a_failure_is_an_event_and_the_process_goes_on(
+def test_a_failure_is_an_event_and_the_process_continues(
     light: Trainer, name: str, kind: str, message: str
 ) -> None:
     failed = failure(light.ask(f"{HOSTILE}:{name}"))
@@ -64,7 +64,7 @@ def test_an_unexpected_failure_carries_its_trace(light: Trainer) -> None:
         ("tests.workloads.no_such:run", "none/noop", "no module 'tests.workloads.no_such'"),
     ],
 )
-def test_a_request_that_cannot_be_run_says_why(
+def test_a_request_that_cannot_be_run_is_explained(
     light: Trainer, workload: str, implementation: str, message: str
 ) -> None:
     failed = failure(light.ask(workload, implementation))
@@ -94,7 +94,7 @@ def test_a_process_has_one_backend_and_device(light: Trainer) -> None:
 
 
 def test_nothing_but_events_reaches_standard_output() -> None:
-    status, events, errors = by_hand(request("prints"), request("threads"))
+    status, events, errors = run_by_hand(request("prints"), request("threads"))
     assert status == 0
     assert [type(event) for event in events] == [Result, *[Epoch] * 32, Result]
     for text in ("666", "from the file descriptor", "from C", "from a child process"):
@@ -102,8 +102,8 @@ def test_nothing_but_events_reaches_standard_output() -> None:
     assert isinstance(events[0], Result) and events[0].metrics["read_bytes"] == 0
 
 
-def test_a_thread_cannot_speak_in_the_next_trials_name() -> None:
-    status, events, errors = by_hand(request("late_thread"), request("noop"))
+def test_a_thread_cannot_report_in_the_next_trial() -> None:
+    status, events, errors = run_by_hand(request("late_thread"), request("noop"))
     assert status == 0
     assert [type(event) for event in events] == [Result, Epoch, Result]
     assert "dropped, its trial is over" in errors
@@ -120,9 +120,9 @@ def test_a_thread_cannot_speak_in_the_next_trials_name() -> None:
         (['{"workload": "noop"}', request("noop")], 2),
     ],
 )
-def test_the_exit_status_tells_how_it_went(lines: list[str], status: int) -> None:
+def test_the_exit_status_is_that_of_the_worst_request(lines: list[str], status: int) -> None:
     answered = [line for line in lines if line]
-    code, events, _ = by_hand(*lines)
+    code, events, _ = run_by_hand(*lines)
     assert code == status
     assert sum(isinstance(event, Result | Failure) for event in events) == len(answered)
 
@@ -136,7 +136,7 @@ def test_a_users_workload_trains(light: Trainer) -> None:
     assert metrics["train_s"] > 0
     assert metrics["load_s"] > 0
     assert metrics["peak_rss_mib"] > 10
-    assert only(events, KernelProof).ran == "loop"
+    assert single_event(events, KernelProof).ran == "loop"
     assert [event.index for event in events if isinstance(event, Epoch)] == list(range(15))
     spans = [event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"]
     assert metrics["train_s"] == pytest.approx(sum(span.seconds for span in spans))
@@ -155,12 +155,12 @@ def test_phases_are_read_from_the_machines_monotonic_clock(light: Trainer) -> No
     ("name", "status"), [("segfaults", -signal.SIGSEGV), ("dies", -signal.SIGSEGV), ("leaves", 3)]
 )
 def test_a_crash_ends_only_the_trainer(name: str, status: int) -> None:
-    code, events, _ = by_hand(request(name), request("noop"))
+    code, events, _ = run_by_hand(request(name), request("noop"))
     assert (code, events) == (status, [])
 
 
 def test_interrupts_end_it_by_hand_only() -> None:
-    code, events, _ = by_hand(request("interrupts"), request("noop"))
+    code, events, _ = run_by_hand(request("interrupts"), request("noop"))
     assert code == 130
     assert [event.message for event in events if isinstance(event, Failure)] == ["interrupted"]
     with Trainer(*ATTACHED) as attached:
@@ -207,7 +207,7 @@ def test_a_trainer_dies_with_its_parent() -> None:
         assert not alive
 
 
-def test_a_trainer_whose_parent_is_gone_does_not_start() -> None:
+def test_a_trainer_whose_parent_has_ended_does_not_start() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "workloads", "--die-with-parent", "1"],
         capture_output=True,
