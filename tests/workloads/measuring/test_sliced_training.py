@@ -52,7 +52,7 @@ WORKLOADS: dict[str, dict[str, Any]] = {
 }
 
 
-def timed(
+def run_in_slices(
     trainer: Trainer,
     workload: str,
     implementation: str,
@@ -102,7 +102,9 @@ def test_a_slice_is_whole_steps_of_full_batches(
     trainer_of: Trainer, backend: str, batches: int
 ) -> None:
     settings = {**WORKLOADS["image_rows"], "samples": 32 * batches + 12}
-    events = timed(trainer_of, "image_rows", f"{backend}/portable", settings=settings, slice_s=1e-4)
+    events = run_in_slices(
+        trainer_of, "image_rows", f"{backend}/portable", settings=settings, slice_s=1e-4
+    )
     metrics, steps = expect_sound(events), single_event(events, Ready).slice_steps
     assert [done_slice.steps for done_slice in slices(events)] == [steps] * 3
     assert steps % 2 == 0 if batches == 2 else steps < 9
@@ -132,7 +134,9 @@ def test_a_slice_is_passes_or_a_part_of_one(
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_every_workload_that_trains_takes_slices(torch_trainer: Trainer, workload: str) -> None:
-    expect_sound(timed(torch_trainer, workload, "torch/fused", settings=WORKLOADS[workload]))
+    expect_sound(
+        run_in_slices(torch_trainer, workload, "torch/fused", settings=WORKLOADS[workload])
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,13 +144,17 @@ def test_every_workload_that_trains_takes_slices(torch_trainer: Trainer, workloa
 )
 def test_passes_alone_take_slices(trainer_of: Trainer, backend: str, kernel: str) -> None:
     settings = {"features": 5, "sequence_length": 6, "units": 4, "batch_size": 3, "timed_steps": 3}
-    metrics = expect_sound(timed(trainer_of, "synthetic", f"{backend}/{kernel}", settings=settings))
+    metrics = expect_sound(
+        run_in_slices(trainer_of, "synthetic", f"{backend}/{kernel}", settings=settings)
+    )
     assert "forward_ms" not in metrics
 
 
 def test_the_metrics_of_slices_are_among_those_of_the_workload(torch_trainer: Trainer) -> None:
     metrics = result(
-        timed(torch_trainer, "image_rows", "torch/fused+again", settings=WORKLOADS["image_rows"])
+        run_in_slices(
+            torch_trainer, "image_rows", "torch/fused+again", settings=WORKLOADS["image_rows"]
+        )
     )
     slicing = {"slices", "slice_steps", "timed_s"}
     assert set(metrics) - {"import_s"} - slicing <= set(find_workload("image_rows").metrics)
@@ -154,7 +162,7 @@ def test_the_metrics_of_slices_are_among_those_of_the_workload(torch_trainer: Tr
 
 def test_a_slice_has_about_the_requested_steps(torch_trainer: Trainer) -> None:
     commands = (Slice(steps=6), Slice(steps=1), Slice(), Finish())
-    events = timed(
+    events = run_in_slices(
         torch_trainer, "image_rows", "torch/fused", commands, settings=WORKLOADS["image_rows"]
     )
     six, one, usual = (done_slice.steps for done_slice in slices(events))
@@ -176,13 +184,13 @@ def test_slices_begin_where_a_whole_training_does(trainer_of: Trainer, backend: 
 def test_a_full_trial_follows_one_in_slices(torch_trainer: Trainer) -> None:
     settings = {**WORKLOADS["image_rows"], "epochs": 1, "timed_steps": 0}
     before = result(torch_trainer.ask("image_rows", "torch/fused", settings=settings, seed=3))
-    timed(torch_trainer, "image_rows", "torch/fused", settings=settings)
+    run_in_slices(torch_trainer, "image_rows", "torch/fused", settings=settings)
     after = result(torch_trainer.ask("image_rows", "torch/fused", settings=settings, seed=3))
     assert before["loss"] == after["loss"]
 
 
 def test_a_users_workload_takes_slices(light: Trainer) -> None:
-    events = timed(light, f"{SLICING}:steady", "none/one", settings={"spread": 0.1})
+    events = run_in_slices(light, f"{SLICING}:steady", "none/one", settings={"spread": 0.1})
     assert [type(event) for event in events] == [
         Ready,
         *[PhaseBegan, PhaseEnded, SliceDone] * 3,
@@ -219,7 +227,9 @@ def test_a_workload_that_breaks_the_slice_protocol_fails_with_advice(
     while not isinstance(events[-1], Result | Failure):
         events.append(light.next_event())
     assert message in failure(events).message
-    assert result(timed(light, f"{SLICING}:steady", "none/one")), "commands too late are dropped"
+    assert result(run_in_slices(light, f"{SLICING}:steady", "none/one")), (
+        "commands too late are dropped"
+    )
 
 
 def test_a_full_trial_has_no_slices(light: Trainer) -> None:
@@ -227,7 +237,7 @@ def test_a_full_trial_has_no_slices(light: Trainer) -> None:
     assert "slices are for a trial whose trial.measure is 'timing'" in failed.message
 
 
-def by_hand_in_slices(*lines: str) -> tuple[int, list[Event | str], str]:
+def run_by_hand_in_slices(*lines: str) -> tuple[int, list[Event | str], str]:
     trial_request = TrialRequest(
         f"{SLICING}:steady", "none/one", {"step_s": 1e-4}, measure="timing"
     )
@@ -235,7 +245,7 @@ def by_hand_in_slices(*lines: str) -> tuple[int, list[Event | str], str]:
 
 
 def test_by_hand_the_commands_follow_the_request() -> None:
-    status, events, _ = by_hand_in_slices(
+    status, events, _ = run_by_hand_in_slices(
         '{"command": "slice"}', '{"command": "slice", "steps": 7}', '{"command": "finish"}',
         request("noop"),
     )  # fmt: skip
@@ -258,7 +268,7 @@ def test_by_hand_the_commands_follow_the_request() -> None:
 def test_without_its_commands_a_trial_fails_and_does_not_hang(
     lines: list[str], message: str
 ) -> None:
-    status, events, _ = by_hand_in_slices(*lines)
+    status, events, _ = run_by_hand_in_slices(*lines)
     assert status == 1
     last = events[-1]
     assert isinstance(last, Failure)
@@ -267,7 +277,7 @@ def test_without_its_commands_a_trial_fails_and_does_not_hang(
 
 
 def test_a_request_instead_of_a_command_stays_queued() -> None:
-    status, events, _ = by_hand_in_slices(request("noop"))
+    status, events, _ = run_by_hand_in_slices(request("noop"))
     assert status == 1
     ends = [event for event in events if isinstance(event, Result | Failure)]
     assert [type(event) for event in ends] == [Failure, Result]
