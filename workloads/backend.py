@@ -47,12 +47,12 @@ class BackendClaim:
         Raises:
             BadRequest: the process already belongs to another backend or device.
         """
-        wanted = (implementation.backend, device)
+        claim = (implementation.backend, device)
         if self._claimed is None:
             os.environ.update(environment_for(implementation, device))
-            self._claimed = wanted
-        elif self._claimed != wanted:
+            self._claimed = claim
+        elif self._claimed != claim:
             raise BadRequest(
                 f"this trainer process runs {self._claimed[0]} on {self._claimed[1]}, fixed by its"
-                f" first trial; received {wanted[0]} on {wanted[1]}: start another process for it"
+                f" first trial; received {claim[0]} on {claim[1]}: start another process for it"
             )

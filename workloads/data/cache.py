@@ -31,8 +31,8 @@ MAPPED_BYTES = 16 * 2**20
 
 def cache_folder() -> Path:
     """Return the path: `RNNSWEEP_CACHE`, else `rnnsweep` in `XDG_CACHE_HOME` or in `~/.cache`."""
-    if own := os.environ.get("RNNSWEEP_CACHE"):
-        return Path(own).expanduser().resolve()
+    if override := os.environ.get("RNNSWEEP_CACHE"):
+        return Path(override).expanduser().resolve()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():  # the XDG specification ignores relative paths
         base = Path.home() / ".cache"
@@ -59,14 +59,14 @@ def load_or_make(
     folder = cache_folder() / f"{kind}-{_short_digest(key)}"
     if (stored := _load(folder, names)) is not None:
         return stored
-    made = make()
+    arrays = make()
     try:
         for name in names:
             with atomic_write(folder / f"{name}.npy") as file:
-                np.save(file, made[name], allow_pickle=False)
+                np.save(file, arrays[name], allow_pickle=False)
     except OSError:  # a full disk, or a home that is read-only
-        return made
-    return _load(folder, names) or made
+        return arrays
+    return _load(folder, names) or arrays
 
 
 @contextlib.contextmanager

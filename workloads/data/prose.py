@@ -26,15 +26,15 @@ def python_docs() -> dict[str, list[str]]:
             f" library; {error}: install your distribution's complete Python, or choose another"
             " dataset"
         ) from error
-    seen: set[str] = set()
+    known_paragraphs: set[str] = set()
     prose: dict[str, list[str]] = {}
     for topic in sorted(topics):
-        fresh = prose.setdefault(topic, [])
+        new_paragraphs = prose.setdefault(topic, [])
         for paragraph in _BLANK_LINES.split(topics[topic].strip("\n")):
             words = " ".join(paragraph.split())
-            if words and words not in seen:
-                seen.add(words)
-                fresh.append(paragraph)
+            if words and words not in known_paragraphs:
+                known_paragraphs.add(words)
+                new_paragraphs.append(paragraph)
     return prose
 
 

@@ -37,15 +37,15 @@ def labelled_sentences() -> tuple[list[list[str]], NDArray[np.int32]]:
 
 def _sentences() -> list[list[list[str]]]:
     """Return the sentences by topic in alphabetical order; a sentence appears only once."""
-    seen: set[tuple[str, ...]] = set()
+    known_sentences: set[tuple[str, ...]] = set()
     topics = []
     for paragraphs in python_docs().values():
-        fresh = []
+        new_sentences = []
         for paragraph in paragraphs:
             for sentence in _END.split(" ".join(paragraph.split())):
                 words = tuple(split_words(sentence))
-                if len(words) >= _MIN_WORDS and words not in seen:
-                    seen.add(words)
-                    fresh.append(list(words))
-        topics.append(fresh)
+                if len(words) >= _MIN_WORDS and words not in known_sentences:
+                    known_sentences.add(words)
+                    new_sentences.append(list(words))
+        topics.append(new_sentences)
     return topics

@@ -58,8 +58,8 @@ def prove_passes(
     passes: JaxPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
     """Identify the kernel of a forward and backward pass."""
-    both = jax.jit(passes.run_both) if implementation.eager else passes.run_both
-    lowered = both.lower(*passes.variables, batch)
+    step = jax.jit(passes.run_both) if implementation.eager else passes.run_both
+    lowered = step.lower(*passes.variables, batch)
     return prove_lowered(lowered, stack, eager=implementation.eager)
 
 

@@ -162,11 +162,11 @@ def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
     size = None if len(samples) % batch_size else batch_size  # static if all batches have the same
     if feeding.is_in_memory(samples):
         with tf.device("/CPU:0"):
-            whole = tuple(tf.constant(array) for array in arrays)
+            tensors = tuple(tf.constant(array) for array in arrays)
 
         def cut(index: Any) -> Any:
             begin = index * batch_size
-            parts = (array[begin : begin + batch_size] for array in whole)
+            parts = (array[begin : begin + batch_size] for array in tensors)
             return tuple(tf.ensure_shape(part, (size, *part.shape[1:])) for part in parts)
 
         indices = tf.data.Dataset.range(feeding.count_batches(samples, batch_size))

@@ -61,11 +61,11 @@ class Checkpoint:
 
     def equals(self, other: Checkpoint) -> bool:
         """Return True if all names, shapes, types and bits are equal."""
-        ours, theirs = self.arrays(), other.arrays()
-        return ours.keys() == theirs.keys() and all(
-            (mine.dtype, mine.shape, mine.tobytes())
-            == (theirs[name].dtype, theirs[name].shape, theirs[name].tobytes())
-            for name, mine in ours.items()
+        arrays, other_arrays = self.arrays(), other.arrays()
+        return arrays.keys() == other_arrays.keys() and all(
+            (array.dtype, array.shape, array.tobytes())
+            == (other_arrays[name].dtype, other_arrays[name].shape, other_arrays[name].tobytes())
+            for name, array in arrays.items()
         )
 
 

@@ -106,10 +106,10 @@ def recurrent_layer(
         go_backwards=True,
         **arguments,
     )
-    both = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
+    bidirectional = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
     # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
-    both.forward_layer.supports_jit = forward.supports_jit
-    return both
+    bidirectional.forward_layer.supports_jit = forward.supports_jit
+    return bidirectional
 
 
 def read_canonical(model: Any) -> list[CanonicalLayer]:

@@ -124,7 +124,7 @@ def sample_text(
         data.validation.inputs[0],
     )
     copy_weights(model, writer)
-    written = write_text(
+    continuation = write_text(
         writer,
         data.encoded,
         prime,
@@ -133,7 +133,7 @@ def sample_text(
         seed=trial.seed,
     )
     mark = f"--- written at temperature {settings.temperature}:"
-    return f"{data.encoded.decode(prime)}\n{mark}\n{written}\n"
+    return f"{data.encoded.decode(prime)}\n{mark}\n{continuation}\n"
 
 
 def _cut(settings: CharRnnSettings, tokens: Tokens) -> tuple[Samples, Samples]:

@@ -88,10 +88,10 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
 
     It is relative to the largest output and not to every single one, which may be close to 0.
     """
-    ours, theirs = outputs.astype(np.float64), expected.astype(np.float64)
-    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+    outputs64, expected64 = outputs.astype(np.float64), expected.astype(np.float64)
+    if not (np.isfinite(outputs64).all() and np.isfinite(expected64).all()):
         return None
-    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+    return float(np.abs(outputs64 - expected64).max() / np.abs(expected64).max())
 
 
 def _training_run(

@@ -1,6 +1,4 @@
-"""`jax.experimental.rnn`: the lstm cell, in float32, on a GPU only. See
-`workloads.models.fused`.
-"""
+"""`jax.experimental.rnn`: the lstm cell in float32, on a GPU only. See `workloads.models.fused`."""
 
 from __future__ import annotations
 

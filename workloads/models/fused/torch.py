@@ -1,5 +1,6 @@
-"""PyTorch's fused RNN, `torch._VF`: what `nn.LSTM` calls, on a CPU too. See
-`workloads.models.fused`.
+"""PyTorch's fused RNN `torch._VF`, which `nn.LSTM` calls, on a CPU too.
+
+See `workloads.models.fused`.
 
 The weights are views of one buffer in cuDNN's layout, so that cuDNN copies nothing
 (`nn.LSTM.flatten_parameters` has the same purpose).
