@@ -5,7 +5,7 @@ Nothing reads a fact back from these texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from orchestrator.core.disturbance import (
     HOST_STEAL,
@@ -16,7 +16,7 @@ from orchestrator.core.disturbance import (
     THROTTLING,
 )
 from orchestrator.core.text import counted
-from orchestrator.core.trial import Outcome, Telemetry
+from orchestrator.core.trial import Telemetry
 
 _SENTENCES = {
     OTHER_PROCESSES: "other processes took {:.0f} % of the CPUs",
@@ -46,15 +46,6 @@ def disturbance_text(disturbance: Mapping[str, float]) -> str:
     return "; ".join(_cause_text(cause, figure) for cause, figure in disturbance.items())
 
 
-def qualifiers(outcome: Outcome) -> dict[str, str]:
-    """Return the texts that qualify the figures of an outcome, by name. Absent ones are left out.
-
-    The names are those of the MLflow tags, `QUALIFIERS`.
-    """
-    texts = {name: read(outcome) for name, read in _QUALIFIERS.items()}
-    return {name: text for name, text in texts.items() if text}
-
-
 def neighbours_text(telemetry: Telemetry) -> str | None:
     """Return the other work on the node and its GPUs; None where it was not observed."""
     trainers, processes = telemetry.other_trainers, telemetry.other_gpu_processes
@@ -63,6 +54,13 @@ def neighbours_text(telemetry: Telemetry) -> str | None:
     parts = [f"{counted(trainers, 'other trainer')} on the node"] if trainers else []
     parts += [_gpu_processes(processes)] if processes else []
     return ", ".join(parts) or "none"
+
+
+def throttle_text(reasons: Mapping[str, float] | None) -> str | None:
+    """Return `sw_power_cap 80 %, sync_boost 2 %`."""
+    if reasons is None:
+        return None
+    return ", ".join(f"{reason} {share:.0f} %" for reason, share in reasons.items()) or "none"
 
 
 def _cause_text(cause: str, figure: float) -> str:
@@ -74,24 +72,3 @@ def _cause_text(cause: str, figure: float) -> str:
 
 def _gpu_processes(number: int) -> str:
     return f"{number} other {'process' if number == 1 else 'processes'} on the GPU"
-
-
-def _throttle_text(reasons: Mapping[str, float] | None) -> str | None:
-    """Return `sw_power_cap 80 %, sync_boost 2 %`."""
-    if reasons is None:
-        return None
-    return ", ".join(f"{reason} {share:.0f} %" for reason, share in reasons.items()) or "none"
-
-
-_QUALIFIERS: Mapping[str, Callable[[Outcome], str | None]] = {
-    "energy_method": lambda outcome: outcome.telemetry.energy_method,
-    "energy_scope": lambda outcome: outcome.telemetry.energy_scope,
-    "energy_absent": lambda outcome: outcome.telemetry.energy_absent,
-    "throttle_reasons": lambda outcome: _throttle_text(outcome.telemetry.throttle_reasons),
-    "neighbours": lambda outcome: neighbours_text(outcome.telemetry),
-    "cost_basis": lambda outcome: outcome.cost_basis,
-    "disturbed": lambda outcome: disturbance_text(outcome.disturbance),
-    "round": lambda outcome: outcome.round_id,
-}
-
-QUALIFIERS = tuple(_QUALIFIERS)

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial_columns import Kind
 from orchestrator.report.query.expression import QueryError, columns_of, parse
 from orchestrator.report.query.known_metrics import with_known
 from orchestrator.report.query.matching import matching, unknown_column
-from orchestrator.report.query.table import Cell, Kind, Sheet, make_sheet
+from orchestrator.report.query.table import Cell, Sheet, make_sheet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,15 +6,8 @@ from dataclasses import replace
 
 from orchestrator.analysis.metrics.measures import MEASURES
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial_columns import OUTSIDE_METRICS
 from orchestrator.report.query.table import Sheet, SheetColumn
-
-_FROM_OUTSIDE = (
-    *("energy_j", "energy_gpu_j", "energy_cpu_package_j", "energy_per_sample_j", "mean_power_w"),
-    *("max_temperature_c", "mean_gpu_utilization_pct", "sm_clock_mhz", "peak_gpu_used_mib"),
-    *("throttled_pct", "clock_drop_pct", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
-    *("telemetry_cpu_pct", "cost_usd", "train_cost_usd", "queue_s", "setup_s", "import_s"),
-)
-"""What telemetry, prices and the orchestrator tell of any workload's trials."""
 
 
 def with_known(sheet: Sheet, record: SweepRecord, asked: list[str]) -> Sheet:
@@ -42,4 +35,4 @@ def known_metrics(record: SweepRecord) -> frozenset[str]:
         metric for w in built_in_workloads() if w.name == record.workload for metric in w.metrics
     ]
     reported = (measure.metric for measure in MEASURES)
-    return frozenset({*reported, *_FROM_OUTSIDE, *TIMING_METRICS, *own, *record.objectives})
+    return frozenset({*reported, *OUTSIDE_METRICS, *TIMING_METRICS, *own, *record.objectives})

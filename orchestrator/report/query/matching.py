@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeAlias
 
+from orchestrator.core.trial_columns import Kind
 from orchestrator.report.query.expression import (
     Both,
     Column,
@@ -29,7 +30,7 @@ from orchestrator.report.query.expression import (
     QueryError,
     parse,
 )
-from orchestrator.report.query.table import Cell, Kind, Sheet, SheetColumn
+from orchestrator.report.query.table import Cell, Sheet, SheetColumn
 
 _Row: TypeAlias = Sequence[Cell]
 _Test: TypeAlias = Callable[[_Row], bool | None]

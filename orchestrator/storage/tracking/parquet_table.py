@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from orchestrator.core.outcome_text import disturbance_text
 from orchestrator.core.trial import ConfigValue, FinishedTrial, canonical
+from orchestrator.core.trial_columns import TAGS, metric_names
 from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.storage.tracking.run_content import trial_params, trial_tags
 from orchestrator.storage.tracking.trial_record import (
     environment_digest,
     finished_trial,
@@ -194,9 +195,8 @@ class _Columns:
 
     def __init__(self, pa: Any, trials: Sequence[FinishedTrial]) -> None:
         self._pa = pa
-        self._params = _types(pa, (_params(each) for each in trials))
+        self._params = _types(pa, (_params(trial) for trial in trials))
         text, number, time = pa.string(), pa.float64(), pa.timestamp("ms", "UTC")
-        metrics = sorted({name for each in trials for name in each.outcome.metrics})
         self.schema: pa.Schema = pa.schema(
             [
                 ("run_id", text),
@@ -204,8 +204,8 @@ class _Columns:
                 ("start_time", time),
                 ("end_time", time),
                 *((f"params.{name}", kind) for name, kind in self._params.items()),
-                *((f"metrics.{name}", number) for name in metrics),
-                *((f"tags.{name}", text) for name in _TAGS),
+                *((f"metrics.{name}", number) for name in metric_names(trials)),
+                *((f"tags.{column.name}", text) for column in TAGS),
                 ("record", text),
             ]
         )
@@ -214,64 +214,30 @@ class _Columns:
         """Return a group of rows."""
         return self._pa.Table.from_pylist([self._row(trial) for trial in trials], schema)
 
-    def _row(self, finished: FinishedTrial) -> dict[str, Any]:
-        outcome = finished.outcome
+    def _row(self, trial: FinishedTrial) -> dict[str, Any]:
         is_text = {name: kind == self._pa.string() for name, kind in self._params.items()}
+        params, tags = _params(trial), trial_tags(trial)
         return {
-            "run_id": finished.run_id,
-            "status": "FAILED" if outcome.status == "failed" else "FINISHED",
-            "start_time": round(outcome.started_s * 1000),
-            "end_time": round(outcome.ended_s * 1000),
+            "run_id": trial.run_id,
+            "status": "FAILED" if trial.status == "failed" else "FINISHED",
+            "start_time": round(trial.started_s * 1000),
+            "end_time": round(trial.ended_s * 1000),
             **{
                 f"params.{name}": _text(value) if is_text[name] else value
-                for name, value in _params(finished).items()
+                for name, value in params.items()
             },
-            **{f"metrics.{name}": value for name, value in outcome.metrics.items()},
-            **{f"tags.{name}": value for name, value in _tags(finished).items()},
-            "record": record_text(finished),
+            **{f"metrics.{name}": value for name, value in trial.metrics.items()},
+            **{f"tags.{name}": _text(value) for name, value in tags.items()},
+            "record": record_text(trial),
         }
 
 
-_TAGS = (
-    "trial_key",
-    "block",
-    "arm",
-    "implementation",
-    "hardware",
-    "node",
-    "outcome",
-    "attempt",
-    "failure",
-    "kernel_ran",
-    "disturbed",
-)
-
-
-def _params(finished: FinishedTrial) -> dict[str, ConfigValue]:
-    trial = finished.trial
-    own: dict[str, ConfigValue] = {"repeat": trial.repeat, "seed": trial.seed}
+def _params(trial: FinishedTrial) -> dict[str, ConfigValue]:
+    own = trial_params(trial)
     config = {
         f"settings.{key}" if key in own else key: value for key, value in trial.config.items()
     }
     return config | own
-
-
-def _tags(finished: FinishedTrial) -> dict[str, str | None]:
-    trial, outcome = finished.trial, finished.outcome
-    failure = outcome.failure
-    return {
-        "trial_key": trial.key,
-        "block": str(trial.block),
-        "arm": str(trial.arm),
-        "implementation": trial.arm.implementation,
-        "hardware": str(trial.arm.hardware),
-        "node": _text(outcome.node),
-        "outcome": outcome.status,
-        "attempt": str(outcome.attempt),
-        "failure": _text(failure.text) if failure else None,
-        "kernel_ran": _text(outcome.kernel.ran) if outcome.kernel else None,
-        "disturbed": disturbance_text(outcome.disturbance) or None,
-    }
 
 
 def _text(value: ConfigValue) -> str:
@@ -279,16 +245,18 @@ def _text(value: ConfigValue) -> str:
     return text.encode(errors="replace").decode()  # UTF-8 has no lone surrogates
 
 
-def _types(pa: Any, all_params: Iterable[Mapping[str, ConfigValue]]) -> dict[str, Any]:
-    """A type for each param that holds all of its values: text, where they differ in kind."""
+def _types(pa: Any, rows: Iterable[Mapping[str, ConfigValue]]) -> dict[str, Any]:
+    """Return a type for each param that fits all of its values: text, where they differ in kind."""
     kinds: dict[str, set[type]] = {}
-    for params in all_params:
+    for params in rows:
         for name, value in params.items():
             is_long = isinstance(value, int) and not -(2**63) <= value < 2**63
             kinds.setdefault(name, set()).add(str if is_long else type(value))
-    known = {
+    types = {
         frozenset({bool}): pa.bool_(),
         frozenset({int}): pa.int64(),
         frozenset({float}): pa.float64(),
     }
-    return {name: known.get(frozenset(each), pa.string()) for name, each in sorted(kinds.items())}
+    return {
+        name: types.get(frozenset(classes), pa.string()) for name, classes in sorted(kinds.items())
+    }

@@ -1,10 +1,10 @@
 """A finished trial as the content of an MLflow run. Pure: nothing here speaks to MLflow.
 
-Names are those of DESIGN §6. Everything is derived from the trial and its outcome, times too, so
-that writing a run again changes nothing. What people read (params, tags, metrics, curves) stands
-beside the one tag that a trial is read back from (`orchestrator.storage.tracking.trial_record`):
-MLflow's params
-are text, and its metrics cannot be deleted when a trial is done again.
+The README lists the names; `orchestrator.core.trial_columns` defines those of most params and tags.
+Everything is derived from the trial and its outcome, including times, so that writing a run again
+changes nothing. Params, tags, metrics and curves are for people. A trial is read back from one tag
+(`orchestrator.storage.tracking.trial_record`): MLflow's params are text, and its metrics cannot be
+deleted when a trial runs again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from orchestrator.core.names import known_implementation, mathematics_of
-from orchestrator.core.outcome_text import QUALIFIERS, qualifiers
 from orchestrator.core.trial import (
-    Arm,
     Config,
     DatasetRecord,
     FinishedTrial,
@@ -30,6 +27,7 @@ from orchestrator.core.trial import (
     Trial,
     canonical,
 )
+from orchestrator.core.trial_columns import PARAMS, TAGS, Value
 from orchestrator.storage.tracking.trial_record import (
     RECORD_TAG,
     TAG_LIMIT,
@@ -37,25 +35,24 @@ from orchestrator.storage.tracking.trial_record import (
     record_tag,
 )
 from workloads import registry
-from workloads.implementations import ImplementationError, parse_implementation
 
 PARENT_TAG = "mlflow.parentRunId"
 OUTPUT_FILE = "trainer_output.txt"
 EVIDENCE_FILE = "kernel_evidence.txt"
 ARTIFACT_FOLDER = "texts"
-"""Where the texts lie that a workload keeps, apart from ours whatever their names."""
+"""The folder of the texts that a workload keeps, separate from ours whatever their names are."""
 SOURCE_TAGS = {"mlflow.source.name": "rnnsweep", "mlflow.source.type": "LOCAL"}
 
 _CURVES = "system/"
-"""What MLflow's UI shows as system metrics."""
+"""The prefix of what MLflow's UI shows as system metrics."""
 
 # MLflow 3.17, mlflow/utils/validation.py: MAX_PARAM_VAL_LENGTH, MAX_ENTITY_KEY_LENGTH.
 _PARAM_LIMIT = 6000
 _NAME_LIMIT = 250
 _READABLE_LIMIT = 1000
 
-OPTIONAL_TAGS = ("failure", "kernel_ran", "kernel_evidence", *QUALIFIERS)
-"""Tags that not every outcome has: a trial done again must not keep an earlier one's."""
+TRIAL_TAGS = tuple(column.name for column in TAGS)
+"""Tags of an outcome. A later outcome must not keep those of an earlier one that it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class RunContent:
-    """All that an MLflow run says of a trial. `texts` are artifacts by path."""
+    """The content of a trial's MLflow run. `texts` are artifacts by path."""
 
     name: str
     start_ms: int
@@ -84,7 +81,7 @@ class RunContent:
 
 
 def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
-    """What MLflow is told of a trial."""
+    """Return the content of a trial's run."""
     trial, outcome = finished.trial, finished.outcome
     record, texts = record_tag(finished)
     if outcome.failure is not None:
@@ -109,13 +106,13 @@ def run_content(identity: SweepIdentity, finished: FinishedTrial) -> RunContent:
 
 
 def run_name(identity: SweepIdentity, trial: Trial) -> str:
-    """For people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
-    known = all_settings(identity, trial.config)
+    """Return a name for people: `lstm 96×2 batch_size 32 · tensorflow/portable · AMD EPYC 7763`."""
+    settings = all_settings(identity, trial.config)
     config = dict(trial.config)
-    words = [str(known["cell"])] if "cell" in known else []
+    words = [str(settings["cell"])] if "cell" in settings else []
     config.pop("cell", None)
     if "units" in config:
-        words.append(f"{config.pop('units')}×{known.get('layers', 1)}")
+        words.append(f"{config.pop('units')}×{settings.get('layers', 1)}")
         config.pop("layers", None)
     words += [f"{key} {_short(value)}" for key, value in config.items()]
     head = _cut(" ".join(words) or f"block {trial.block}", 80)
@@ -126,93 +123,67 @@ def run_name(identity: SweepIdentity, trial: Trial) -> str:
 
 
 def is_curve(metric: str) -> bool:
-    """Whether a run's metric is telemetry over time, rather than a figure or an epoch's."""
+    """Return whether a run's metric is telemetry over time, rather than a figure or an epoch's."""
     return metric.startswith(_CURVES)
 
 
 def entity_name(name: str) -> str:
-    """`name` as MLflow takes it: some characters and every path-like form are refused there."""
+    """Return `name` as MLflow accepts it: it refuses some characters and path-like forms."""
     clean = re.sub(r"[^\w.\- :/]", "_", name)[:_NAME_LIMIT]
     if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
         clean = clean.replace("/", "_").replace(".", "_") or "_"
     return clean
 
 
+def trial_params(finished: FinishedTrial) -> dict[str, Value]:
+    """Return the params of a run that every trial has, with their types."""
+    cells = {column.name: column.get(finished) for column in PARAMS}
+    return {name: cell for name, cell in cells.items() if cell is not None}
+
+
+def trial_tags(finished: FinishedTrial) -> dict[str, str]:
+    """Return the tags of a run that every trial may have, in full length."""
+    cells = {column.name: column.get(finished) for column in TAGS}
+    return {name: _text(cell) for name, cell in cells.items() if cell is not None}
+
+
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     trial, dataset = finished.trial, finished.outcome.dataset
-    params = {
-        "workload": identity.workload,
-        **_implementation_params(trial.arm),
-        "repeat": str(trial.repeat),
-        "seed": str(trial.seed),
-    }
-    usage = trial.arm.usage
-    for name, number in (("cpus", usage.cpus), ("threads", usage.threads)):
-        if number is not None:
-            params[name] = str(number)
-    for key, value in all_settings(identity, {**trial.config, **usage.settings}).items():
+    own = {name: _text(cell) for name, cell in trial_params(finished).items()}
+    params = {"workload": identity.workload, **own}
+    for key, value in all_settings(identity, {**trial.config, **trial.arm.usage.settings}).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
         params[entity_name(name)] = _cut(_text(value), _PARAM_LIMIT)
     if dataset is not None:
         # A param cannot change: the setting's text wins, so that a failed attempt, which may
-        # know no data, and a later one agree.
+        # have no data, and a later one agree.
         params.setdefault("dataset", _cut(dataset.name, _PARAM_LIMIT))
     return params
 
 
 def all_settings(identity: SweepIdentity, config: Config) -> Mapping[str, object]:
-    """All settings of a trial: what the spec fixes, the config, and the workload's defaults."""
+    """Return all settings of a trial: the spec's, the config's, and the workload's defaults."""
     written = {**identity.settings, **config}
     try:
         resolved = registry.find_workload(identity.workload).resolve(written)
-    except (registry.UnknownWorkload, ValidationError):  # of another rnnsweep than this one
+    except (registry.UnknownWorkload, ValidationError):  # of another version of rnnsweep
         return written
     return {name: value for name, value in resolved.items() if value is not None}
 
 
-def _implementation_params(arm: Arm) -> dict[str, str]:
-    """What the name says, which for a user's own is its parts: the options are its own too."""
-    try:
-        implementation = parse_implementation(arm.implementation, known_only=False)
-    except ImplementationError:
-        return {}
-    params = {"backend": implementation.backend, "kernel": implementation.kernel}
-    if known_implementation(arm) is not None:
-        params |= {"jit": _text(implementation.jit), "precision": implementation.precision}
-    return params
-
-
 def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
-    trial, outcome = finished.trial, finished.outcome
-    tags = {
+    return {
         **SOURCE_TAGS,
         "sweep": identity.label,
-        "block": str(trial.block),
-        "arm": str(trial.arm),
-        "implementation": trial.arm.implementation,
-        "hardware": str(trial.arm.hardware),
-        "node": _cut(outcome.node, _READABLE_LIMIT),
-        "trial_key": trial.key,
-        "config": _cut(canonical(trial.config), TAG_LIMIT),
-        "outcome": outcome.status,
-        "attempt": str(outcome.attempt),
-        "trainer_trials": str(outcome.trainer_trials),
+        **{name: _cut(text, _READABLE_LIMIT) for name, text in trial_tags(finished).items()},
+        "config": _cut(canonical(finished.config), TAG_LIMIT),
         "environment": environment_digest(finished),
     }
-    if differs := mathematics_of(trial.arm):
-        tags["mathematics"] = differs
-    if outcome.kernel is not None:
-        tags["kernel_ran"] = _cut(outcome.kernel.ran, _READABLE_LIMIT)
-        tags["kernel_evidence"] = _cut(outcome.kernel.evidence, _READABLE_LIMIT)
-    if outcome.failure is not None:
-        tags["failure"] = _cut(outcome.failure.text, _READABLE_LIMIT)
-    tags |= {name: _cut(text, _READABLE_LIMIT) for name, text in qualifiers(outcome).items()}
-    return tags
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:
-    """The curves, then the final values.
+    """Yield the curves, then the final values.
 
     MLflow shows the value with the highest (step, time). So a final value of a name that has a
     curve goes to the curve's last step with the trial's end as its time.
@@ -242,7 +213,7 @@ def _points(outcome: Outcome) -> Iterator[Point]:
 
 
 def _curves(telemetry: Telemetry, started_s: float) -> Iterator[Point]:
-    """Telemetry over time: MLflow's UI shows names under `system/` as system metrics."""
+    """Yield telemetry over time, which MLflow's UI shows as system metrics."""
     for name, values in telemetry.curves.items():
         for step, (at_s, value) in enumerate(zip(telemetry.at_s, values, strict=True)):
             if value is not None:

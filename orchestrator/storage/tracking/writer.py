@@ -41,8 +41,8 @@ from orchestrator.storage.tracking.requests import (
     Request,
 )
 from orchestrator.storage.tracking.run_content import (
-    OPTIONAL_TAGS,
     PARENT_TAG,
+    TRIAL_TAGS,
     RunContent,
     run_content,
 )
@@ -364,7 +364,7 @@ class Writer:
             self._store.set_status(run.run_id, "RUNNING")
         for path, text in content.texts.items():
             self._store.write_text(run.run_id, path, text)
-        for key in OPTIONAL_TAGS if tags else ():
+        for key in TRIAL_TAGS if tags else ():
             if key in run.tags and key not in content.tags:
                 self._store.delete_tag(run.run_id, key)
         self._store.log(

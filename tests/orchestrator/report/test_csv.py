@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
-from orchestrator.report.formats.csv_rows import COLUMNS
+from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial
 
@@ -21,7 +21,7 @@ def read(record: SweepRecord) -> list[dict[str, str]]:
 
 def test_one_row_a_trial_with_config_and_metrics_sorted() -> None:
     rows = read(paired(2))
-    assert list(rows[0]) == [*COLUMNS, "batch_size", "units", "step_ms", "val_accuracy"]
+    assert list(rows[0]) == [*HEADER, "batch_size", "units", "step_ms", "val_accuracy"]
     assert [(row["block"], row["implementation"]) for row in rows] == [
         ("0", "tensorflow/portable"),
         ("0", "tensorflow/portable+xla"),
@@ -39,10 +39,10 @@ def test_what_is_absent_or_not_finite_is_empty() -> None:
 
 
 def test_taken_names_are_told_apart() -> None:
-    config = {"status": "on", "step_ms": 5, "config.status": 1}
+    config = {"outcome": "on", "step_ms": 5, "config.outcome": 1}
     (row,) = read(sweep([trial(PORTABLE, 0, config=config)], (PORTABLE,)))
-    assert (row["status"], row["step_ms"], row["metric.step_ms"]) == ("complete", "5", "10.0")
-    assert (row["config.config.status"], row["config.status"]) == ("on", "1")
+    assert (row["outcome"], row["step_ms"], row["metric.step_ms"]) == ("complete", "5", "10.0")
+    assert (row["config.config.outcome"], row["config.outcome"]) == ("on", "1")
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " ="])
@@ -64,7 +64,7 @@ def test_newlines_quotes_and_unicode_survive() -> None:
 
 
 def test_no_trials_is_a_header() -> None:
-    assert render(summarise(sweep([])), "csv") == ",".join(COLUMNS) + "\n"
+    assert render(summarise(sweep([])), "csv") == ",".join(HEADER) + "\n"
 
 
 def test_an_unknown_format_is_refused() -> None:

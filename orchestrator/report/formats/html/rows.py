@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.outcome_text import qualifiers
 from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial_columns import COLUMNS, QUALIFIERS, config_names, metric_names
 from orchestrator.report.document import visible
 from orchestrator.report.wording.sentences import ArmNames, kernel_text
 
 MOST_SHOWN = 3
 """Measures that have a column of the table; the others stand with each trial's details."""
 
+_NUMBERS = ("block", "repeat", "attempt")
+_TEXTS = ("node", "failure")
 _FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 
 
@@ -26,6 +28,9 @@ class _Texts:
 
     def number(self, raw: str) -> int:
         return self._known.setdefault(visible(raw), len(self._known))
+
+    def numbers(self, cells: Iterable[object]) -> list[int]:
+        return [self.number("" if cell is None else str(cell)) for cell in cells]
 
     def all(self) -> list[str]:
         return list(self._known)
@@ -39,9 +44,8 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
     texts = _Texts()
     trials = summary.trials
     place = {found.arm: i for i, found in enumerate(summary.arms)}
-    params = sorted({param for trial in trials for param in trial.config})
-    metrics = sorted({metric for trial in trials for metric in trial.metrics})
-    notes = [qualifiers(trial.outcome) for trial in trials]
+    params, metrics = config_names(trials), metric_names(trials)
+    cells = {column.name: [column.get(trial) for trial in trials] for column in COLUMNS}
     shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
     return {
         "arms": [
@@ -54,19 +58,17 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
         ],
         "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
         "arm": [place[trial.arm] for trial in trials],
-        "block": [trial.block for trial in trials],
-        "repeat": [trial.repeat for trial in trials],
-        "attempt": [trial.attempt for trial in trials],
+        **{name: cells[name] for name in _NUMBERS},
+        **{name: texts.numbers(cells[name]) for name in _TEXTS},
         "outcome": [texts.number(trial.status.replace("_", " ")) for trial in trials],
         "run": [visible(trial.run_id) for trial in trials],
-        "node": [texts.number(trial.node) for trial in trials],
-        "failure": [texts.number(trial.failure_text) for trial in trials],
         "kernel": [texts.number(_kernel(trial)) for trial in trials],
         "params": _columns(params, (trial.config for trial in trials)),
         "metrics": _columns(metrics, (trial.metrics for trial in trials)),
         "notes": {
-            visible(name): [texts.number(note.get(name, "")) for note in notes]
-            for name in sorted({name for note in notes for name in note})
+            column.name: texts.numbers(cells[column.name])
+            for column in QUALIFIERS
+            if any(cells[column.name])
         },
         "texts": texts.all(),
     }

@@ -17,7 +17,15 @@ from orchestrator.storage.tracking import TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.parquet_table import TableUnreadable, read_table, write_table
 from orchestrator.storage.tracking.reader import find_sweep, read_sweep
-from tests.orchestrator.sample_sweeps import XLA, address, failed, finished, opening
+from orchestrator.storage.tracking.run_content import run_content
+from tests.orchestrator.sample_sweeps import (
+    IDENTITY,
+    XLA,
+    address,
+    failed,
+    finished,
+    opening,
+)
 from tests.orchestrator.storage.tracking.recording import children, record, table, writer
 
 
@@ -178,8 +186,14 @@ def test_columns_are_those_of_search_runs(home: Path) -> None:
     first, second, third = pq.read_table(path).to_pylist()
     assert first["params.units"] == str(2**70)
     assert (first["params.mixed"], second["params.mixed"]) == ("1", "auto")
-    assert (first["params.rate"], first["params.cell"], first["params.jit"]) == (0.5, "gru", True)
+    assert (first["params.rate"], first["params.cell"]) == (0.5, "gru")
     assert (first["params.settings.seed"], first["params.seed"]) == (5, trial.trial.seed)
+    assert (first["params.settings.jit"], first["params.jit"]) == (True, False)
+    tags, params = run_content(IDENTITY, failed(1)).tags, run_content(IDENTITY, failed(1)).params
+    row = {name: value for name, value in third.items() if value is not None}
+    assert {name for name in row if name.startswith("tags.")} <= {f"tags.{name}" for name in tags}
+    assert all(tags[name[5:]] == value for name, value in row.items() if name.startswith("tags."))
+    assert {name[7:] for name in row if name.startswith("params.")} <= params.keys()
     assert (first["metrics.loss"], first["metrics.step_ms"]) == (float("inf"), 2.5)
     assert (first["status"], third["status"]) == ("FINISHED", "FAILED")
     assert third["metrics.step_ms"] is None

@@ -1,0 +1,143 @@
+"""The columns of a trial's flat row, defined once for MLflow, Parquet, CSV, queries and the page.
+
+A row also has a column for each setting of the config and for each metric. Their names depend on
+the workload; metrics have their units in their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from orchestrator.core.names import known_implementation, mathematics_of
+from orchestrator.core.outcome_text import disturbance_text, neighbours_text, throttle_text
+from orchestrator.core.trial import FinishedTrial, Kernel
+from workloads.implementations import ImplementationError, parse_implementation
+
+Value: TypeAlias = bool | int | float | str
+Kind: TypeAlias = Literal["whole", "number", "text", "truth", "time"]
+Getter: TypeAlias = Callable[[FinishedTrial], Value | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of every trial's row.
+
+    `get` returns None for a missing value; a time is in seconds since the epoch. `stored` is the
+    place of the value in an MLflow run: a param, a tag, an attribute of the run, or only the
+    trial's record. `qualifies` marks a text that qualifies the trial's figures.
+    """
+
+    name: str
+    kind: Kind
+    get: Getter
+    stored: Literal["param", "tag", "attribute", "record"] = "tag"
+    unit: str = ""
+    qualifies: bool = False
+
+    @property
+    def flat_name(self) -> str:
+        """The name with its unit, for files without types."""
+        return f"{self.name}_{self.unit}" if self.unit else self.name
+
+
+def _implementation(name: Literal["backend", "kernel"]) -> Getter:
+    """Return a getter that reads the name of a user's own implementation too."""
+
+    def get(trial: FinishedTrial) -> str | None:
+        try:
+            parsed = parse_implementation(trial.arm.implementation, known_only=False)
+        except ImplementationError:
+            return None
+        return str(getattr(parsed, name))
+
+    return get
+
+
+def _option(name: Literal["jit", "precision"]) -> Getter:
+    """Return a getter for an option that only the implementations of this package have."""
+
+    def get(trial: FinishedTrial) -> Value | None:
+        implementation = known_implementation(trial.arm)
+        return None if implementation is None else getattr(implementation, name)
+
+    return get
+
+
+def _kernel(read: Callable[[Kernel], str]) -> Getter:
+    return lambda trial: read(trial.kernel) if trial.kernel else None
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("run_id", "text", lambda trial: trial.run_id, "attribute"),
+    Column("trial_key", "text", lambda trial: trial.key),
+    Column("block", "whole", lambda trial: trial.block),
+    Column("repeat", "whole", lambda trial: trial.repeat, "param"),
+    Column("arm", "text", lambda trial: str(trial.arm)),
+    Column("implementation", "text", lambda trial: trial.arm.implementation),
+    Column("backend", "text", _implementation("backend"), "param"),
+    Column("kernel", "text", _implementation("kernel"), "param"),
+    Column("jit", "truth", _option("jit"), "param"),
+    Column("precision", "text", _option("precision"), "param"),
+    Column("mathematics", "text", lambda trial: mathematics_of(trial.arm) or None),
+    Column("hardware", "text", lambda trial: str(trial.arm.hardware)),
+    Column("device", "text", lambda trial: trial.arm.device, "record"),
+    Column("cpus", "whole", lambda trial: trial.arm.usage.cpus, "param"),
+    Column("threads", "whole", lambda trial: trial.arm.usage.threads, "param"),
+    Column("measure", "text", lambda trial: trial.arm.measure, "record"),
+    Column("node", "text", lambda trial: trial.node or None),
+    Column("seed", "whole", lambda trial: trial.seed, "param"),
+    Column("outcome", "text", lambda trial: trial.status),
+    Column("failure", "text", lambda trial: trial.failure_text or None),
+    Column("attempt", "whole", lambda trial: trial.attempt),
+    Column("trainer_trials", "whole", lambda trial: trial.trainer_trials),
+    Column("started", "time", lambda trial: trial.started_s or None, "attribute", "s"),
+    Column("ended", "time", lambda trial: trial.ended_s or None, "attribute", "s"),
+    Column("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
+    Column("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
+    Column("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
+    *(
+        Column(name, "text", get, qualifies=True)
+        for name, get in (
+            ("energy_method", lambda trial: trial.telemetry.energy_method),
+            ("energy_scope", lambda trial: trial.telemetry.energy_scope),
+            ("energy_absent", lambda trial: trial.telemetry.energy_absent),
+            ("throttle_reasons", lambda trial: throttle_text(trial.telemetry.throttle_reasons)),
+            ("neighbours", lambda trial: neighbours_text(trial.telemetry)),
+            ("cost_basis", lambda trial: trial.cost_basis),
+            ("disturbed", lambda trial: disturbance_text(trial.disturbance) or None),
+            ("round", lambda trial: trial.round_id),
+        )
+    ),
+)
+
+PARAMS = tuple(column for column in COLUMNS if column.stored == "param")
+TAGS = tuple(column for column in COLUMNS if column.stored == "tag")
+QUALIFIERS = tuple(column for column in COLUMNS if column.qualifies)
+
+
+OUTSIDE_METRICS = (
+    *("energy_j", "energy_gpu_j", "energy_cpu_package_j", "energy_per_sample_j", "mean_power_w"),
+    *("max_temperature_c", "mean_gpu_utilization_pct", "sm_clock_mhz", "peak_gpu_used_mib"),
+    *("throttled_pct", "clock_drop_pct", "trainer_cpu_pct", "others_cpu_pct", "steal_pct"),
+    *("telemetry_cpu_pct", "cost_usd", "train_cost_usd", "queue_s", "setup_s", "import_s"),
+)
+"""Metrics from telemetry, prices and the orchestrator; trials of any workload may have them."""
+
+
+def config_names(trials: Iterable[FinishedTrial]) -> list[str]:
+    """Return the names of all settings in the configs of these trials, sorted."""
+    return sorted({name for trial in trials for name in trial.config})
+
+
+def metric_names(trials: Iterable[FinishedTrial]) -> list[str]:
+    """Return the names of all metrics of these trials, sorted."""
+    return sorted({name for trial in trials for name in trial.metrics})
+
+
+def free_name(name: str, part: Literal["config", "metric"], taken: Collection[str]) -> str:
+    """Return a name for a setting or metric: `config.NAME` or `metric.NAME` if NAME is taken."""
+    while name in taken:
+        name = f"{part}.{name}"
+    return name

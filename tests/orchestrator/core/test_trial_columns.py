@@ -1,0 +1,55 @@
+"""The columns of a trial are the same wherever its row is written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
+from orchestrator.core.trial_columns import COLUMNS, PARAMS, QUALIFIERS, TAGS, Column, free_name
+from orchestrator.report.formats.csv_rows import HEADER
+from orchestrator.report.query.table import make_sheet
+from orchestrator.storage.tracking.run_content import run_content
+from tests.orchestrator.sample_hardware import on_cpu
+from tests.orchestrator.sample_records import PORTABLE, sweep, trial
+from tests.orchestrator.sample_sweeps import IDENTITY, failed, finished
+
+
+def cell(name: str, of: FinishedTrial) -> object:
+    (column,) = [column for column in COLUMNS if column.name == name]
+    return column.get(of)
+
+
+def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
+    content = run_content(IDENTITY, finished())
+    for stored, columns in ((content.params, PARAMS), (content.tags, TAGS)):
+        for column in columns:
+            assert (column.name in stored) == (column.get(finished()) is not None)
+    assert HEADER[:-1] == tuple(column.flat_name for column in COLUMNS)
+    names = make_sheet(sweep([trial(PORTABLE, 0)], (PORTABLE,))).names
+    assert [name for name in names if name in {column.name for column in COLUMNS}] == [
+        column.name for column in COLUMNS
+    ]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_cells_have_the_kind_of_their_column(column: Column) -> None:
+    kinds = {"whole": int, "number": float, "text": str, "truth": bool, "time": float}
+    for of in (finished(), failed()):
+        value = column.get(of)
+        assert value is None or type(value) is kinds[column.kind]
+
+
+def test_missing_values() -> None:
+    quiet = replace(finished(), outcome=replace(finished().outcome, telemetry=Telemetry()))
+    assert [column.get(quiet) for column in QUALIFIERS] == [None] * len(QUALIFIERS)
+    own = finished(arm=Arm("numpy/loop+fast", on_cpu("a host")))
+    assert (cell("backend", own), cell("kernel", own), cell("jit", own)) == ("numpy", "loop", None)
+    assert cell("backend", finished(arm=Arm("my own thing", on_cpu("a host")))) is None
+
+
+def test_names_that_are_taken() -> None:
+    assert free_name("units", "config", ["block"]) == "units"
+    assert free_name("block", "config", ["block"]) == "config.block"
+    assert free_name("block", "metric", ["block", "metric.block"]) == "metric.metric.block"
