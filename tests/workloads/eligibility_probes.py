@@ -64,23 +64,23 @@ def fused_rules(trial: Context) -> dict[str, float]:
 
 def without_gpu(trial: Context) -> dict[str, float]:
     """Return Keras' outcome for cuDNN on this machine, by cell."""
-    asked = parse_implementation(f"{trial.implementation.backend}/cudnn")
+    implementation = parse_implementation(f"{trial.implementation.backend}/cudnn")
     cells: tuple[Cell, ...] = ("lstm", "gru")
-    return {f"{cell}: {kernel_of(asked, LayerTraits(cell), 'cpu')}": 1.0 for cell in cells}
+    return {f"{cell}: {kernel_of(implementation, LayerTraits(cell), 'cpu')}": 1.0 for cell in cells}
 
 
 def swallowed(trial: Context) -> dict[str, float]:
     """Count the outcomes of Keras' PyTorch layers if the library's call fails."""
     from tests.workloads.stand_in_gpus import torch as pretended
 
-    asked, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
+    implementation, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
     counts: Counter[str] = Counter()
     cells: tuple[Cell, ...] = ("lstm", "gru")
-    for cell, both in itertools.product(cells, _BOOLEANS):
-        traits = LayerTraits(cell, bidirectional=both)
+    for cell, bidirectional in itertools.product(cells, _BOOLEANS):
+        traits = LayerTraits(cell, bidirectional=bidirectional)
         with pretended.gpu():
-            model = model_of(asked, traits)
-            counts[pretended.kernel(model, _inputs(traits), asked, failing=failing)] += 1
+            model = model_of(implementation, traits)
+            counts[pretended.kernel(model, _inputs(traits), implementation, failing=failing)] += 1
     return {what: float(count) for what, count in counts.items()}
 
 
@@ -99,10 +99,10 @@ def xla(trial: Context) -> dict[str, float]:
     for name in ("CudnnRNNV3", "MatMul"):
         registered = kernels.get_registered_kernels_for_op(name).kernel
         flags[name] = float(any(kernel.device_type == "XLA_GPU_JIT" for kernel in registered))
-    asked = parse_implementation("tensorflow/portable+xla")
+    implementation = parse_implementation("tensorflow/portable+xla")
     with pretended.gpu():
-        for name, both in (("portable", False), ("bidirectional", True)):
-            model = model_of(asked, LayerTraits(bidirectional=both))
+        for name, bidirectional in (("portable", False), ("bidirectional", True)):
+            model = model_of(implementation, LayerTraits(bidirectional=bidirectional))
             flags[name] = float(pretended.keeps_xla(model))
     return flags
 
@@ -134,11 +134,27 @@ def simple_cudnn(trial: Context) -> dict[str, float]:
 def _cudnn(backend: str) -> Cases:
     """Yield all combinations of the settings that Keras reads."""
     xla = ["+xla"] if backend == "tensorflow" else ["+bf16"]  # CudnnRNNV3 casts bfloat16 inside
-    for activation, gates, dropout, bias, cell, mask, both, stateful, option in itertools.product(
+    combinations = itertools.product(
         ("tanh", "relu"), ("sigmoid", "hard_sigmoid"), (0.0, 0.1), (True, False),
         ("lstm", "gru"), _PLACES, _BOOLEANS, _BOOLEANS, ["", "+unroll", "+relu", "+fp16", *xla],
-    ):  # fmt: skip
-        traits: Any = {"cell": cell, "mask": mask, "bidirectional": both, "stateful": stateful}
+    )  # fmt: skip
+    for (
+        activation,
+        gates,
+        dropout,
+        bias,
+        cell,
+        mask,
+        bidirectional,
+        stateful,
+        option,
+    ) in combinations:
+        traits: Any = {
+            "cell": cell,
+            "mask": mask,
+            "bidirectional": bidirectional,
+            "stateful": stateful,
+        }
         arithmetic: Any = {
             "activation": activation,
             "recurrent_activation": gates,
@@ -160,10 +176,15 @@ def _arithmetic(traits: LayerTraits) -> tuple[Any, ...]:
 def _fused(backend: str) -> Cases:
     options = ["", "+fp16", *(["+bf16"] if backend != "tensorflow" else [])]
     places = _PLACES if backend != "jax" else _PLACES[:2]  # a lowered program does not show it
-    for cell, mask, both, stateful, (layers, dropout), option in itertools.product(
+    for cell, mask, bidirectional, stateful, (layers, dropout), option in itertools.product(
         _CELLS, places, _BOOLEANS, _BOOLEANS, ((1, 0.3), (2, 0.0), (2, 0.3)), options
     ):
-        traits: Any = {"cell": cell, "mask": mask, "bidirectional": both, "stateful": stateful}
+        traits: Any = {
+            "cell": cell,
+            "mask": mask,
+            "bidirectional": bidirectional,
+            "stateful": stateful,
+        }
         yield (
             parse_implementation(f"{backend}/fused{option}"),
             LayerTraits(**traits, layers=layers, dropout=dropout),
@@ -173,11 +194,11 @@ def _fused(backend: str) -> Cases:
 def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
     counts: Counter[str] = Counter()
     for implementation, traits in cases:
-        ours = ineligibility_reason(implementation, traits, device)
-        theirs = kernel_of(implementation, traits, device)
-        if (theirs == CUDNN) != (ours is None):
-            raise AssertionError(f"{implementation} {traits}: theirs: {theirs}; ours: {ours}")
-        counts[theirs] += 1
+        reason = ineligibility_reason(implementation, traits, device)
+        outcome = kernel_of(implementation, traits, device)
+        if (outcome == CUDNN) != (reason is None):
+            raise AssertionError(f"{implementation} {traits}: theirs: {outcome}; ours: {reason}")
+        counts[outcome] += 1
     return {what: float(count) for what, count in counts.items()}
 
 
@@ -240,18 +261,23 @@ def portable_runs(trial: Context) -> dict[str, float]:
     cases = list(_portable(trial.implementation))
     drawn_cases = random.Random(str(trial.implementation)).sample(cases, trial.settings["cases"])
     for implementation, traits in drawn_cases:
-        ours = ineligibility_reason(implementation, traits, "cpu")
-        if ours is not None:
-            raise AssertionError(f"{implementation} {traits}: ours: {ours}")
+        reason = ineligibility_reason(implementation, traits, "cpu")
+        if reason is not None:
+            raise AssertionError(f"{implementation} {traits}: ours: {reason}")
         _run(implementation, traits)
     return {"runs": float(len(drawn_cases))}
 
 
 def _portable(implementation: Implementation) -> Cases:
-    for cell, mask, both, stateful, dropout, bias in itertools.product(
+    for cell, mask, bidirectional, stateful, dropout, bias in itertools.product(
         _CELLS, _PLACES, _BOOLEANS, _BOOLEANS, (0.0, 0.1), _BOOLEANS
     ):
-        traits: Any = {"cell": cell, "mask": mask, "bidirectional": both, "stateful": stateful}
+        traits: Any = {
+            "cell": cell,
+            "mask": mask,
+            "bidirectional": bidirectional,
+            "stateful": stateful,
+        }
         yield implementation, LayerTraits(**traits, recurrent_dropout=dropout, use_bias=bias)
 
 

@@ -115,10 +115,10 @@ def leftovers(trial: Context) -> dict[str, float]:
     """Count the models and traced graphs of earlier trials that are still in memory."""
     from workloads.models.model import WitnessedModel
 
-    living = [type(item) for item in gc.get_objects()]
+    types = [type(item) for item in gc.get_objects()]
     return {
-        "models": float(living.count(WitnessedModel)),
-        "graphs": float(sum(kind.__name__ == "FuncGraph" for kind in living)),
+        "models": float(types.count(WitnessedModel)),
+        "graphs": float(sum(kind.__name__ == "FuncGraph" for kind in types)),
     }
 
 

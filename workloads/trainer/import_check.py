@@ -1,7 +1,8 @@
-"""`python -m workloads.trainer.import_check WORKLOAD`: import a workload, and report why not.
+"""Check that a workload can be imported: `python -m workloads.trainer.import_check WORKLOAD`.
 
-Exit status 0: the function exists. `UNUSABLE`: it does not, or its module fails. `LACKING`: the
-module imports a package that is not installed here. The reason is the last line of stdout.
+The exit status is 0 if its function exists, `UNUSABLE` if it does not or its module fails, and
+`LACKING` if the module imports a package that is not installed here. The reason is the last line
+of stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNUSABLE, LACKING = 3, 4
 
 
 def main(name: str) -> int:
-    """Import the workload of that name; what its module prints goes to stderr."""
+    """Import a workload and return the exit status; the module's own output goes to stderr."""
     reasons = os.dup(1)
     os.dup2(2, 1)
     try:

@@ -20,10 +20,10 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 class Home(BaseHTTPRequestHandler):
     """A server of `/whole`, and of `/short` with fewer bytes than announced."""
 
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         self.send_response(200 if self.path in ("/whole", "/short") else 404)
         self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
@@ -37,7 +37,7 @@ class Home(BaseHTTPRequestHandler):
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Return the address of a server on this machine."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    Home.asked = []
+    Home.requested_paths = []
     with ThreadingHTTPServer(("127.0.0.1", 0), Home) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -55,18 +55,18 @@ def deaf_port() -> Iterator[int]:
 
 
 def test_a_file_is_downloaded_once(home: str, tmp_path: Path) -> None:
-    kept = tmp_path / "cache" / "text"
+    copy = tmp_path / "cache" / "text"
     for _ in range(2):
-        assert fetch(f"{home}/whole", kept, sha256=SHA256) == CONTENT
-    assert Home.asked == ["/whole"]
-    assert [path.name for path in kept.parent.iterdir()] == ["text"]
+        assert fetch(f"{home}/whole", copy, sha256=SHA256) == CONTENT
+    assert Home.requested_paths == ["/whole"]
+    assert [path.name for path in copy.parent.iterdir()] == ["text"]
 
 
 def test_a_damaged_copy_is_downloaded_again(home: str, tmp_path: Path) -> None:
-    kept = tmp_path / "text"
-    kept.write_bytes(CONTENT[:50])
-    assert fetch(f"{home}/whole", kept, sha256=SHA256) == CONTENT
-    assert kept.read_bytes() == CONTENT
+    copy = tmp_path / "text"
+    copy.write_bytes(CONTENT[:50])
+    assert fetch(f"{home}/whole", copy, sha256=SHA256) == CONTENT
+    assert copy.read_bytes() == CONTENT
 
 
 def test_a_download_works_without_a_writable_cache(home: str, tmp_path: Path) -> None:

@@ -53,10 +53,10 @@ def test_the_split_is_stratified_disjoint_and_always_the_same() -> None:
 
 
 def test_limits_take_the_first_samples() -> None:
-    whole = load_images("digits")
+    images = load_images("digits")
     few = load_images("digits", samples=50, validation_samples=7)
     assert (len(few.train), len(few.validation)) == (50, 7)
-    assert (few.train.inputs == whole.train.inputs[:50]).all()
+    assert (few.train.inputs == images.train.inputs[:50]).all()
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ def test_a_row_has_the_end_of_its_sequence(
     rows = pad_sequences(ragged(sequences), length, side)
     assert rows.dtype == np.int32
     for row, sequence in zip(rows.tolist(), sequences, strict=True):
-        kept = sequence[-length:]
-        zeros = [0] * (length - len(kept))
-        assert row == (kept + zeros if side == "right" else zeros + kept)
+        values = sequence[-length:]
+        zeros = [0] * (length - len(values))
+        assert row == (values + zeros if side == "right" else zeros + values)
 
 
 @given(SEQUENCES, st.sampled_from(["left", "right"]))

@@ -23,9 +23,9 @@ def test_characters_survive_a_round_trip(text: str) -> None:
 @given(st.text())
 def test_words_survive_a_round_trip(text: str) -> None:
     encoded = encode(text, "word")
-    written = encoded.decode(encoded.tokens)
-    assert split_words(written) == split_words(text)
-    second = encode(written, "word")
+    decoded = encoded.decode(encoded.tokens)
+    assert split_words(decoded) == split_words(text)
+    second = encode(decoded, "word")
     assert second.vocabulary == encoded.vocabulary
     assert (second.tokens == encoded.tokens).all()
 

@@ -22,8 +22,8 @@ def proven(trial: Context) -> dict[str, float]:
     """Run one training step, and report its proof."""
     from workloads.evidence import prove
 
-    built = _built(trial)
-    plan = plan_training(trial, built)
+    implementation = _built(trial)
+    plan = plan_training(trial, implementation)
     plan.train_one_step()
     before = [np.array(value) for value in plan.model.get_weights()]
     proof = prove(plan, _stack(trial))
@@ -37,12 +37,12 @@ def passes_proven(trial: Context) -> dict[str, float]:
     from workloads.evidence import prove_passes
     from workloads.models import passes
 
-    built = _built(trial)
-    plan = plan_training(trial, built)
-    both = passes.make_passes(plan.model, built)
-    batch = both.place(plan.train.first(4).inputs)
-    both.forward_backward(batch)
-    proof = prove_passes(both, batch, _stack(trial), built)
+    implementation = _built(trial)
+    plan = plan_training(trial, implementation)
+    model_passes = passes.make_passes(plan.model, implementation)
+    batch = model_passes.place(plan.train.first(4).inputs)
+    model_passes.forward_backward(batch)
+    proof = prove_passes(model_passes, batch, _stack(trial), implementation)
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 
@@ -73,13 +73,13 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
     from workloads.evidence.jax import prove_lowered
     from workloads.models import passes
 
-    built = _built(trial)
+    implementation = _built(trial)
     with gpu():
-        plan = plan_training(trial, built)
+        plan = plan_training(trial, implementation)
         if "fallen_back" in trial.settings:
             _of_name(plan.model, trial.settings["fallen_back"]).use_cudnn = False
-        both: Any = passes.make_passes(plan.model, built)
-        traced = both.run_both.trace(*both.variables, plan.train.first(4).inputs)
+        model_passes: Any = passes.make_passes(plan.model, implementation)
+        traced = model_passes.run_both.trace(*model_passes.variables, plan.train.first(4).inputs)
         lowered = traced.lower(lowering_platforms=("cuda",))
         capability = str(float(trial.settings.get("capability", 0)))
         with mock.patch("workloads.evidence.jax._capability", return_value=capability):

@@ -14,8 +14,8 @@ DEEP: dict[str, Any] = {"layers": 2, "dropout": 0.2, "bidirectional": True}
 PROBES = "tests.workloads.evidence.evidence_probes"
 
 
-def prove(asked: Trainer, probe: str, implementation: str, **settings: Any) -> KernelProof:
-    events = asked.ask(f"{PROBES}:{probe}", implementation, settings={**SMALL, **settings})
+def prove(trainer: Trainer, probe: str, implementation: str, **settings: Any) -> KernelProof:
+    events = trainer.ask(f"{PROBES}:{probe}", implementation, settings={**SMALL, **settings})
     assert result(events).get("changed", 0) == 0
     return single_event(events, KernelProof)
 

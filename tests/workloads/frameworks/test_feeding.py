@@ -45,10 +45,12 @@ def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -
     assert (len(reordered), reordered.nbytes) == (5, copied.nbytes)
     assert (reordered.inputs.shape, reordered.inputs.dtype) == ((5, 2), np.int32)
     for index in range(3):
-        ours, theirs = (
+        batch, expected_batch = (
             feeding.read_batch(samples_of, 2, index) for samples_of in (reordered, copied)
         )
-        assert all((mine == other).all() for mine, other in zip(ours, theirs, strict=True))
+        assert all(
+            (array == expected).all() for array, expected in zip(batch, expected_batch, strict=True)
+        )
     assert reordered.first(3).inputs.tolist() == copied.first(3).inputs.tolist()
 
 

@@ -92,9 +92,9 @@ def host_copy(trial: Context) -> dict[str, float]:
         target[:] = 0
         real(target, source)
         copied.append(int(target.sum()) * target.itemsize)
-        both.wait(10)
+        barrier.wait(10)
 
-    both = threading.Barrier(2)
+    barrier = threading.Barrier(2)
     with (
         ThreadPoolExecutor(2) as threads,
         mock.patch.object(np, "copyto", copyto),

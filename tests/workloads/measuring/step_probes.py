@@ -25,12 +25,12 @@ def compared_with_bare_keras(trial: Context) -> dict[str, float]:
 
     settings = CharRnnSettings(**trial.settings)
     plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
-    ours = _operations(char_rnn.build(settings, trial, _VOCABULARY), settings)
-    theirs = _operations(plain, settings)
+    arm = _operations(char_rnn.build(settings, trial, _VOCABULARY), settings)
+    bare = _operations(plain, settings)
     return {
-        "common": (ours & theirs).total(),
-        "more": (ours - theirs).total(),
-        "fewer": (theirs - ours).total(),
+        "common": (arm & bare).total(),
+        "more": (arm - bare).total(),
+        "fewer": (bare - arm).total(),
     }
 
 

@@ -150,8 +150,10 @@ def test_backends_start_equal_and_stay_close(
     for backend_name in installed:
         fixture = "trainer" if backend_name == "tensorflow" else f"{backend_name}_trainer"
         process: Trainer = request.getfixturevalue(fixture)
-        own = {**shared, "timed_steps": 0, **settings}
-        metrics = result(process.ask(workload, f"{backend_name}/portable", settings=own, seed=5))
+        trial_settings = {**shared, "timed_steps": 0, **settings}
+        metrics = result(
+            process.ask(workload, f"{backend_name}/portable", settings=trial_settings, seed=5)
+        )
         losses[backend_name] = (metrics["loss"], metrics["val_loss"])
     assert all(pair == pytest.approx(losses["tensorflow"], rel=1e-4) for pair in losses.values())
 

@@ -76,13 +76,15 @@ def slices(events: Sequence[Event]) -> list[SliceDone]:
 
 def expect_sound(events: Sequence[Event]) -> dict[str, float]:
     """Check the rules for every trial in slices, and return its metrics."""
-    metrics, done = result(events), slices(events)
-    logs = [math.log(done_slice.seconds / done_slice.steps) for done_slice in done]
-    assert metrics["slices"] == len(done)
+    metrics, done_slices = result(events), slices(events)
+    logs = [math.log(done_slice.seconds / done_slice.steps) for done_slice in done_slices]
+    assert metrics["slices"] == len(done_slices)
     assert metrics["step_ms"] == pytest.approx(1_000 * math.exp(sum(logs) / len(logs)))
-    assert metrics["timed_s"] == pytest.approx(sum(done_slice.seconds for done_slice in done))
-    assert metrics["slice_steps"] * len(done) == pytest.approx(
-        sum(done_slice.steps for done_slice in done)
+    assert metrics["timed_s"] == pytest.approx(
+        sum(done_slice.seconds for done_slice in done_slices)
+    )
+    assert metrics["slice_steps"] * len(done_slices) == pytest.approx(
+        sum(done_slice.steps for done_slice in done_slices)
     )
     assert single_event(events, KernelProof).ran == single_event(events, KernelProof).asked
     assert {"load_s", "compile_s", "peak_rss_mib", "canary_ms", "samples_per_s"} <= set(metrics)
@@ -91,7 +93,7 @@ def expect_sound(events: Sequence[Event]) -> dict[str, float]:
     trained = [
         event for event in events if isinstance(event, PhaseEnded) and event.phase == "train"
     ]
-    for window, done_slice in zip(trained, done, strict=True):
+    for window, done_slice in zip(trained, done_slices, strict=True):
         assert window.seconds >= done_slice.seconds > 0
     return metrics
 
@@ -165,9 +167,9 @@ def test_a_slice_has_about_the_requested_steps(torch_trainer: Trainer) -> None:
     events = run_in_slices(
         torch_trainer, "image_rows", "torch/fused", commands, settings=WORKLOADS["image_rows"]
     )
-    six, one, usual = (done_slice.steps for done_slice in slices(events))
+    six, one, suggested = (done_slice.steps for done_slice in slices(events))
     assert (six, one) == (6, 2)  # a pass has two steps, and is never cut
-    assert usual == single_event(events, Ready).slice_steps
+    assert suggested == single_event(events, Ready).slice_steps
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
@@ -250,8 +252,8 @@ def test_by_hand_the_commands_follow_the_request() -> None:
         request("noop"),
     )  # fmt: skip
     assert status == 0
-    done = [event for event in events if isinstance(event, SliceDone)]
-    assert [done_slice.steps for done_slice in done] == [2500, 7]
+    done_slices = [event for event in events if isinstance(event, SliceDone)]
+    assert [done_slice.steps for done_slice in done_slices] == [2500, 7]
     assert sum(isinstance(event, Result) for event in events) == 2
 
 

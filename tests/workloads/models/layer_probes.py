@@ -84,12 +84,12 @@ def buffer_as_jax_reads_it(trial: Context) -> dict[str, float]:
     sizes = (shape.inputs, shape.units, shape.layers, shape.bidirectional)
     buffer = np.arange(sum(shape.sizes), dtype=np.float32)
     pieces = np.split(buffer, np.cumsum(shape.sizes)[:-1])
-    theirs = rnn.unpack_lstm_weights(buffer, *sizes)
-    matrices = [kind[n] for n in range(shape.pseudo_layers) for kind in theirs[:2]]
-    biases = [kind[n] for n in range(shape.pseudo_layers) for kind in theirs[2:]]
+    unpacked = rnn.unpack_lstm_weights(buffer, *sizes)
+    matrices = [kind[n] for n in range(shape.pseudo_layers) for kind in unpacked[:2]]
+    biases = [kind[n] for n in range(shape.pseudo_layers) for kind in unpacked[2:]]
     different = sum(
-        int((ours != np.ravel(other)).sum())
-        for ours, other in zip(pieces, [*matrices, *biases], strict=True)
+        int((piece != np.ravel(other)).sum())
+        for piece, other in zip(pieces, [*matrices, *biases], strict=True)
     )
     length = rnn.get_num_params_in_lstm(*sizes)
     return {"different": float(different), "length_difference": float(length - buffer.size)}
@@ -115,21 +115,21 @@ def agreement(trial: Context) -> dict[str, float]:
     stack = [_random(layer, draw) for layer in read_canonical(portable)]
     write_canonical(portable, stack)
     write_canonical(tested, stack)
-    expected = _pass(trial, portable, inputs, direction)
+    expected_pass = _pass(trial, portable, inputs, direction)
     with _on_a_cpu(trial):
-        actual = _pass(trial, tested, inputs, direction)
+        actual_pass = _pass(trial, tested, inputs, direction)
     counts = case.counts if case.return_sequences else 1
-    pairs = list(zip(expected.by_stack, actual.by_stack, strict=True))
+    pairs = list(zip(expected_pass.by_stack, actual_pass.by_stack, strict=True))
     return {
-        "outputs": _difference(expected.outputs * counts, actual.outputs * counts),
-        "inputs": _difference(expected.by_inputs, actual.by_inputs),
+        "outputs": _difference(expected_pass.outputs * counts, actual_pass.outputs * counts),
+        "inputs": _difference(expected_pass.by_inputs, actual_pass.by_inputs),
         "kernel": max(_difference(a.kernel, b.kernel) for a, b in pairs),
         "recurrent_kernel": max(
             _difference(a.recurrent_kernel, b.recurrent_kernel) for a, b in pairs
         ),
         "bias": max(_difference(a.bias, b.bias) for a, b in pairs),
-        "holds": float(actual.holds),
-        "padding": float(np.abs(actual.outputs * (1 - counts)).max()),
+        "holds": float(actual_pass.holds),
+        "padding": float(np.abs(actual_pass.outputs * (1 - counts)).max()),
     }
 
 
@@ -206,7 +206,7 @@ def statefulness(trial: Context) -> dict[str, float]:
     write_canonical(parts, stack)
     inputs = _normal(draw, case.batch, case.steps, case.inputs)
     first, second = np.split(inputs, 2, axis=1)
-    whole = _array(long(inputs))
+    long_outputs = _array(long(inputs))
     with _on_a_cpu(trial):
         halves = [_array(parts(half)) for half in (first, second)]
         without_reset = _array(parts(first))
@@ -215,7 +215,7 @@ def statefulness(trial: Context) -> dict[str, float]:
                 layer.reset_state()
         after_reset = _array(parts(first))
     return {
-        "parts": _difference(whole, np.concatenate(halves, axis=1)),
+        "parts": _difference(long_outputs, np.concatenate(halves, axis=1)),
         "again": _difference(after_reset, halves[0]),
         "kept": _difference(without_reset, halves[0]),
         "states": float(len(parts.non_trainable_variables)),

@@ -179,9 +179,9 @@ def test_other_files_are_refused(
 def test_files_that_are_no_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no weights")
     np.savez(tmp_path / "pickle.npz", about=np.array([{"a": 1}], object))
-    whole = tmp_path / "whole.npz"
-    save_checkpoint(whole, checkpoint())
-    (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:-100])
+    complete_file = tmp_path / "whole.npz"
+    save_checkpoint(complete_file, checkpoint())
+    (tmp_path / "cut.npz").write_bytes(complete_file.read_bytes()[:-100])
     np.save(tmp_path / "array.npy", np.zeros(3))
     damage(tmp_path / "damaged.npz")
     names = ("none.npz", "text.npz", "pickle.npz", "cut.npz", "array.npy", "damaged.npz", ".")

@@ -70,14 +70,14 @@ def test_arms_start_equal_and_stay_close(
 
 
 def test_cudnn_without_a_gpu_is_not_possible_and_keras_agrees(trainer: Trainer) -> None:
-    ours = failure(train(trainer, "tensorflow/cudnn"))
-    assert ours.kind == "not_possible"
-    assert ours.message == "tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU"
-    theirs = failure(
+    refusal = failure(train(trainer, "tensorflow/cudnn"))
+    assert refusal.kind == "not_possible"
+    assert refusal.message == "tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU"
+    keras_refusal = failure(
         trainer.ask("tests.workloads.probes:cudnn_unchecked", PORTABLE, settings=SMALL)
     )
-    assert theirs.kind == "not_possible"
-    assert "tensorflow/cudnn: Keras refuses it here: " in theirs.message
+    assert keras_refusal.kind == "not_possible"
+    assert "tensorflow/cudnn: Keras refuses it here: " in keras_refusal.message
 
 
 def test_data_with_another_digest_is_refused(trainer: Trainer) -> None:

@@ -87,9 +87,9 @@ def test_char_rnn_reports_bits_and_writes_a_text(
     assert metrics["bits_per_char"] == pytest.approx(metrics["loss"] / math.log(2))
     assert metrics["val_bits_per_char"] == pytest.approx(metrics["val_loss"] / math.log(2))
     assert text.name == "sample.txt"
-    prime, mark, written = text.text.partition("--- written at temperature 0.8:\n")
+    prime, mark, continuation = text.text.partition("--- written at temperature 0.8:\n")
     assert len(prime) == 12 + 1
-    assert mark and len(written) == 30 + 1
+    assert mark and len(continuation) == 30 + 1
     assert single_event(events, KernelProof).ran == "portable"
     assert set(metrics) - {"import_s"} <= set(find_workload("char_rnn").metrics)
 
@@ -106,7 +106,7 @@ def test_equal_weights_and_seeds_write_equal_texts(torch_trainer: Trainer) -> No
 def test_the_reported_samples_are_those_of_the_accuracy(
     torch_trainer: Trainer, batches: str, counted: int
 ) -> None:
-    """A stateful model is validated on full batches, of four here."""
+    """Validate a stateful model on full batches, of four samples here."""
     events = char_rnn(torch_trainer, "torch/portable", batches=batches, validation_samples=10)
     assert single_event(events, Dataset).validation_samples == counted
 

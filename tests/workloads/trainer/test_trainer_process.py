@@ -220,7 +220,7 @@ def test_a_trainer_whose_parent_has_ended_does_not_start() -> None:
 
 
 def _stdin_of(child: psutil.Process) -> int:
-    """The parent's descriptor for the pipe that is the child's standard input."""
+    """Return the parent's descriptor for the pipe of the child's standard input."""
     pipe = Path(f"/proc/{child.pid}/fd/0").readlink()
     parent = child.parent()
     assert parent is not None
