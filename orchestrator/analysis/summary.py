@@ -28,12 +28,12 @@ from orchestrator.analysis.comparisons.matrix import Matrix, matrix
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast, compare, contrast
 from orchestrator.analysis.comparisons.targets import Target, reach
-from orchestrator.analysis.metrics.failures import LeftOut, left_out
+from orchestrator.analysis.metrics.failures import ExcludedTrials, excluded_trials
 from orchestrator.analysis.metrics.measures import Measure, measures_of
 from orchestrator.analysis.pairing.baseline import Baseline, BaselineError, pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import (
     BlockGap,
-    Matched,
+    CompleteRounds,
     ParamRange,
     Round,
     match,
@@ -87,7 +87,7 @@ class ReportSummary:
     measures: tuple[Measure, ...]
     arms: tuple[ArmSummary, ...]
     front: Front
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedTrials, ...]
     impossible: tuple[ImpossibleArm, ...]
     trials: tuple[FinishedTrial, ...]
     different_mathematics: tuple[Contrast, ...] = ()
@@ -170,7 +170,7 @@ def summarise(
         measures=measures,
         arms=arms,
         front=pareto_front(record, mathematics, work),
-        left_out=tuple(row for arm in own for row in left_out(arm, own[arm])),
+        left_out=tuple(row for arm in own for row in excluded_trials(arm, own[arm])),
         impossible=record.impossible,
         trials=tuple(trials),
         different_mathematics=unlike,
@@ -201,9 +201,9 @@ def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
     return own
 
 
-def _used(matched: Matched, arm: Arm, own: Sequence[FinishedTrial]) -> list[FinishedTrial]:
+def _used(matched: CompleteRounds, arm: Arm, own: Sequence[FinishedTrial]) -> list[FinishedTrial]:
     """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
-    return matched.beside(arm) or [trial for trial in own if trial.status == "complete"]
+    return matched.comparable_trials(arm) or [trial for trial in own if trial.status == "complete"]
 
 
 def _over(record: SweepRecord, asked: str | None) -> Baseline | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import scopes_of
 from orchestrator.analysis.metrics.measures import Measure
-from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
@@ -62,7 +62,7 @@ class ArmSummary:
 
 def summarise_arm(
     record: SweepRecord,
-    matched: Matched,
+    matched: CompleteRounds,
     arm: Arm,
     trials: Sequence[FinishedTrial],
     measures: Sequence[Measure],
@@ -70,7 +70,7 @@ def summarise_arm(
     """Summarise one arm out of all the sweep's trials."""
     own = [trial for trial in trials if trial.arm == arm]
     complete = [trial for trial in own if trial.status == "complete"]
-    beside = matched.beside(arm)
+    beside = matched.comparable_trials(arm)
     spreads = {}
     for measure in measures:
         name, told = measure.metric, complete if measure.trainer == "fresh" else beside or complete

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.names import known_implementation
@@ -72,7 +72,7 @@ class Validity:
 
 
 def prove(
-    record: SweepRecord, matched: Matched, own: Mapping[Arm, Sequence[FinishedTrial]]
+    record: SweepRecord, matched: CompleteRounds, own: Mapping[Arm, Sequence[FinishedTrial]]
 ) -> Validity:
     """Count what stands behind a sweep's figures."""
     used = [t for rounds in matched.trials.values() for ts in rounds.values() for t in ts]
@@ -88,7 +88,7 @@ def prove(
     )
 
 
-def _split(matched: Matched) -> int:
+def _split(matched: CompleteRounds) -> int:
     """The rounds in which arms of one hardware class ran on different nodes, as far as is known."""
     nodes: dict[tuple[HardwareRef, Round], set[str]] = defaultdict(set)
     for arm, rounds in matched.trials.items():

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.comparisons.divergence import ends
-from orchestrator.analysis.pairing.complete_rounds import Matched
-from orchestrator.analysis.pairing.paired_arms import Paired
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
+from orchestrator.analysis.pairing.paired_arms import PairedArms
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
@@ -59,9 +59,9 @@ class AccuracyComparison:
 
 def compare_accuracies(
     record: SweepRecord,
-    matched: Matched,
+    matched: CompleteRounds,
     sides: Sequence[tuple[Arm, Arm | None]],
-    paired: Sequence[Paired | None],
+    paired: Sequence[PairedArms | None],
 ) -> list[AccuracyComparison | None]:
     """Each arm's accuracy beside its baseline's, judged together; None where it is not known."""
     margin = record.criteria.margins.accuracy
@@ -79,7 +79,7 @@ def compare_accuracies(
     ]  # fmt: skip
 
 
-def _accuracies(matched: Matched) -> Iterator[float]:
+def _accuracies(matched: CompleteRounds) -> Iterator[float]:
     for rounds in matched.trials.values():
         for trials in rounds.values():
             values = (trial.metrics.get("val_accuracy", math.nan) for trial in trials)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from orchestrator.analysis.pairing.baseline import Baseline
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.names import known_implementation, mathematics_of
@@ -67,7 +67,7 @@ class _Expenses:
 
 
 def break_evens(
-    matched: Matched, baseline: Baseline | None, confidence: float = CONFIDENCE
+    matched: CompleteRounds, baseline: Baseline | None, confidence: float = CONFIDENCE
 ) -> tuple[BreakEven, ...]:
     """On each hardware: every arm beside the baseline's implementation, and +xla beside without.
 
@@ -107,7 +107,7 @@ def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Ar
     ]
 
 
-def _trainers(matched: Matched) -> Trainers:
+def _trainers(matched: CompleteRounds) -> Trainers:
     """Which trials count, by the rule that the report's other measures go by (`measures_of`)."""
     trials = (
         trial for rounds in matched.trials.values() for own in rounds.values() for trial in own
@@ -115,14 +115,14 @@ def _trainers(matched: Matched) -> Trainers:
     return "fresh" if all(trial.trainer_trials == 0 for trial in trials) else "warm"
 
 
-def _expenses(matched: Matched, arm: Arm, base: Arm, trainers: Trainers) -> _Expenses:
+def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) -> _Expenses:
     """The blocks in which both had such a trainer, over the rounds in which both had one.
 
     As for speed-ups, quiet rounds are enough where there are blocks enough that have one.
     """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
-    shared = sorted((ours.keys() & theirs.keys()) - matched.torn((arm, base)))
-    reasons = (matched.disturbed.get(side, {}) for side in (arm, base))
+    shared = sorted((ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base)))
+    reasons = (matched.disturbances.get(side, {}) for side in (arm, base))
     noisy = set(shared).intersection(chain.from_iterable(reasons))
     quiet = [each for each in shared if each not in noisy]
     used, undisturbed, disturbed = (len({block for block, _ in r}) for r in (shared, quiet, noisy))
@@ -137,7 +137,9 @@ def _expenses(matched: Matched, arm: Arm, base: Arm, trainers: Trainers) -> _Exp
     return _Expenses(tuple(expenses), trainers, disturbance_reason(used, undisturbed, disturbed))
 
 
-def _paid(matched: Matched, arm: Arm, trainers: Trainers) -> dict[Round, tuple[float, float]]:
+def _paid(
+    matched: CompleteRounds, arm: Arm, trainers: Trainers
+) -> dict[Round, tuple[float, float]]:
     """Compile seconds and step milliseconds of the rounds that such a trainer ran."""
     found = {}
     for each, trials in matched.trials.get(arm, {}).items():

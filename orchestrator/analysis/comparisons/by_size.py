@@ -11,7 +11,7 @@ import numpy as np
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.metrics.derived import finite
-from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, geometric_mean, spread
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
@@ -56,7 +56,7 @@ class BySize:
 
 
 def by_size(
-    matched: Matched,
+    matched: CompleteRounds,
     configs: Mapping[int, Config],
     comparisons: Sequence[Comparison],
     metric: str | None,
@@ -92,7 +92,7 @@ def by_size(
     return tuple(sorted(found, key=lambda each: (-each.explains, each.param)))
 
 
-def _by_block(matched: Matched) -> dict[Arm, dict[int, list[FinishedTrial]]]:
+def _by_block(matched: CompleteRounds) -> dict[Arm, dict[int, list[FinishedTrial]]]:
     found: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
     for arm, rounds in matched.trials.items():
         for (block, _), trials in rounds.items():

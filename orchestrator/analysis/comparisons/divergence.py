@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round, match
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, match
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm, FinishedTrial
 
@@ -51,7 +51,7 @@ def ends(record: SweepRecord) -> Ends:
     )
 
 
-def with_diverged(record: SweepRecord, matched: Matched) -> Matched:
+def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRounds:
     """The rounds in which every arm that completes at all was completed, or diverged.
 
     An arm none of whose trials completed, and some diverged, has those of these rounds in which it

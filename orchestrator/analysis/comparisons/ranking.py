@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from orchestrator.analysis.metrics.derived import finite
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.groups import Among, Group, groups
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
@@ -79,7 +79,7 @@ class Ranking:
 
 
 def rankings(
-    matched: Matched,
+    matched: CompleteRounds,
     metric: str | None,
     margin: float,
     scopes: Mapping[Arm, str],
@@ -105,7 +105,7 @@ def rankings(
     return tuple(found)
 
 
-def _logs(matched: Matched, metric: str) -> _Logs:
+def _logs(matched: CompleteRounds, metric: str) -> _Logs:
     found: dict[Arm, dict[Round, float]] = {}
     for arm, rounds in matched.trials.items():
         for each, trials in rounds.items():
@@ -127,10 +127,10 @@ class _Shared:
     reason: str = ""
 
 
-def _shared(matched: Matched, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
+def _shared(matched: CompleteRounds, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
     """The group's own rounds: the quiet ones where they are enough, else all; None without any."""
-    rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.torn(arms)
-    noisy = {each for arm in arms for each in matched.disturbed.get(arm, ())} & rounds
+    rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.not_interleaved(arms)
+    noisy = {each for arm in arms for each in matched.disturbances.get(arm, ())} & rounds
     used, quiet, disturbed = (_blocks(some) for some in (rounds, rounds - noisy, noisy))
     if not rounds:
         return None

@@ -14,11 +14,11 @@ from typing import Literal
 from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compare_accuracies
 from orchestrator.analysis.metrics.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline
-from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.pairing.paired_arms import (
-    Measured,
-    Paired,
-    measured,
+    ArmValues,
+    PairedArms,
+    arm_values,
     pair_up,
     time_metric,
 )
@@ -53,7 +53,7 @@ class Comparison:
 
     `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
     slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
-    first one's causes; with `quiet_only` the pairs are over undisturbed rounds alone. `torn_rounds`
+    first one's causes; with `quiet_only` the pairs are over undisturbed rounds alone. `not_interleaved_rounds`
     counts those left out because two arms that should have taken turns in them did not. `accuracy`
     is None where it is not known of two blocks, or not of whole trainings.
     """
@@ -76,7 +76,7 @@ class Comparison:
     quiet_only: bool = True
     disturbed_blocks: tuple[int, ...] = ()
     disturbance: Mapping[str, float] = field(default_factory=dict)
-    torn_rounds: int = 0
+    not_interleaved_rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,9 @@ class Contrast:
     accuracy_difference: Estimate | None
 
 
-def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Comparison, ...]:
+def compare(
+    record: SweepRecord, matched: CompleteRounds, baseline: Baseline
+) -> tuple[Comparison, ...]:
     """Every arm but the baseline itself and those of other mathematics, in the spec's order."""
     metric = time_metric(matched)
     sides = [
@@ -105,11 +107,13 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
         for arm, base in _sides(record, baseline)
         if base is None or not difference_of(arm, base)
     ]
-    numbers = measured(matched, metric)
+    numbers = arm_values(matched, metric)
     paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
     margins = record.criteria.margins
     error = 1 - confidence_for(record.criteria.auto_blocks)  # it may have ended by these widths
-    speeds = judge([p.telling if p else [] for p in paired], math.log1p(margins.speed), error)
+    speeds = judge(
+        [p.verdict_log_ratios if p else [] for p in paired], math.log1p(margins.speed), error
+    )
     accuracies = compare_accuracies(record, matched, sides, paired)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
@@ -120,9 +124,11 @@ def compare(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[
     )
 
 
-def contrast(record: SweepRecord, matched: Matched, baseline: Baseline) -> tuple[Contrast, ...]:
+def contrast(
+    record: SweepRecord, matched: CompleteRounds, baseline: Baseline
+) -> tuple[Contrast, ...]:
     """The arms whose mathematics is not their baseline's, in the order of the spec."""
-    numbers = measured(matched, time_metric(matched))
+    numbers = arm_values(matched, time_metric(matched))
     confidence = confidence_for(record.criteria.auto_blocks)
     return tuple(
         _contrast(numbers, arm, base, confidence)
@@ -152,10 +158,10 @@ def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
 
 
 def _compare(
-    matched: Matched,
+    matched: CompleteRounds,
     sides: tuple[Arm, Arm],
     metric: str | None,
-    found: Paired,
+    found: PairedArms,
     judged: tuple[Judgement, AccuracyComparison | None],
     criteria: ReportCriteria,
 ) -> Comparison:
@@ -183,18 +189,18 @@ def _compare(
         quiet_only=found.quiet_only,
         disturbed_blocks=tuple(sorted(found.disturbed)),
         disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else {},
-        torn_rounds=found.torn,
+        not_interleaved_rounds=found.not_interleaved,
     )
 
 
-def _contrast(numbers: Measured, arm: Arm, base: Arm, confidence: float) -> Contrast:
+def _contrast(numbers: ArmValues, arm: Arm, base: Arm, confidence: float) -> Contrast:
     found = pair_up(numbers, arm, base)
     ratio, differs = found.ratio(confidence), difference_of(arm, base)
     return Contrast(arm, base, differs, numbers.metric, found.times, ratio, found.difference)
 
 
 def _inconclusive_reason(
-    matched: Matched, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
+    matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
 ) -> str:
     """Why nothing can be told."""
     for side in sides:

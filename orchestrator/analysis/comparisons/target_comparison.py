@@ -27,8 +27,14 @@ from orchestrator.analysis.comparisons.target_attempts import (
     reached_in,
     scopes_of,
 )
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round
-from orchestrator.analysis.pairing.pairs import Pair, Timed, by_round, geometric, timed_pairs
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.analysis.pairing.pairs import (
+    Pair,
+    TimedPairs,
+    geometric,
+    round_values,
+    timed_pairs,
+)
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
@@ -87,7 +93,7 @@ class TargetComparison:
 
 def compare_reached(
     criteria: ReportCriteria,
-    matched: Matched,
+    matched: CompleteRounds,
     sides: Sequence[tuple[Arm, Arm]],
     expense: Expense,
     attempts: Mapping[Arm, Attempts],
@@ -97,17 +103,17 @@ def compare_reached(
     told = {arm: reached_in(rounds) for arm, rounds in attempts.items()}
     reach = [_Reach.of(told.get(arm, {}), told.get(base, {})) for arm, base in fair]
     values = {
-        arm: by_round(rounds, lambda each: each.reached(expense), _run_of, geometric)
+        arm: round_values(rounds, lambda each: each.reached(expense), _run_of, geometric)
         for arm, rounds in attempts.items()
     }
     found = [
-        timed_pairs(values, matched.disturbed, *pair, told.are_left_out)
+        timed_pairs(values, matched.disturbances, *pair, told.are_left_out)
         for pair, told in zip(fair, reach, strict=True)
     ]
     if expense != "time_s" and not any(each.pairs for each in found):
         return []
     judged = judge(
-        [[math.log(pair.baseline / pair.arm) for pair in each.telling] for each in found],
+        [[math.log(pair.baseline / pair.arm) for pair in each.verdict_pairs] for each in found],
         math.log1p(criteria.margins.speed),
         1 - confidence_for(criteria.auto_blocks),
     )
@@ -126,7 +132,7 @@ def _comparison(
     sides: tuple[Arm, Arm],
     expense: Expense,
     reach: _Reach,
-    found: Timed,
+    found: TimedPairs,
     judged: tuple[Judgement, HolmStep],
     criteria: ReportCriteria,
 ) -> TargetComparison:

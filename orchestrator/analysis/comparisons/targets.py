@@ -25,7 +25,7 @@ from orchestrator.analysis.comparisons.target_comparison import (
     compare_reached,
 )
 from orchestrator.analysis.pairing.baseline import Baseline
-from orchestrator.analysis.pairing.complete_rounds import Matched, Round
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Arm
 
@@ -57,7 +57,7 @@ class Target:
 
 def reach(
     record: SweepRecord,
-    matched: Matched,
+    matched: CompleteRounds,
     baseline: Baseline | None,
     asked: Iterable[float] = (),
 ) -> tuple[Target, ...]:
@@ -78,7 +78,7 @@ def reach(
 
 def _target(
     record: SweepRecord,
-    matched: Matched,
+    matched: CompleteRounds,
     baseline: Baseline | None,
     arms: Sequence[Arm],
     goal: Goal,

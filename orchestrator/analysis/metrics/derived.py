@@ -1,4 +1,4 @@
-"""What follows from what trials recorded: figures of theirs, and what those are figures of."""
+"""Metrics derived from recorded ones, and the scopes of energy metrics."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _SCOPED = frozenset(SCOPED)
 
 
 def value_of(trial: FinishedTrial, metric: str) -> float | None:
-    """A trial's finite value of a metric, recorded or derived; None where it has none."""
-    found = trial.metrics.get(metric)
-    if found is None and metric in _DERIVED:
-        found = _DERIVED[metric](trial)
-    return found if found is not None and math.isfinite(found) else None
+    """Return a trial's finite value of a metric, recorded or derived; None if it has none."""
+    value = trial.metrics.get(metric)
+    if value is None and metric in _DERIVED:
+        value = _DERIVED[metric](trial)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def finite(trials: Iterable[FinishedTrial], metric: str) -> list[float]:
-    """The values of the trials that have a finite one, in their order."""
+    """Return the finite values of the trials that have one, in their order."""
     return [value for trial in trials if (value := value_of(trial, metric)) is not None]
 
 
 def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED) -> frozenset[str]:
-    """What the energies among these metrics are that of, over complete trials.
+    """Return the scopes of the energies among these metrics, over complete trials.
 
-    Empty where they have none of them. An energy that a workload told itself has no scope: "".
+    An energy that the workload itself reported has the scope "".
     """
-    if _SCOPED.isdisjoint(metrics):  # as a rule: asked of every config, front by front
+    if _SCOPED.isdisjoint(metrics):  # the usual case, for every config of every front
         return frozenset()
     energies = _SCOPED.intersection(metrics)
     return frozenset(
@@ -40,14 +40,14 @@ def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED
 
 
 def _epoch_s(trial: FinishedTrial) -> float | None:
-    """Mean seconds of training alone in an epoch; a slice is none."""
+    """Return the mean seconds of training alone in an epoch; None for interleaved timing."""
     if not trial.epochs or trial.arm.measure == "timing":
         return None
-    return math.fsum(each.seconds for each in trial.epochs) / len(trial.epochs)
+    return math.fsum(epoch.seconds for epoch in trial.epochs) / len(trial.epochs)
 
 
 def _fit_s(trial: FinishedTrial) -> float | None:
-    """What a user's `fit` takes: the timed epochs with the validation after each."""
+    """Return the seconds of a user's `fit`: the timed epochs with the validation after each."""
     train_s = trial.metrics.get("train_s")
     return None if train_s is None else train_s + trial.metrics.get("validate_s", 0.0)
 

@@ -9,7 +9,7 @@ from orchestrator.core.trial import Arm, FinishedTrial, OutcomeStatus
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedTrials:
     """The trials of an arm that did not complete for one reason, with the first one's message."""
 
     arm: Arm
@@ -20,7 +20,7 @@ class LeftOut:
     run_id: str
 
 
-def left_out(arm: Arm, trials: Sequence[FinishedTrial]) -> list[LeftOut]:
+def excluded_trials(arm: Arm, trials: Sequence[FinishedTrial]) -> list[ExcludedTrials]:
     """Return one row for each reason for which trials of the arm did not complete."""
     groups: dict[tuple[OutcomeStatus, str], list[FinishedTrial]] = {}
     for trial in trials:
@@ -28,7 +28,7 @@ def left_out(arm: Arm, trials: Sequence[FinishedTrial]) -> list[LeftOut]:
             reason = trial.failure.reason if trial.failure else trial.status
             groups.setdefault((trial.status, reason), []).append(trial)
     return [
-        LeftOut(arm, status, reason, len(members), _message(members[0]), members[0].run_id)
+        ExcludedTrials(arm, status, reason, len(members), _message(members[0]), members[0].run_id)
         for (status, reason), members in groups.items()
     ]
 

@@ -1,4 +1,4 @@
-"""What a report tells of each arm: which metrics, their units, and which trials count for them."""
+"""The measures of a report: metrics, their units, and the trials that count for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Measure:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     def counts(self, trial: FinishedTrial) -> bool:
-        """Whether the trial's trainer process makes its value comparable."""
+        """Return True if the trial's trainer process makes its value comparable."""
         fresh = trial.trainer_trials == 0
         return self.trainer == "any" or fresh == (self.trainer == "fresh")
 
@@ -71,7 +71,7 @@ EXPENSES = (
     Measure("train_cost_usd", "cost of the timed epochs", "USD"),
     Measure("cost_usd", "cost of a trial", "USD"),
 )
-"""What the matrix tells of an arm beside its measures."""
+"""The further columns of the matrix."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 
@@ -79,7 +79,7 @@ SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
 """What is that of its trial's `energy_scope`: figures of unlike scopes are of unlike things."""
 
 TIMES = ("step_ms", "train_s")
-"""What speed-ups are told by: the first of these that at least two arms measured."""
+"""The metrics of speed-ups: the first of these that at least two arms measured is used."""
 
 
 def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
@@ -89,14 +89,14 @@ def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
     """
     complete = [trial for trial in record.trials if trial.status == "complete"]
     recorded = {metric for trial in complete for metric in trial.metrics}
-    known = {measure.metric for measure in MEASURES}
+    standard = {measure.metric for measure in MEASURES}
     expenses = {measure.metric: measure for measure in EXPENSES}
     own = tuple(
         expenses.get(name, Measure(name, name, ""))
         for name in record.objectives
-        if name in recorded - known
+        if name in recorded - standard
     )
-    found = tuple(measure for measure in MEASURES if measure.metric in recorded) + own
+    measures = tuple(measure for measure in MEASURES if measure.metric in recorded) + own
     if all(trial.trainer_trials == 0 for trial in complete):
-        return tuple(replace(measure, trainer="any") for measure in found)
-    return found
+        return tuple(replace(measure, trainer="any") for measure in measures)
+    return measures

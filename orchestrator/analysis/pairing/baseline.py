@@ -1,4 +1,4 @@
-"""Which arm each arm is compared with."""
+"""The arm that each arm is compared with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BaselineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the speed-ups are over.
+    """The baselines of the speed-ups.
 
     With scope `arm` every arm is compared with one arm; with `same hardware` each with the
     baseline's implementation on its own hardware. `of` has no entry for an arm on whose hardware
@@ -59,9 +59,9 @@ def _one(record: SweepRecord, baseline: Arm) -> Baseline:
 
 def _unknown(record: SweepRecord, asked: str) -> str:
     reasons = {
-        each.arm.hardware: each.reason
-        for each in record.impossible
-        if asked in (str(each.arm), each.arm.implementation)
+        excluded.arm.hardware: excluded.reason
+        for excluded in record.impossible
+        if asked in (str(excluded.arm), excluded.arm.implementation)
     }
     if reasons:
         problem = f"baseline {asked!r} cannot run: {_each_reason(reasons)}"

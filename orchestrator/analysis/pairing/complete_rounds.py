@@ -1,12 +1,11 @@
-"""Which trials may be compared: rounds and blocks that are complete on every arm.
+"""The rounds and blocks that may be compared: those that are complete on every arm.
 
-A round is one repeat of one block: every arm once, close in time, from the same start. Only
-rounds that are complete on every arm enter comparisons, and a block is complete as soon as it has
-one such round; a round in which one arm failed is left out for all arms, so that no arm is judged
-on the configs, or the starts, that it alone survived. An arm none of whose trials completed can
-be compared with nothing: it is set aside and does not hold up the others. Neither does one that an
-earlier start ran and the last one does not: it will never have the blocks that came since, and is
-compared over those of its rounds that the other arms completed too.
+A round is one repeat of one block: every arm once, close in time, with the same seed. Only rounds
+that are complete on every arm enter comparisons, and a block is complete if it has one such round.
+A round in which one arm failed is excluded for all arms, so that no arm is judged on the configs
+or seeds that it alone completed. Two kinds of arms do not make a round incomplete: an arm without a
+complete trial is set aside, and an arm of an earlier start, which lacks the later blocks, is
+compared over the rounds that it shares with the others.
 """
 
 from __future__ import annotations
@@ -25,27 +24,23 @@ Round = tuple[int, int]
 Disturbance = Mapping[str, float]
 """A figure for each cause."""
 
-Race = tuple[str, str]
-"""A node, and the note that trials have in common that took turns on it."""
-
 
 @dataclass(frozen=True, slots=True)
 class BlockGap:
-    """A block that is left out, and the arms for which it is not complete: arm and why."""
+    """An excluded block, with the arms for which it is incomplete and the reasons."""
 
     block: int
     missing: tuple[tuple[Arm, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class CompleteRounds:
     """The complete rounds of a sweep.
 
-    `trials` are those of the complete rounds, by arm and round; `set_aside` the planned arms
-    without one complete trial; `former` those of earlier starts, which may lack rounds; `gaps` the
-    blocks left out; `disturbed` says by what an arm was disturbed in a complete round, for those
-    rounds in which it was; `races` on which node, and in which race, an arm that is timed in slices
-    took these, where that is known.
+    `trials` are those of the complete rounds, by arm and round. `set_aside` are planned arms
+    without a complete trial, `former` arms of earlier starts, and `gaps` the excluded blocks.
+    `disturbances` has the disturbed rounds of each arm. `round_ids` has the node and the
+    interleaved round of each arm's trials, if known.
     """
 
     blocks: tuple[int, ...]
@@ -53,36 +48,35 @@ class Matched:
     set_aside: tuple[Arm, ...]
     gaps: tuple[BlockGap, ...]
     trials: dict[Arm, dict[Round, list[FinishedTrial]]]
-    disturbed: Mapping[Arm, Mapping[Round, Disturbance]] = field(default_factory=dict)
-    races: Mapping[Arm, Mapping[Round, Race]] = field(default_factory=dict)
+    disturbances: Mapping[Arm, Mapping[Round, Disturbance]] = field(default_factory=dict)
+    round_ids: Mapping[Arm, Mapping[Round, tuple[str, str]]] = field(default_factory=dict)
     former: tuple[Arm, ...] = ()
 
-    def beside(self, arm: Arm) -> list[FinishedTrial]:
-        """An arm's trials of all complete rounds; none of one that lacks some of these.
+    def comparable_trials(self, arm: Arm) -> list[FinishedTrial]:
+        """Return an arm's trials of all complete rounds; none if it lacks some of these.
 
-        What is told of it without a partner would be told of other configs than the others' is.
+        Figures over fewer rounds would be of other configs than those of the other arms.
         """
         rounds = self.trials.get(arm, {})
-        whole = len(rounds) == len(self.rounds)
-        return [trial for found in rounds.values() for trial in found] if whole else []
+        is_whole = len(rounds) == len(self.rounds)
+        return [trial for trials in rounds.values() for trial in trials] if is_whole else []
 
-    def torn(self, arms: Sequence[Arm]) -> frozenset[Round]:
-        """The rounds in which some of these arms should have taken turns, and did not.
+    def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
+        """Return the rounds in which some of these arms should have been interleaved and were not.
 
-        Arms on one hardware class and node are timed in turns: their slices share what the machine
-        did. Of those from another race that is not so. Other hardware, and another node, has a race
-        of its own.
+        Arms on one hardware class and node are interleaved, so that their slices share the state of
+        the machine. Other hardware and other nodes have interleaved rounds of their own.
         """
-        races: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
+        ids: dict[tuple[HardwareRef, str, Round], set[str]] = defaultdict(set)
         for arm in arms:
-            for each, (node, race) in self.races.get(arm, {}).items():
-                races[arm.hardware_class, node, each].add(race)
-        return frozenset(each for (*_, each), found in races.items() if len(found) > 1)
+            for place, (node, round_id) in self.round_ids.get(arm, {}).items():
+                ids[arm.hardware_class, node, place].add(round_id)
+        return frozenset(place for (*_, place), distinct in ids.items() if len(distinct) > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ParamRange:
-    """What was tried of one param: its ends where it is a number, else its values."""
+    """The tried values of one param: the ends of its range if it is a number, else all values."""
 
     name: str
     low: float | None
@@ -95,79 +89,79 @@ def _is_complete(trial: FinishedTrial) -> bool:
     return trial.status == "complete"
 
 
-def match(record: SweepRecord, counts: Callable[[FinishedTrial], bool] = _is_complete) -> Matched:
-    """Find the rounds and blocks that are complete on every arm that completes at all.
+def match(
+    record: SweepRecord, counts: Callable[[FinishedTrial], bool] = _is_complete
+) -> CompleteRounds:
+    """Find the rounds and blocks that are complete on every arm with a complete trial.
 
-    Where the last start was to run but some of these, those have to: the rounds of the others are
-    those of them that they completed. A round whose trials differ in their config is none (drivers
-    that did not know of each other made it), and neither is a block whose rounds do: both are left
-    out. `counts` says which trials are complete, where others than those of that status are to
-    count as such.
+    If the last start ran only some of these arms, the rounds must be complete on those. A round
+    whose trials differ in their config is excluded (two drivers wrote it, unaware of each other),
+    as is a block whose rounds differ. `counts` decides which trials are complete.
     """
     complete: dict[Arm, dict[Round, list[FinishedTrial]]] = {arm: {} for arm in record.arms}
     configs: dict[Round, list[Config]] = defaultdict(list)
     for trial in record.trials:
         rounds = complete.get(trial.arm) if counts(trial) else None
         if rounds is not None:
-            each = trial.block, trial.repeat
-            rounds.setdefault(each, []).append(trial)
-            if trial.config not in configs[each]:
-                configs[each].append(trial.config)
+            place = trial.block, trial.repeat
+            rounds.setdefault(place, []).append(trial)
+            if trial.config not in configs[place]:
+                configs[place].append(trial.config)
     able = {arm: rounds for arm, rounds in complete.items() if rounds}
     former = [arm for arm in record.former if arm in able]
     needed = [arm for arm in able if arm not in former] or former
     whole = set.intersection(*(set(able[arm]) for arm in needed)) if needed else set()
-    mixed = _mixed({each: configs[each] for each in whole})
+    mixed = _mixed({place: configs[place] for place in whole})
     shared = frozenset(whole - mixed)
     blocks = tuple(sorted({block for block, _ in shared}))
     order = sorted(shared)
     matched = {arm: {r: own[r] for r in order if r in own} for arm, own in able.items()}
-    return Matched(
+    return CompleteRounds(
         blocks=blocks,
         rounds=shared,
         set_aside=tuple(arm for arm, rounds in complete.items() if not rounds),
         gaps=_gaps(record, needed, set(blocks), {block for block, _ in mixed}),
         trials=matched,
-        disturbed={arm: _disturbed(rounds) for arm, rounds in matched.items()},
-        races={arm: _races(rounds) for arm, rounds in matched.items() if _is_timed(arm)},
+        disturbances={arm: _disturbances(rounds) for arm, rounds in matched.items()},
+        round_ids={
+            arm: _round_ids(rounds) for arm, rounds in matched.items() if arm.measure == "timing"
+        },
         former=tuple(former),
     )
 
 
-def _disturbed(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Disturbance]:
+def _disturbances(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Disturbance]:
     """Return the disturbance of the first disturbed trial of each round that has one."""
     disturbed = {
-        round_: [trial.disturbance for trial in trials if trial.disturbance]
-        for round_, trials in rounds.items()
+        place: [trial.disturbance for trial in trials if trial.disturbance]
+        for place, trials in rounds.items()
     }
-    return {round_: found[0] for round_, found in disturbed.items() if found}
+    return {place: causes[0] for place, causes in disturbed.items() if causes}
 
 
-def _races(rounds: Mapping[Round, Sequence[FinishedTrial]]) -> dict[Round, Race]:
-    """Where, and in which race, an arm's slices were taken, in the rounds of which it is known."""
-    last = {r: found[-1] for r, found in rounds.items()}
-    return {r: (t.node, t.round_id) for r, t in last.items() if t.round_id}
-
-
-def _is_timed(arm: Arm) -> bool:
-    return arm.measure == "timing"
+def _round_ids(
+    rounds: Mapping[Round, Sequence[FinishedTrial]],
+) -> dict[Round, tuple[str, str]]:
+    """Return the node and the interleaved round of an arm's latest trials, by round."""
+    latest = {place: trials[-1] for place, trials in rounds.items()}
+    return {r: (trial.node, trial.round_id) for r, trial in latest.items() if trial.round_id}
 
 
 def _mixed(configs: Mapping[Round, Sequence[Config]]) -> set[Round]:
-    """Rounds with more than one config, and the other rounds of a block if they differ too."""
-    mixed = {each for each, found in configs.items() if len(found) > 1}
+    """Return the rounds with more than one config, and all rounds of a block if they differ."""
+    mixed = {place for place, distinct in configs.items() if len(distinct) > 1}
     of_block: dict[int, list[Config]] = defaultdict(list)
-    for each in configs.keys() - mixed:
-        (config,) = configs[each]
-        if config not in of_block[each[0]]:
-            of_block[each[0]].append(config)
-    return mixed | {each for each in configs if len(of_block[each[0]]) > 1}
+    for place in configs.keys() - mixed:
+        (config,) = configs[place]
+        if config not in of_block[place[0]]:
+            of_block[place[0]].append(config)
+    return mixed | {place for place in configs if len(of_block[place[0]]) > 1}
 
 
 def _gaps(
     record: SweepRecord, arms: Sequence[Arm], complete: set[int], mixed: set[int]
 ) -> tuple[BlockGap, ...]:
-    known = set(range(record.blocks)) | {trial.block for trial in record.trials}
+    blocks = set(range(record.blocks)) | {trial.block for trial in record.trials}
     statuses: dict[tuple[int, Arm], Counter[str]] = defaultdict(Counter)
     for trial in record.trials:
         if trial.block not in complete:
@@ -177,14 +171,14 @@ def _gaps(
             block,
             tuple((arm, "another config") for arm in arms)
             if block in mixed
-            else _why_incomplete([(arm, statuses[block, arm]) for arm in arms]),
+            else _incomplete_arms([(arm, statuses[block, arm]) for arm in arms]),
         )
-        for block in sorted(known - complete)
+        for block in sorted(blocks - complete)
     )
 
 
-def _why_incomplete(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm, str], ...]:
-    """The arms with no complete trial in the block; all of them where no round is shared."""
+def _incomplete_arms(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm, str], ...]:
+    """Return the arms without a complete trial in the block; all if they share no round."""
     order = ("failed", "wrong_kernel")
     lacking = tuple(
         (arm, next((status for status in order if seen[status]), "missing"))
@@ -195,7 +189,7 @@ def _why_incomplete(arms: Sequence[tuple[Arm, Counter[str]]]) -> tuple[tuple[Arm
 
 
 def ranges(configs: Sequence[Config]) -> tuple[ParamRange, ...]:
-    """The range of every param over the configs, sorted by name."""
+    """Return the range of every param over the configs, sorted by name."""
     names = sorted({name for config in configs for name in config})
     return tuple(_range(name, [c[name] for c in configs if name in c]) for name in names)
 

@@ -1,4 +1,4 @@
-"""Which arms may be ranked with one another, and what the reader chooses between."""
+"""Groups of arms that may be ranked with one another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.metrics.measures import SCOPED
-from orchestrator.analysis.pairing.complete_rounds import Matched
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.trial import Arm
@@ -17,9 +17,9 @@ Among = Literal["implementations", "hardware", "arms"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What is chosen between, within which hardware class or implementation, and of which arms.
+    """Arms of one choice: `among` implementations or hardware, `within` the other, or among all.
 
-    `left_out` could be chosen as well, and lack rounds that the others have.
+    Arms in `left_out` belong to the choice and lack rounds that the others have.
     """
 
     among: Among
@@ -29,25 +29,25 @@ class Group:
 
 
 _BY_THE_HOUR = ("train_cost_usd",)
-"""On one hardware class this is time again."""
+"""On one hardware class these costs are proportional to time."""
 
 
 def groups(
-    matched: Matched, arms: Sequence[Arm], metric: str, scopes: Mapping[Arm, str]
+    matched: CompleteRounds, arms: Sequence[Arm], metric: str, scopes: Mapping[Arm, str]
 ) -> list[Group]:
-    """The arms of each hardware class, the hardware of each implementation, and all arms.
+    """Return the groups: the arms of each hardware class, those of each implementation, and all.
 
-    Only arms of equal mathematics and amount of work stand in one group, trained or timed in
-    slices alike; for energy, of one scope. An arm of an earlier start that lacks rounds stands in
-    none with two that have them all: they would lose theirs.
+    The arms of a group have equal mathematics, amount of work and measuring mode, and for energy
+    the same scope. An arm of an earlier start that lacks rounds is left out of groups with two
+    complete arms, whose rounds it would otherwise exclude.
 
     Args:
         matched: the complete rounds.
-        arms: those that have the metric.
-        metric: what they are ranked by.
-        scopes: what each arm's energy is that of; empty where it is of several things, or unknown.
+        arms: the arms that have the metric.
+        metric: the metric of the ranking.
+        scopes: the scope of each arm's energy; empty if it has several or none.
     """
-    found: dict[tuple[Among, str | HardwareUse, object], list[Arm]] = {}
+    members: dict[tuple[Among, str | HardwareUse, object], list[Arm]] = {}
     is_scoped = metric in SCOPED
     for arm in arms:
         scope = scopes.get(arm, "") if is_scoped else ""
@@ -55,32 +55,32 @@ def groups(
             continue
         alike = (mathematics_of(arm), arm.work, arm.measure, scope)
         if metric not in _BY_THE_HOUR:
-            found.setdefault(("implementations", arm.hardware, alike), []).append(arm)
-        found.setdefault(("hardware", arm.implementation, alike), []).append(arm)
-        found.setdefault(("arms", "", alike), []).append(arm)
+            members.setdefault(("implementations", arm.hardware, alike), []).append(arm)
+        members.setdefault(("hardware", arm.implementation, alike), []).append(arm)
+        members.setdefault(("arms", "", alike), []).append(arm)
     kept = [
         Group(among, str(within), *_whole(matched, own))
-        for (among, within, _), own in found.items()
+        for (among, within, _), own in members.items()
     ]
     order = ("implementations", "hardware", "arms")
     return sorted(
         (
-            each
-            for each in kept
-            if len(each.arms) > 1 and (each.among != "arms" or _is_field(each.arms))
+            group
+            for group in kept
+            if len(group.arms) > 1 and (group.among != "arms" or _differ_in_both(group.arms))
         ),
-        key=lambda each: order.index(each.among),
+        key=lambda group: order.index(group.among),
     )
 
 
-def _whole(matched: Matched, arms: Sequence[Arm]) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
-    """The arms with all complete rounds, if there are two, and the others; else all and none."""
+def _whole(matched: CompleteRounds, arms: Sequence[Arm]) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
+    """Return the arms with all complete rounds and the others; all and none if these are not two."""
     whole = tuple(arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds))
     if len(whole) < 2:
         return tuple(arms), ()
     return whole, tuple(arm for arm in arms if arm not in whole)
 
 
-def _is_field(arms: Sequence[Arm]) -> bool:
-    """Whether they differ in both, implementation and hardware: else another group has them all."""
+def _differ_in_both(arms: Sequence[Arm]) -> bool:
+    """Return True if implementations and hardware differ; else another group has all of them."""
     return len({a.hardware for a in arms}) > 1 and len({a.implementation for a in arms}) > 1

@@ -1,4 +1,4 @@
-"""What was measured of every arm, and of two of them side by side: times and accuracies."""
+"""The times and accuracies of every arm, and of pairs of arms, block by block."""
 
 from __future__ import annotations
 
@@ -7,59 +7,58 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.measures import TIMES
-from orchestrator.analysis.pairing.complete_rounds import Disturbance, Matched
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Disturbance
 from orchestrator.analysis.pairing.pairs import (
-    ByRound,
     Pair,
-    Timed,
+    RoundValues,
+    TimedPairs,
     arithmetic,
-    by_round,
     geometric,
     pairs,
+    round_values,
     timed_pairs,
 )
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate, exponential, t_interval
 from orchestrator.core.trial import Arm, FinishedTrial
 
-_WHATEVER_WORK = ("step_ms",)
-"""Of the times that speed is told by, those that do not grow with the amount of work."""
+_PER_STEP = ("step_ms",)
+"""The time metrics that do not grow with the amount of work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
-    """What was measured of two arms, block by block.
+class PairedArms:
+    """The pairs of blocks of two arms: their times and their accuracies.
 
-    `times` and `accuracies` are the pairs of blocks. `disturbed` says for each block in which a
-    side's timing was disturbed by what; `quiet_only` that such rounds are left out of `times`;
-    `torn` in how many rounds two arms that should have taken turns did not: these are left out;
-    `disturbance_reason` why the times tell nothing although there are enough, and is empty as a
-    rule.
+    `disturbed` has the disturbance of each disturbed block. With `quiet_only` the times are over
+    undisturbed rounds alone. `not_interleaved` counts the rounds excluded because the arms should
+    have been interleaved and were not. `disturbance_reason` is the reason why the times permit no
+    verdict although there are enough blocks.
     """
 
     times: tuple[Pair, ...]
     accuracies: tuple[Pair, ...]
     disturbed: Mapping[int, Disturbance]
     quiet_only: bool
-    torn: int = 0
+    not_interleaved: int = 0
     disturbance_reason: str | None = None
 
     @property
     def log_ratios(self) -> list[float]:
-        """The logarithm of the baseline's time over the arm's, a block each."""
+        """The logarithm of the baseline's time over the arm's, for each block."""
         return [math.log(pair.baseline) - math.log(pair.arm) for pair in self.times]
 
     @property
-    def telling(self) -> list[float]:
-        """The log-ratios that a verdict may be read from: none where there is doubt."""
+    def verdict_log_ratios(self) -> list[float]:
+        """The log-ratios for a verdict: none if too many blocks were disturbed."""
         return [] if self.disturbance_reason else self.log_ratios
 
     @property
     def differences(self) -> list[float]:
-        """The arm's accuracy minus the baseline's, a block each."""
+        """The arm's accuracy minus the baseline's, for each block."""
         return [pair.arm - pair.baseline for pair in self.accuracies]
 
     def ratio(self, confidence: float = CONFIDENCE) -> Estimate | None:
-        """The geometric mean ratio of times; None for fewer than two blocks."""
+        """Return the geometric mean ratio of times; None for fewer than two blocks."""
         logs = t_interval(self.log_ratios, confidence)
         return exponential(logs) if logs else None
 
@@ -69,82 +68,79 @@ class Paired:
         return t_interval(self.differences)
 
 
-def time_metric(matched: Matched) -> str | None:
-    """What speed-ups are told by: the first of `TIMES` that at least two arms measured.
+def time_metric(matched: CompleteRounds) -> str | None:
+    """Return the metric of speed-ups: the first of `TIMES` that at least two arms measured.
 
-    `step_ms` is training time per sample but for the batch size, which the arms of a block
-    share, so that the ratio is the same.
+    The arms of a block share the batch size, so that ratios of `step_ms` are ratios per sample.
     """
     for metric in TIMES:
-        measured = [
+        are_measured = [
             any(_positive(t.metrics.get(metric)) for ts in rounds.values() for t in ts)
             for rounds in matched.trials.values()
         ]
-        if sum(measured) >= 2:
+        if sum(are_measured) >= 2:
             return metric
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The times and accuracies of every arm, by complete round: what is paired again and again.
-
-    `matched` has those rounds, and knows which of them were disturbed, or torn.
-    """
+class ArmValues:
+    """The times and accuracies of every arm, by complete round."""
 
     metric: str | None
-    times: Mapping[Arm, ByRound]
-    accuracies: Mapping[Arm, ByRound]
-    matched: Matched
+    times: Mapping[Arm, RoundValues]
+    accuracies: Mapping[Arm, RoundValues]
+    rounds: CompleteRounds
 
 
-def measured(matched: Matched, metric: str | None) -> Measured:
-    """Every arm's values of a time metric, and its `val_accuracy`."""
+def arm_values(matched: CompleteRounds, metric: str | None) -> ArmValues:
+    """Return every arm's values of a time metric, and of `val_accuracy`."""
 
     def time_of(trial: FinishedTrial) -> float | None:
-        found = trial.metrics.get(metric) if metric else None
-        return found if _positive(found) else None
+        value = trial.metrics.get(metric) if metric else None
+        return value if _positive(value) else None
 
     def accuracy_of(trial: FinishedTrial) -> float | None:
-        found = trial.metrics.get("val_accuracy")
-        return found if found is not None and math.isfinite(found) else None
+        value = trial.metrics.get("val_accuracy")
+        return value if value is not None and math.isfinite(value) else None
 
     def run_of(trial: FinishedTrial) -> str:
         return trial.run_id
 
     arms = matched.trials.items()
-    return Measured(
+    return ArmValues(
         metric,
-        {arm: by_round(rounds, time_of, run_of, geometric) for arm, rounds in arms},
-        {arm: by_round(rounds, accuracy_of, run_of, arithmetic) for arm, rounds in arms},
+        {arm: round_values(rounds, time_of, run_of, geometric) for arm, rounds in arms},
+        {arm: round_values(rounds, accuracy_of, run_of, arithmetic) for arm, rounds in arms},
         matched,
     )
 
 
-def pair_up(found: Measured, arm: Arm, base: Arm) -> Paired:
-    """The blocks' times and accuracies on both sides.
+def pair_up(values: ArmValues, arm: Arm, base: Arm) -> PairedArms:
+    """Pair the blocks' times and accuracies of two arms.
 
-    Between arms that did unlike amounts of work, or one of which was timed in slices, only times
-    per step are compared; accuracies only between whole trainings of equal work. Rounds in which
-    neither side's timing was disturbed are enough where `MIN_BLOCKS` blocks have one, else all are
-    taken; where more than a third of the blocks are disturbed then, there is doubt. What a
-    disturbance slows is no less accurate for it.
+    Between arms with different amounts of work, or different measuring modes, only times per step
+    are compared. Accuracies are compared only between whole trainings of equal work. Times are over
+    the undisturbed rounds if at least `MIN_BLOCKS` blocks have one, else over all rounds; then they
+    permit no verdict if more than a third of the blocks are disturbed. Accuracies are always over
+    all rounds, since a disturbance does not change them.
     """
     modes = {arm.measure, base.measure}
-    alike = arm.work == base.work
-    comparable = (alike and len(modes) == 1) or found.metric in _WHATEVER_WORK
-    torn = found.matched.torn((arm, base))
-    noisy = found.matched.disturbed
-    timed = timed_pairs(found.times, noisy, arm, base, torn.__contains__) if comparable else Timed()
-    whole = alike and modes == {"full"}
-    accuracies = pairs(found.accuracies, arm, base, arithmetic) if whole else ()
-    return Paired(
-        timed.pairs,
+    is_equal_work = arm.work == base.work
+    excluded = values.rounds.not_interleaved((arm, base))
+    times = TimedPairs()
+    if (is_equal_work and len(modes) == 1) or values.metric in _PER_STEP:
+        disturbances = values.rounds.disturbances
+        times = timed_pairs(values.times, disturbances, arm, base, excluded.__contains__)
+    is_whole = is_equal_work and modes == {"full"}
+    accuracies = pairs(values.accuracies, arm, base, arithmetic) if is_whole else ()
+    return PairedArms(
+        times.pairs,
         accuracies,
-        timed.disturbed,
-        timed.quiet_only,
-        len(torn),
-        timed.disturbance_reason,
+        times.disturbed,
+        times.quiet_only,
+        len(excluded),
+        times.disturbance_reason,
     )
 
 

@@ -37,24 +37,24 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class OfRound:
+class RoundValue:
     """An arm's value in one round, and the ids of the runs that have it."""
 
     value: float
     runs: tuple[str, ...]
 
 
-ByRound = Mapping[Round, OfRound]
+RoundValues = Mapping[Round, RoundValue]
 """One value for each of an arm's complete rounds that has it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
-    """Pairs of what a disturbance changes.
+class TimedPairs:
+    """The pairs of a metric that a disturbance changes.
 
-    `disturbed` says for each block in which a side's timing was disturbed by what; `quiet_only`
-    that such rounds are left out of `pairs`; `disturbance_reason` why the pairs tell nothing
-    although there are enough of them, and is empty as a rule.
+    `disturbed` has the disturbance of each disturbed block. With `quiet_only` the pairs are over
+    undisturbed rounds alone. `disturbance_reason` is the reason why the pairs permit no verdict
+    although there are enough.
     """
 
     pairs: tuple[Pair, ...] = ()
@@ -63,45 +63,53 @@ class Timed:
     disturbance_reason: str | None = None
 
     @property
-    def telling(self) -> tuple[Pair, ...]:
-        """The pairs that a verdict may be read from: none where there is doubt."""
+    def verdict_pairs(self) -> tuple[Pair, ...]:
+        """The pairs for a verdict: none if too many blocks were disturbed."""
         return () if self.disturbance_reason else self.pairs
 
 
 def timed_pairs(
-    values: Mapping[Arm, ByRound],
-    reasons: Mapping[Arm, Mapping[Round, Disturbance]],
+    values: Mapping[Arm, RoundValues],
+    disturbances: Mapping[Arm, Mapping[Round, Disturbance]],
     arm: Arm,
     base: Arm,
-    left_out: Callable[[Round], bool] = lambda _: False,
-) -> Timed:
-    """Pairs over quiet rounds where there are blocks enough with one, else over all but some."""
-    noisy = {**reasons.get(base, {}), **reasons.get(arm, {})}
-    every = pairs(values, arm, base, geometric, left_out)
+    is_excluded: Callable[[Round], bool] = lambda _: False,
+) -> TimedPairs:
+    """Return the pairs over quiet rounds if enough blocks have one, else over all rounds.
+
+    Args:
+        values: the values of all arms.
+        disturbances: the disturbed rounds of all arms.
+        arm: one side.
+        base: the other side.
+        is_excluded: selects rounds to leave out in either case.
+    """
+    noisy = {**disturbances.get(base, {}), **disturbances.get(arm, {})}
+    every = pairs(values, arm, base, geometric, is_excluded)
     shared = values.get(arm, {}).keys() & values.get(base, {}).keys()
-    compared = sorted((r for r in shared & noisy.keys() if not left_out(r)), reverse=True)
+    compared = sorted((r for r in shared & noisy.keys() if not is_excluded(r)), reverse=True)
     disturbed = {r[0]: noisy[r] for r in compared}
     if not disturbed:
-        return Timed(every)
-    quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or left_out(r))
+        return TimedPairs(every)
+    quiet = pairs(values, arm, base, geometric, lambda r: r in noisy or is_excluded(r))
     if len(quiet) >= MIN_BLOCKS:
-        return Timed(quiet, disturbed)
-    why = disturbance_reason(len(every), len(quiet), len(disturbed))
-    return Timed(every, disturbed, quiet_only=False, disturbance_reason=why)
+        return TimedPairs(quiet, disturbed)
+    reason = disturbance_reason(len(every), len(quiet), len(disturbed))
+    return TimedPairs(every, disturbed, quiet_only=False, disturbance_reason=reason)
 
 
 def pairs(
-    values: Mapping[Arm, ByRound],
+    values: Mapping[Arm, RoundValues],
     arm: Arm,
     base: Arm,
     mean: Mean,
-    left_out: Callable[[Round], bool] = lambda _: False,
+    is_excluded: Callable[[Round], bool] = lambda _: False,
 ) -> tuple[Pair, ...]:
-    """The blocks in which both arms have a value, over the rounds in which both have it."""
+    """Pair the blocks in which both arms have a value, over the rounds in which both have it."""
     ours, theirs = values.get(arm, {}), values.get(base, {})
     blocks: dict[int, list[Round]] = defaultdict(list)
     for shared in sorted(ours.keys() & theirs.keys()):
-        if not left_out(shared):
+        if not is_excluded(shared):
             blocks[shared[0]].append(shared)
     return tuple(
         _pair(block, [ours[r] for r in rounds], [theirs[r] for r in rounds], mean)
@@ -109,39 +117,41 @@ def pairs(
     )
 
 
-def _pair(block: int, ours: Sequence[OfRound], theirs: Sequence[OfRound], mean: Mean) -> Pair:
+def _pair(block: int, ours: Sequence[RoundValue], theirs: Sequence[RoundValue], mean: Mean) -> Pair:
     (arm, arm_runs), (base, base_runs) = (
-        (mean([each.value for each in side]), tuple(run for each in side for run in each.runs))
+        (mean([item.value for item in side]), tuple(run for item in side for run in item.runs))
         for side in (ours, theirs)
     )
     return Pair(block, arm, base, len(ours), arm_runs, base_runs)
 
 
-def by_round(
+def round_values(
     rounds: Mapping[Round, Sequence[T]],
     value_of: Callable[[T], float | None],
     run_of: Callable[[T], str],
     mean: Mean,
-) -> dict[Round, OfRound]:
-    """The mean of each round's values (as a rule there is one), where it has any."""
-    found = {}
-    for each, trials in rounds.items():
-        told = [(value, run_of(t)) for t in trials if (value := value_of(t)) is not None]
-        if told:
-            mine = [value for value, _ in told]
-            found[each] = OfRound(mean(mine), tuple(run for _, run in told))
-    return found
+) -> dict[Round, RoundValue]:
+    """Return the mean of the values of each round that has any, normally one."""
+    means = {}
+    for place, trials in rounds.items():
+        values = [
+            (value, run_of(trial)) for trial in trials if (value := value_of(trial)) is not None
+        ]
+        if values:
+            run_ids = tuple(run for _, run in values)
+            means[place] = RoundValue(mean([value for value, _ in values]), run_ids)
+    return means
 
 
 def geometric(values: Sequence[float]) -> float:
-    """The geometric mean of positive values; of one, itself."""
+    """Return the geometric mean of positive values; of one, itself."""
     if len(values) == 1:
         return values[0]
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def arithmetic(values: Sequence[float]) -> float:
-    """The mean; of one, itself."""
+    """Return the mean; of one, itself."""
     if len(values) == 1:
         return values[0]
     return math.fsum(values) / len(values)

@@ -28,7 +28,7 @@ _AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
 class NoSide(Refusal):
-    """What was named is no side of a comparison."""
+    """An argument that is no side of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Side:
 
     `run_id` is that of the sweep itself, whatever it is called. `data` has the digest of what was
     loaded, by the dataset's name; `arms` can run, in the spec's order; `accuracy_margin` is None
-    where a report file does not say it; `validation_samples` are those of the data.
+    where a report file lacks it; `validation_samples` are those of the data.
     """
 
     label: str
@@ -60,13 +60,13 @@ def of_record(record: SweepRecord, label: str) -> Side:
         record.workload,
         record.state,
         record.settings,
-        {each.name: each.digest for each in record.datasets},
+        {item.name: item.digest for item in record.datasets},
         record.environment,
         _with_those_that_ran(record.arms, record.trials),
         record.trials,
         record.run_id,
         record.criteria.margins.accuracy,
-        tuple(each.validation_samples for each in record.datasets),
+        tuple(item.validation_samples for item in record.datasets),
     )
 
 
@@ -77,39 +77,39 @@ def read_report(path: Path) -> Side:
         NoSide: the file cannot be read, is no such report, or is one of another version.
     """
     try:
-        content = path.read_bytes()
-        _expect_kind(path, _Kind.model_validate_json(content))
-        found = _Report.model_validate_json(content)
+        text = path.read_bytes()
+        _expect_kind(path, _Kind.model_validate_json(text))
+        content = _Report.model_validate_json(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
     except ValidationError as error:
         raise NoSide(_no_report(path, error)) from error
-    trials = tuple(each.finished() for each in found.trials)
-    head = found.sweep
+    trials = tuple(item.finished() for item in content.trials)
+    head = content.sweep
     return Side(
         f"{head.label} ({path.name})",
         head.workload,
         head.state,
         head.settings,
-        {each.name: each.digest for each in head.datasets},
+        {item.name: item.digest for item in head.datasets},
         head.environment,
-        _with_those_that_ran(tuple(each.arm for each in found.arms), trials),
+        _with_those_that_ran(tuple(item.arm for item in content.arms), trials),
         trials,
         head.run_id,
         None,
-        tuple(each.validation_samples for each in head.datasets),
+        tuple(item.validation_samples for item in head.datasets),
     )
 
 
-def _expect_kind(path: Path, found: _Kind) -> None:
-    """Of another version nothing else is looked at: what it lacks would say nothing."""
-    if found.format != FORMAT:
-        raise NoSide(f"{path}: expected format {FORMAT!r}, received {found.format!r}. {_AGAIN}")
-    if found.version != VERSION:
+def _expect_kind(path: Path, content: _Kind) -> None:
+    """Check the version first: other errors of another version would be misleading."""
+    if content.format != FORMAT:
+        raise NoSide(f"{path}: expected format {FORMAT!r}, received {content.format!r}. {_AGAIN}")
+    if content.version != VERSION:
         raise NoSide(
             f"{path}: expected version {VERSION} of a report's JSON, received "
-            f"version {found.version}, which another rnnsweep wrote. {_AGAIN}"
+            f"version {content.version}, which another rnnsweep wrote. {_AGAIN}"
         )
 
 

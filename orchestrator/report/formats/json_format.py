@@ -1,6 +1,6 @@
 """A summary as one versioned JSON object with stable keys, for programs.
 
-`report.schema.json` beside this file is its JSON Schema. Within a version, properties are added at
+`report.schema.json` in this folder is its JSON Schema. Within a version, properties are added at
 most; a version that takes one away, or changes what one means, has another number.
 """
 
@@ -81,7 +81,7 @@ def to_json(summary: ReportSummary) -> str:
 def _entries(value: Any) -> str:
     if not isinstance(value, list) or not value:
         return _dump(value)
-    entries = ",\n".join(f"    {_dump(each)}" for each in value)
+    entries = ",\n".join(f"    {_dump(item)}" for item in value)
     return f"[\n{entries}\n  ]"
 
 
@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind))
+    return tuple(item.name for item in fields(kind))
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:

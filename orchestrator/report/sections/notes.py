@@ -107,7 +107,7 @@ def block_notes(summary: ReportSummary, name: ArmNames) -> list[str]:
 
 def _torn(summary: ReportSummary) -> list[str]:
     """That arms were timed in slices, but not in turns with those they are compared with."""
-    torn = max((each.torn_rounds for each in summary.comparisons), default=0)
+    torn = max((each.not_interleaved_rounds for each in summary.comparisons), default=0)
     if not torn:
         return []
     return [

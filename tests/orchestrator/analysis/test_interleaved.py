@@ -60,30 +60,30 @@ def only(record: SweepRecord) -> Comparison:
 def test_a_round_whose_arms_did_not_take_turns_is_left_out_and_counted() -> None:
     found = only(raced(apart=(1, 4)))
     assert [pair.block for pair in found.pairs] == [0, 2, 3, 5, 6, 7]
-    assert found.torn_rounds == 2
+    assert found.not_interleaved_rounds == 2
     assert found.speedup is not None
     assert found.speedup.value == pytest.approx(1.25)
     said = " ".join(render(summarise(raced(apart=(1, 4))), "text").split())
     assert "2 rounds were not timed together, and left out" in said
     assert "not timed together" not in render(summarise(raced()), "text")
-    assert only(raced()).torn_rounds == 0
+    assert only(raced()).not_interleaved_rounds == 0
 
 
 def test_one_with_no_round_together_has_no_verdict() -> None:
     found = only(raced(apart=range(8)))
-    assert (found.pairs, found.verdict, found.torn_rounds) == ((), "inconclusive", 8)
+    assert (found.pairs, found.verdict, found.not_interleaved_rounds) == ((), "inconclusive", 8)
 
 
 def test_arms_on_other_hardware_have_races_of_their_own() -> None:
     found = only(raced(apart=(1, 4), arms=(ON_GPU, XLA)))
-    assert (len(found.pairs), found.torn_rounds) == (8, 0)
+    assert (len(found.pairs), found.not_interleaved_rounds) == (8, 0)
 
 
 def test_arms_on_different_nodes_are_compared_block_by_block() -> None:
     record = raced(apart=(1, 4))
     trials = [changed(each, node="a" if each.arm == BASE else "b") for each in record.trials]
     found = only(replace(record, trials=tuple(trials)))
-    assert (len(found.pairs), found.torn_rounds) == (8, 0)
+    assert (len(found.pairs), found.not_interleaved_rounds) == (8, 0)
 
 
 def test_a_ranking_rests_on_the_same_rounds() -> None:

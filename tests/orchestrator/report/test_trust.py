@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.pairing.pairs import OfRound, timed_pairs
+from orchestrator.analysis.pairing.pairs import RoundValue, timed_pairs
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import looks
 from orchestrator.analysis.statistics.verdicts import judge
@@ -181,14 +181,14 @@ def test_a_disturbed_round_that_one_side_lacks_is_no_reason_to_doubt() -> None:
     """Two of seven blocks are disturbed where both are; in a third one, the base was alone."""
     rounds = [(block, 0) for block in range(7)]
     values = {
-        PORTABLE: {each: OfRound(10.0, ()) for each in [*rounds, (2, 1)]},
-        XLA: {each: OfRound(8.0, ()) for each in rounds},
+        PORTABLE: {each: RoundValue(10.0, ()) for each in [*rounds, (2, 1)]},
+        XLA: {each: RoundValue(8.0, ()) for each in rounds},
     }
     hog = {"other_processes": 90.0}
     reasons = {PORTABLE: {(0, 0): hog, (2, 1): {"host_steal": 9.0}}, XLA: {(1, 0): hog}}
     found = timed_pairs(values, reasons, XLA, PORTABLE)
     assert (found.disturbed, found.disturbance_reason) == ({0: hog, 1: hog}, None)
-    assert len(found.telling) == 7
+    assert len(found.verdict_pairs) == 7
 
 
 def scattered(
