@@ -51,11 +51,11 @@ class Comparison:
     `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
     them to be right.
 
-    `measures` tells whether the arm's and the baseline's trials were whole trainings or timed in
-    slices. `disturbed_blocks` are those in which a side's timing was disturbed, `disturbance` the
-    first one's causes; with `quiet_only` the pairs are over undisturbed rounds alone. `not_interleaved_rounds`
-    counts those left out because two arms that should have taken turns in them did not. `accuracy`
-    is None where it is not known of two blocks, or not of whole trainings.
+    `measures` are the measuring modes of the arm and the baseline. `disturbed_blocks` are those in
+    which a side's timing was disturbed, `disturbance` the causes in the first one. With
+    `quiet_only` the pairs are over undisturbed rounds alone. `not_interleaved_rounds` counts those
+    excluded because the two arms should have been interleaved and were not. `accuracy` is None if
+    fewer than two blocks have one, or for interleaved timing.
     """
 
     arm: Arm

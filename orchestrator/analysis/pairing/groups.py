@@ -74,7 +74,7 @@ def groups(
 
 
 def _whole(matched: CompleteRounds, arms: Sequence[Arm]) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
-    """Return the arms with all complete rounds and the others; all and none if these are not two."""
+    """Return the arms with all complete rounds, if at least two, and the others; else all arms."""
     whole = tuple(arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds))
     if len(whole) < 2:
         return tuple(arms), ()
