@@ -40,8 +40,8 @@ def scopes_of(trials: Iterable[FinishedTrial], metrics: Collection[str] = SCOPED
 
 
 def _epoch_s(trial: FinishedTrial) -> float | None:
-    """Return the mean seconds of training alone in an epoch; None for interleaved timing."""
-    if not trial.epochs or trial.arm.measure == "timing":
+    """Return the mean seconds of training alone in an epoch."""
+    if not trial.epochs:
         return None
     return math.fsum(epoch.seconds for epoch in trial.epochs) / len(trial.epochs)
 
