@@ -29,7 +29,7 @@ from orchestrator.core.criteria import (
 from orchestrator.spec.errors import nearest, shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
 
-_TIMING, _BLOCKS, _QUIET, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
+_TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
 
 FEWEST_BLOCKS = 6
 """With fewer no verdict is given (see the report's statistics)."""
@@ -104,13 +104,13 @@ class UntilEnough(Strict):
 class Disturbed(Strict):
     """The `disturbed` section: limits of disturbance, and the action beyond them."""
 
-    action: DisturbedAction = _QUIET.action
-    reruns: Annotated[int, Field(ge=1, le=10)] = _QUIET.reruns
-    others_cpu_pct: Percent = _QUIET.others_cpu_pct
-    steal_pct: Percent = _QUIET.steal_pct
-    throttled_pct: Percent = _QUIET.throttled_pct
-    clock_drop_pct: Percent = _QUIET.clock_drop_pct
-    canary: Annotated[float, Field(gt=1)] = _QUIET.canary
+    action: DisturbedAction = _DISTURBED.action
+    reruns: Annotated[int, Field(ge=1, le=10)] = _DISTURBED.reruns
+    others_cpu_pct: Percent = _DISTURBED.others_cpu_pct
+    steal_pct: Percent = _DISTURBED.steal_pct
+    throttled_pct: Percent = _DISTURBED.throttled_pct
+    clock_drop_pct: Percent = _DISTURBED.clock_drop_pct
+    canary: Annotated[float, Field(gt=1)] = _DISTURBED.canary
 
     @model_validator(mode="before")
     @classmethod

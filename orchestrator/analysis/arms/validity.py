@@ -21,8 +21,8 @@ NOISE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbance:
-    """Complete trials of an arm that were disturbed in one way; the first of them."""
+class DisturbanceCount:
+    """The complete trials of an arm with one cause of disturbance, and the first of them."""
 
     cause: str
     trials: int
@@ -43,7 +43,7 @@ class ArmProof:
     complete: int
     proven: int
     disturbed: int
-    disturbances: tuple[Disturbance, ...]
+    disturbances: tuple[DisturbanceCount, ...]
     again: int
     nodes: tuple[str, ...]
     jit: bool | None
@@ -119,9 +119,9 @@ def _prove(arm: Arm, trials: Sequence[FinishedTrial]) -> ArmProof:
     )
 
 
-def _disturbances(trials: Sequence[FinishedTrial]) -> tuple[Disturbance, ...]:
+def _disturbances(trials: Sequence[FinishedTrial]) -> tuple[DisturbanceCount, ...]:
     found: dict[str, list[str]] = {}
     for trial in trials:
         for cause in trial.disturbance:
             found.setdefault(cause, []).append(trial.run_id)
-    return tuple(Disturbance(cause, len(runs), runs[0]) for cause, runs in found.items())
+    return tuple(DisturbanceCount(cause, len(runs), runs[0]) for cause, runs in found.items())
