@@ -79,7 +79,7 @@ def run_sweep(
 
     Raises:
         SpecError: the spec is wrong; nothing was run. All problems are in its message.
-        Refusal: nothing was run, and the message says what to change.
+        Refusal: nothing was run; the message has the reason and what to change.
         ClusterError: the cluster cannot be reached, or was lost.
         NotRecorded, TrackingError: the store cannot be used; finished trials are in the journal.
         KeyboardInterrupt: a signal came before the first trial, or a second one came.
@@ -264,7 +264,7 @@ def predict(
 
     Returns:
         One entry for each arm and target. `value` is in the unit of the target's name, and 90 % of
-        such trials are expected between `low` and `high`. These are None, and `reason` says why,
+        such trials are expected between `low` and `high`. These are None, and `reason` is set,
         if the config is too far from those measured, or too few were measured.
 
     Raises:

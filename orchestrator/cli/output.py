@@ -1,4 +1,4 @@
-"""What commands write: text on stdout and stderr, and a log file for everybody else's output."""
+"""Output of commands: stdout, stderr, and a log file for the output of libraries."""
 
 # ruff: noqa: PLC0415
 

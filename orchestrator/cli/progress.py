@@ -32,9 +32,9 @@ class Tally:
     per_block: Counter[int] = field(default_factory=Counter)
     durations_s: list[float] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    begun: set[int] = field(default_factory=set)
+    begun_blocks: set[int] = field(default_factory=set)
     final_blocks: int | None = None
-    out: dict[str, tuple[Assignment, int]] = field(default_factory=dict)
+    running: dict[str, tuple[Assignment, int]] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -50,27 +50,27 @@ class Tally:
 
     @property
     def blocks_expected(self) -> int:
-        """How many blocks there will be, as far as is known."""
+        """The expected number of blocks, or its upper bound."""
         return self.plan.blocks if self.final_blocks is None else self.final_blocks
 
     @property
     def trials_expected(self) -> int:
-        """How many trials there will be, as far as is known."""
+        """The expected number of trials, or its upper bound."""
         return self.blocks_expected * len(self.plan.possible) * self.plan.repeats
 
     @property
     def total(self) -> str:
-        """The same in a word: `at most 360` where blocks come until there are enough."""
+        """The expected number of trials as text: `at most 360` while blocks may be added."""
         return f"at most {self.trials_expected}" if self.is_open else str(self.trials_expected)
 
     @property
     def is_open(self) -> bool:
-        """Whether blocks may come or not."""
+        """True while the number of blocks is not decided."""
         return self.plan.auto is not None and self.final_blocks is None
 
     @property
     def bound(self) -> str:
-        """How an estimate of what is left is meant."""
+        """The kind of estimate of the remaining time."""
         return "at most" if self.is_open else "about"
 
     @property
@@ -78,17 +78,17 @@ class Tally:
         """Seconds since this start began."""
         return time.monotonic() - self.began_s
 
-    def take(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
+    def count(self, trial: Trial, outcome: Outcome, *, now: bool = True) -> None:
         """Count an outcome; `now` is False for one of an earlier start.
 
-        One that is done again counts where it ended first.
-        One of an earlier start may not be of the plan: arms, blocks and repeats can be fewer now.
+        A trial counts once, even if it is re-run. Outcomes of an earlier start that are no longer
+        part of the plan do not count.
         """
-        self.out.pop(trial.key, None)
+        self.running.pop(trial.key, None)
         if not self.plan.includes(trial) or trial.key in self.seen:
             return
         self.seen.add(trial.key)
-        self.begun.add(trial.block)
+        self.begun_blocks.add(trial.block)
         self.ended[trial.arm] += 1
         self.per_block[trial.block] += 1
         if now:
@@ -123,70 +123,65 @@ class PlainLines:
         pass
 
     def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
-        """A trial of an earlier start."""
-        self.tally.take(trial, outcome, now=False)
+        """Count a trial of an earlier start."""
+        self.tally.count(trial, outcome, now=False)
 
     def trial_assigned(self, assignment: Assignment) -> None:
-        """A trial was handed out."""
-        self.tally.begun.add(assignment.trial.block)
+        """Note that the block of a trial has begun."""
+        self.tally.begun_blocks.add(assignment.trial.block)
 
     def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """A running trial finished an epoch."""
+        """Ignore epochs."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Print the trial's line."""
-        self.tally.take(trial, outcome)
-        left = self.tally.remaining_s()
-        self._console.print(
+        """Print the line of a trial."""
+        self.tally.count(trial, outcome)
+        remaining_s = self.tally.remaining_s()
+        estimate = f"  ({self.tally.bound} {duration(remaining_s)} left)" if remaining_s else ""
+        self._print(
             f"{self.tally.trials_ended}/{self.tally.total}  block {trial.block}  "
-            f"{self._named(trial.arm)}  {describe(trial.config)}  {verdict(outcome)}"
-            + (f"  ({self.tally.bound} {duration(left)} left)" if left else ""),
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f"{self._arm_name(trial.arm)}  {describe_config(trial.config)}  "
+            f"{describe_outcome(outcome)}{estimate}"
         )
 
-    def _named(self, arm: Arm) -> str:
-        """The arm, without its hardware where the whole sweep stands on one."""
-        alone = len({each.hardware for each in self.tally.plan.arms}) == 1
-        return arm.implementation if alone else str(arm)
+    def _arm_name(self, arm: Arm) -> str:
+        """Return the arm, without its hardware if the sweep has one hardware class only."""
+        is_alone = len({other.hardware for other in self.tally.plan.arms}) == 1
+        return arm.implementation if is_alone else str(arm)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
-        self._console.print(f"Warning: {text}", highlight=False, markup=False, soft_wrap=True)
+        self._print(f"Warning: {text}")
 
     def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
-        """Print that a disturbed round is done again."""
+        """Print that a disturbed round is re-run."""
         first = trials[0]
-        self._say(
+        self._print(
             f"block {first.block}, repeat {first.repeat}: disturbed; "
-            f"{counted(len(trials), 'trial')} done again (rerun {rerun})"
+            f"re-running {counted(len(trials), 'trial')} (rerun {rerun})"
         )
 
     def round_reinstated(self, trials: Sequence[Trial]) -> None:
-        """Print that a round could not be done again."""
+        """Print that a rerun could not be finished."""
         first = trials[0]
-        self._say(
-            f"block {first.block}, repeat {first.repeat}: not done again to its end; "
-            f"{counted(len(trials), 'outcome')} from before stand"
+        self._print(
+            f"block {first.block}, repeat {first.repeat}: rerun not finished; "
+            f"keeping {counted(len(trials), 'earlier outcome')}"
         )
 
     def blocks_decided(self, blocks: int, why: str) -> None:
-        """Print that no more blocks are asked for; those that have begun are finished."""
-        self.tally.final_blocks = len(self.tally.begun)
-        self._say(f"enough after {counted(blocks, 'block')}: {why}")
+        """Print that no more blocks are suggested; those that have begun are finished."""
+        self.tally.final_blocks = len(self.tally.begun_blocks)
+        self._print(f"enough after {counted(blocks, 'block')}: {why}")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def attempt_lost(self, assignment: Assignment) -> None:
         """Print that an attempt was lost."""
-        self._console.print(
+        self._print(
             f"block {assignment.trial.block}  {assignment.trial.arm}: "
-            f"attempt {assignment.attempt} was lost with its worker; trying again",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            f"attempt {assignment.attempt} was lost with its worker; retrying"
         )
 
 
@@ -217,31 +212,31 @@ class LiveView(PlainLines):
         self._live.stop()
 
     def trial_assigned(self, assignment: Assignment) -> None:
-        """Show the trial among those that are out."""
+        """Show the trial among those that run."""
         super().trial_assigned(assignment)
-        self.tally.out[assignment.trial.key] = (assignment, 0)
+        self.tally.running[assignment.trial.key] = (assignment, 0)
 
     def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """Show how far the trial is."""
-        self.tally.out[assignment.trial.key] = (assignment, index + 1)
+        """Show the progress of the trial."""
+        self.tally.running[assignment.trial.key] = (assignment, index + 1)
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Count the trial; failures also get a line of their own."""
         if outcome.failure is not None:
             super().trial_finished(trial, outcome)
         else:
-            self.tally.take(trial, outcome)
+            self.tally.count(trial, outcome)
 
     def drawn(self) -> RenderableType:
-        """The view as it is now."""
+        """Return the current view."""
         tally, plan = self.tally, self.tally.plan
-        left = tally.remaining_s()
+        remaining_s = tally.remaining_s()
         pace = len(tally.durations_s) / max(tally.elapsed_s, 1e-9)
         head = Text(
             f"{tally.trials_ended} of {tally.total} trials · {tally.blocks_ended} of "
             f"{tally.blocks_expected} blocks · {60 * pace:.1f} trials/min · "
             f"{duration(tally.elapsed_s)} gone"
-            + (f" · {tally.bound} {duration(left)} left" if left is not None else "")
+            + (f" · {tally.bound} {duration(remaining_s)} left" if remaining_s is not None else "")
         )
         table = Table(box=None, pad_edge=False, padding=(0, 2))
         for column in ("arm", "", "ended", "failed"):
@@ -253,7 +248,7 @@ class LiveView(PlainLines):
             table.add_row(Text(str(arm)), bar, f"{tally.ended[arm]}/{per_arm}", failed)
         rows: list[RenderableType] = [head, table]
         busy: Counter[str] = Counter()
-        for assignment, epochs in list(tally.out.values()):
+        for assignment, epochs in list(tally.running.values()):
             node = assignment.lane.node.id
             busy[node] += 1
             runs = busy[node] <= assignment.lane.room(assignment.device)
@@ -263,24 +258,25 @@ class LiveView(PlainLines):
                 if assignment.others
                 else str(assignment.trial.arm)
             )
-            text = f"block {assignment.trial.block}  {arms}  {describe(assignment.trial.config)}"
+            config = describe_config(assignment.trial.config)
+            text = f"block {assignment.trial.block}  {arms}  {config}"
             mark = "▸ now   " if runs else "  next  "
             rows.append(Text(mark + text + epoch, style="" if runs else "dim", no_wrap=True))
         return Group(*rows)
 
 
 def make_view(console: Console, plan: Plan) -> PlainLines:
-    """The live view on a terminal, plain lines elsewhere."""
+    """Return the live view on a terminal, plain lines elsewhere."""
     return LiveView(console, plan) if console.is_terminal else PlainLines(console, plan)
 
 
-def describe(config: Config) -> str:
-    """A config in a few words: `units=32 layers=1`."""
+def describe_config(config: Config) -> str:
+    """Return a config in a few words: `units=32 layers=1`."""
     return " ".join(f"{name}={_short(value)}" for name, value in config.items())
 
 
-def verdict(outcome: Outcome) -> str:
-    """How a trial ended, in a few words."""
+def describe_outcome(outcome: Outcome) -> str:
+    """Return how a trial ended, in a few words."""
     if outcome.failure is not None:
         return f"FAILED ({outcome.failure.reason}): {outcome.failure.message}"
     if outcome.status != "complete":

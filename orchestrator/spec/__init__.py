@@ -1,4 +1,4 @@
-"""A sweep as its file asks for it: YAML in, one frozen, checked SweepSpec out."""
+"""The spec of a sweep: YAML in, one frozen, checked SweepSpec out."""
 
 from orchestrator.spec.dimensions import Choices, Dimension, Range
 from orchestrator.spec.errors import Problem, SpecError

@@ -1,6 +1,6 @@
-"""What must fit together across a spec's keys: conditions, sampler, space, list, arms.
+"""Checks across the keys of a spec: conditions, sampler, space, list, arms.
 
-Every check reads what is valid by itself, so that one wrong key never hides another.
+Every check reads the parts that are valid by themselves, so that no error hides another.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ from orchestrator.spec.space import (
     activation,
     usual_sampler,
 )
-from orchestrator.spec.valid_parts import Draft, draw
+from orchestrator.spec.valid_parts import ValidParts, find_valid_parts
 from workloads import implementations
 
 MAX_GRID = 100_000
-"""Configs of a grid: more than any sweep ends, fewer than fill the memory."""
+"""The largest grid: more configs than any sweep finishes, fewer than fill the memory."""
 
 _ARM: TypeAdapter[str] = TypeAdapter(ArmText)
 _SPACE: Path = ("search", "space")
 
 
 def inconsistencies(data: Mapping[str, Any]) -> list[Finding]:
-    """Everything in a spec's plain data that is wrong between its keys."""
-    draft = draw(data)
-    conditions = list(_conditions(draft))
-    findings = [*conditions, *_arms(draft), *_references(draft), *_trainer(draft)]
-    sound = not conditions and len(draft.space) == len(draft.names)
-    if draft.search is not None:
-        findings += _search(draft.search, has_blocks=draft.has_blocks)
-        findings += _size(draft.search, draft.space) if sound else ()
-    findings += config_list.unlike(draft.listed or {})
-    findings += workload_checks.misfits(draft, sound=sound)
-    findings += precision_checks.undecided(draft, sound=sound)
+    """Return all findings about keys of a spec's plain data that do not fit together."""
+    parts = find_valid_parts(data)
+    conditions = list(_conditions(parts))
+    findings = [*conditions, *_arms(parts), *_references(parts), *_trainer(parts)]
+    sound = not conditions and len(parts.space) == len(parts.names)
+    if parts.search is not None:
+        findings += _search(parts.search, has_blocks=parts.has_blocks)
+        findings += _size(parts.search, parts.space) if sound else ()
+    findings += config_list.check_configs(parts.listed or {})
+    findings += workload_checks.check_workload(parts, sound=sound)
+    findings += precision_checks.check_precision(parts, sound=sound)
     return findings
 
 
 def _is_absent(data: Mapping[str, Any], key: str) -> bool:
-    """Whether `key` is missing, rather than misspelt (which is told as an unknown key)."""
+    """Return whether `key` is missing; a misspelt key is reported as unknown instead."""
     return key not in data and not difflib.get_close_matches(key, data)
 
 
-def _conditions(draft: Draft) -> Iterator[Finding]:
-    """Conditions on parameters that are unknown or later, or on values that these never take."""
+def _conditions(parts: ValidParts) -> Iterator[Finding]:
+    """Report conditions on unknown or later parameters, or on values that these never take."""
     sound = set[str]()
-    for name, dimension in draft.space.items():
+    for name, dimension in parts.space.items():
         findings = [
             finding
             for other, values in dimension.when.items()
-            for finding in _condition(draft, name, other, values)
+            for finding in _condition(parts, name, other, values)
         ]
         yield from findings
         if findings or not sound.issuperset(dimension.when):
-            continue  # what depends on a wrong parameter cannot be judged
+            continue  # conditions on a wrong parameter cannot be checked
         sound.add(name)
-        if activation(draft.space, name) is None:
+        if activation(parts.space, name) is None:
             received = " and ".join(dimension.when)
             hint = f"{name} would never take part: see what {received} depend on"
             at = (*_SPACE, name, "when")
@@ -77,25 +77,25 @@ def _conditions(draft: Draft) -> Iterator[Finding]:
 
 
 def _condition(
-    draft: Draft, name: str, other: str, values: Sequence[ConfigValue]
+    parts: ValidParts, name: str, other: str, values: Sequence[ConfigValue]
 ) -> Iterator[Finding]:
     path = (*_SPACE, name, "when", other)
-    earlier = draft.names[: draft.names.index(name)]
+    earlier = parts.names[: parts.names.index(name)]
     if other not in earlier:
         expected = f"a parameter defined before {name}"
         if other == name:
             yield Finding(path, expected, f"{name} itself")
-        elif other in draft.names:
+        elif other in parts.names:
             yield Finding(path, expected, f"the later {other!r}", f"move {other} above {name}")
-        elif other in draft.settings:
+        elif other in parts.settings:
             yield Finding(path, expected, f"the fixed setting {other!r}")
         else:
             hint = nearest(other, earlier)
             yield Finding(path, expected, f"the unknown parameter {other!r}", hint)
         return
-    switch = draft.space.get(other)
+    switch = parts.space.get(other)
     if switch is None:
-        return  # wrong by itself, and told there
+        return  # invalid by itself, and reported there
     if switch.count is None:
         hint = f"give {other} choices or a step"
         yield Finding(path, "a parameter with a finite number of values", f"{other}: a range", hint)
@@ -115,7 +115,7 @@ def _described(dimension: Choices | Range) -> str:
 
 
 def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]:
-    """What the sampler cannot do without, and what a list of configs stands alone for."""
+    """Report missing objectives and numbers of configs, and keys that exclude a list."""
     usual = usual_sampler(search)
     sampler = usual if usual == "list" else search.get("sampler", usual)
     if sampler not in WITHOUT_OBJECTIVE and (
@@ -124,7 +124,7 @@ def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]
         expected = "at least one objective, such as {val_accuracy: maximize}"
         hint = f"only {', '.join(WITHOUT_OBJECTIVE)} do without"
         yield Finding(("search", "objectives"), expected, "nothing", hint)
-    yield from config_list.beside(search)
+    yield from config_list.check_exclusive(search)
     written = "configs" in search and search["configs"] is None
     if has_blocks or sampler in ("grid", "list"):
         return
@@ -134,7 +134,7 @@ def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]
 
 
 def _size(search: Mapping[str, Any], space: Mapping[str, Choices | Range]) -> Iterator[Finding]:
-    """Whether the space has as many configs as the search asks for."""
+    """Report a space with fewer configs than the search asks for, and grids without an end."""
     is_grid, path = search.get("sampler") == "grid", ("search", "configs")
     size = Search.model_construct(space=space).size()
     if size is None:
@@ -155,70 +155,71 @@ def _size(search: Mapping[str, Any], space: Mapping[str, Choices | Range]) -> It
         yield Finding(path, expected, str(configs))
 
 
-def _trainer(draft: Draft) -> Iterator[Finding]:
-    """Warm trainers where memory is compared."""
-    memory = [name for name in draft.objectives if name in MEMORY_METRICS]
-    if memory and draft.trainer == "warm":
-        expected = f"fresh, or no trainer at all, beside the objective {memory[0]}"
+def _trainer(parts: ValidParts) -> Iterator[Finding]:
+    """Report warm trainers where memory is compared."""
+    memory = [name for name in parts.objectives if name in MEMORY_METRICS]
+    if memory and parts.trainer == "warm":
+        expected = f"fresh, or no trainer at all, with the objective {memory[0]}"
         hint = "a warm trainer's peak memory is that of all its trials so far"
         yield Finding(("trainer",), expected, "warm", hint)
 
 
-def _arms(draft: Draft) -> Iterator[Finding]:
-    """What is no implementation of a built-in workload, and what is listed twice."""
+def _arms(parts: ValidParts) -> Iterator[Finding]:
+    """Report unknown implementations of built-in workloads, and entries listed twice."""
     path: Path = ("arms", "implementations")
     seen = dict[str, int]()
-    for index, text in draft.implementations.items():
-        if draft.is_builtin:
-            yield from _not_of_the_grammar(text, (*path, index))
+    for index, text in parts.implementations.items():
+        if parts.is_builtin:
+            yield from _unknown_names(text, (*path, index))
         if text in seen:
             yield Finding((*path, index), "each implementation once", f"{text!r} again")
         seen.setdefault(text, index)
-    for index, entry in draft.hardware.items():
-        alike = draft.entries[index]
-        if any(alike == draft.entries[other] for other in draft.hardware if other < index):
+    for index, entry in parts.hardware.items():
+        alike = parts.entries[index]
+        if any(alike == parts.entries[other] for other in parts.hardware if other < index):
             at = ("arms", "hardware", index)
             yield Finding(at, "each hardware class once", f"{str(entry)!r} again")
 
 
-def _not_of_the_grammar(text: str, path: Path) -> Iterator[Finding]:
+def _unknown_names(text: str, path: Path) -> Iterator[Finding]:
     implementation = implementations.parse_implementation(text, known_only=False)
-    parts = [
+    names = [
         ("a backend", implementation.backend, implementations.BACKENDS),
         ("a kernel", implementation.kernel, implementations.KERNELS),
         *(("an option", option, implementations.OPTIONS) for option in implementation.options),
     ]
-    unknown = [(what, name, known) for what, name, known in parts if name not in known]
-    for what, name, known in unknown:
-        expected, received = f"{what} among {', '.join(known)}", f"{name!r} in {text!r}"
-        yield Finding(path, expected, received, nearest(name, known))
+    unknown = [(kind, name, valid) for kind, name, valid in names if name not in valid]
+    for kind, name, valid in unknown:
+        expected, received = f"{kind} among {', '.join(valid)}", f"{name!r} in {text!r}"
+        yield Finding(path, expected, received, nearest(name, valid))
     if unknown:
         return
     try:
         implementations.parse_implementation(text)
     except implementations.ImplementationError as error:  # options that exclude each other
-        said, _, received = str(error).partition("; received ")
-        yield Finding(path, said.removeprefix("expected "), received)
+        expected, _, received = str(error).partition("; received ")
+        yield Finding(path, expected.removeprefix("expected "), received)
 
 
-def _references(draft: Draft) -> Iterator[Finding]:
-    """Arms that a baseline or an objective names, and that the sweep does not have."""
-    if len(draft.implementations) < len(draft.written) or not draft.written:
-        return  # which arms there are is not clear yet
+def _references(parts: ValidParts) -> Iterator[Finding]:
+    """Report arms that a baseline or an objective names and the sweep does not have."""
+    if len(parts.implementations) < len(parts.written) or not parts.written:
+        return  # the arms are not known yet
     named: list[tuple[Path, str]] = [
         (("search", "objectives", name, "over"), objective.over)
-        for name, objective in draft.objectives.items()
+        for name, objective in parts.objectives.items()
         if objective.over not in AGGREGATES
     ]
-    with contextlib.suppress(ValidationError):  # absent, or told where the spec is validated
-        named.append((("baseline",), _ARM.validate_python(draft.baseline)))
-    known = list(draft.implementations.values())
-    classes = [entry.selector or str(entry) for entry in draft.hardware.values()] or ["cpu", "gpu"]
+    with contextlib.suppress(ValidationError):  # absent, or reported where the spec is validated
+        named.append((("baseline",), _ARM.validate_python(parts.baseline)))
+    available = list(parts.implementations.values())
+    classes = [entry.selector or str(entry) for entry in parts.hardware.values()] or ["cpu", "gpu"]
     for path, text in named:
         implementation, _, hardware = text.partition(" on ")
-        if implementation not in (*known, ANY_IMPLEMENTATION):
-            expected = f"an implementation of this sweep ({', '.join(known)})"
-            yield Finding(path, expected, repr(implementation), nearest(implementation, known))
+        if implementation not in (*available, ANY_IMPLEMENTATION):
+            expected = f"an implementation of this sweep ({', '.join(available)})"
+            near = nearest(implementation, available)
+            yield Finding(path, expected, repr(implementation), near)
         elif hardware in ("cpu", "gpu") and set(classes) <= {"cpu", "gpu"} - {hardware}:
             expected = f"hardware of this sweep ({', '.join(classes)})"
             yield Finding(path, expected, repr(hardware))

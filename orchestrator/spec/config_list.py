@@ -1,4 +1,4 @@
-"""A list of configs: that it stands alone, and that its configs are alike and differ."""
+"""Checks of a list of configs: it excludes a sampler, and its configs have the same parameters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from orchestrator.spec.errors import Finding, Path, nearest, shown
 PATH: Path = ("search", "configs")
 
 
-def beside(search: Mapping[str, Any]) -> Iterator[Finding]:
-    """A sampler or a space beside a list, and the sampler `list` without one."""
+def check_exclusive(search: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report a sampler or a space together with a list, and the sampler `list` without one."""
     configs, sampler = search.get("configs"), search.get("sampler")
     if not isinstance(configs, list):
         if sampler == "list":
@@ -21,22 +21,22 @@ def beside(search: Mapping[str, Any]) -> Iterator[Finding]:
         return
     if "sampler" in search and sampler != "list":
         hint = "remove the sampler, or give the number of configs that it is to suggest"
-        expected = "list, or no sampler, beside a list of configs"
+        expected = "list, or no sampler, with a list of configs"
         yield Finding(("search", "sampler"), expected, shown(sampler), hint)
     if search.get("space", {}) != {}:
-        hint = "what is the same in all configs belongs in settings"
+        hint = "values that all configs share belong in settings"
         received = shown(search["space"])
-        yield Finding(("search", "space"), "no space beside a list of configs", received, hint)
+        yield Finding(("search", "space"), "no space with a list of configs", received, hint)
 
 
-def unlike(configs: Mapping[int, Config]) -> Iterator[Finding]:
-    """Configs that give other parameters than the first one, and configs listed twice.
+def check_configs(configs: Mapping[int, Config]) -> Iterator[Finding]:
+    """Report configs with other parameters than the first one, and configs listed twice.
 
     Args:
-        configs: those that are valid by themselves, by their place in the list.
+        configs: the valid ones, by their place in the list.
     """
     if 0 not in configs:
-        return  # with what the others are compared is wrong by itself, and told there
+        return  # the first config is invalid, and reported as such
     names = list(configs[0])
     for index, config in configs.items():
         missing = [name for name in names if name not in config]
@@ -57,5 +57,5 @@ def unlike(configs: Mapping[int, Config]) -> Iterator[Finding]:
 
 
 def _comparable(config: Config) -> object:
-    """Equal for equal configs: 1 is 1.0, and true is not 1."""
+    """Return a key that is equal for equal configs: 1 is 1.0, and true is not 1."""
     return frozenset((name, isinstance(value, bool), value) for name, value in config.items())

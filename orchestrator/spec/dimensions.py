@@ -1,4 +1,4 @@
-"""The parameters of a search space: choices and ranges, with the conditions that switch them on."""
+"""Parameters of a search space: choices and ranges, with conditions that activate them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _choice(value: Any) -> Any:
 
 
 def _values(value: Any) -> Any:
-    """One value in a condition is short for a list of one."""
+    """Expand one value in a condition to a list of one."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -39,12 +39,12 @@ Condition: TypeAlias = Mapping[
 
 
 def same(one: ConfigValue, other: ConfigValue) -> bool:
-    """Equality that does not take true for 1."""
+    """Return whether values are equal; true is not 1."""
     return isinstance(one, bool) is isinstance(other, bool) and one == other
 
 
 def is_met(when: Condition, config: Config) -> bool:
-    """Whether every parameter that `when` names is in `config` with one of its values."""
+    """Return whether `config` has one of its values for every parameter that `when` names."""
     return all(
         other in config and any(same(config[other], value) for value in values)
         for other, values in when.items()
@@ -52,7 +52,7 @@ def is_met(when: Condition, config: Config) -> bool:
 
 
 class Choices(Strict):
-    """One of a list of values. `when` names values of earlier parameters that switch it on."""
+    """One of a list of values; `when` has the values of earlier parameters that activate it."""
 
     choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple), Field(min_length=1)]
     when: Condition = Field(default_factory=dict)
@@ -71,19 +71,19 @@ class Choices(Strict):
 
     @property
     def probes(self) -> Sequence[ConfigValue]:
-        """Values whose validity stands for that of all."""
+        """Values that are checked on behalf of all."""
         return self.choices
 
     def origin(self, value: ConfigValue) -> tuple[str | int, ...]:
-        """Which part of the dimension a probe comes from."""
+        """Return the path of a probe within the dimension."""
         return "choices", next(i for i, choice in enumerate(self.choices) if same(choice, value))
 
     def grid_values(self) -> Sequence[ConfigValue] | None:
-        """All values, in the order of the spec."""
+        """Return all values, in the order of the spec."""
         return self.choices
 
     def contains(self, value: ConfigValue) -> bool:
-        """Whether the parameter can take `value`."""
+        """Return whether the parameter can take `value`."""
         return any(same(value, choice) for choice in self.choices)
 
 
@@ -113,7 +113,7 @@ class Range(Strict):
         if self.log and self.low <= 0:
             raise refusal("low above 0, for log: true", shown(self.low), key="low")
         if self.step is not None and self.log:
-            raise refusal("no step beside log: true (Optuna has no such ranges)", key="step")
+            raise refusal("no step with log: true (Optuna has no such ranges)", key="step")
         if self.step is not None and self.step <= 0:
             raise refusal("more than 0", shown(self.step), key="step")
         if self.step is not None and (_exact(self.high) - _exact(self.low)) % _exact(self.step):
@@ -124,7 +124,7 @@ class Range(Strict):
 
     @property
     def is_integer(self) -> bool:
-        """Whether its values are ints."""
+        """True if the values are ints."""
         return isinstance(self.low, int)
 
     @property
@@ -139,9 +139,9 @@ class Range(Strict):
 
     @property
     def probes(self) -> Sequence[ConfigValue]:
-        """Values whose validity stands for that of all.
+        """Values that are checked on behalf of all.
 
-        An inner one shows a range of floats where only whole numbers are allowed.
+        An inner value reveals a range of floats where only whole numbers are allowed.
         """
         if self.is_integer or self.low == self.high:
             return tuple(dict.fromkeys((self.low, self.high)))
@@ -149,24 +149,24 @@ class Range(Strict):
         return tuple(dict.fromkeys((self.low, self.high, inner)))
 
     def origin(self, value: ConfigValue) -> tuple[str | int, ...]:
-        """Which part of the dimension a probe comes from; none for an inner value."""
+        """Return the path of a probe within the dimension; empty for an inner value."""
         return ("low",) if value == self.low else ("high",) if value == self.high else ()
 
     def grid_values(self) -> Sequence[ConfigValue] | None:
-        """All values, rising; None if infinite. A huge range of ints is not spelled out."""
+        """Return all values, ascending; None if infinite. Ints come as a `range`, not a list."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return range(self.low, self.high + 1, int(self.step or 1))
         return None if self.count is None else [self._nth(n) for n in range(self.count)]
 
     def contains(self, value: ConfigValue) -> bool:
-        """Whether the parameter can take `value`."""
+        """Return whether the parameter can take `value`."""
         if isinstance(value, bool | str) or not self.low <= value <= self.high:
             return False
         step = self.step if self.step is not None else 1 if self.is_integer else None
         return step is None or (_exact(value) - _exact(self.low)) % _exact(step) == 0
 
     def nearest(self, value: float) -> float:
-        """The value of the range that `value` stands for: 0.3 for 0.1 + 2 × 0.1."""
+        """Return the value of the range nearest to `value`: 0.3 for 0.1 + 2 × 0.1."""
         if self.step is None:
             return value
         return float(self._nth(round((_exact(value) - _exact(self.low)) / _exact(self.step))))
@@ -177,7 +177,7 @@ class Range(Strict):
 
 
 def _exact(value: int | float) -> Fraction:
-    """The number as it is written (0.1 is a tenth), so that steps add up."""
+    """Return the number as it is written (0.1 is a tenth), so that steps add up."""
     return Fraction(repr(value))
 
 
@@ -190,7 +190,7 @@ def _long_form(value: Any) -> Any:
 
 
 def _kind(value: Any) -> str | None:
-    """Which of the two a mapping is meant to be, misspelt keys included."""
+    """Return which of the two a mapping is meant to be, even if keys are misspelt."""
     if isinstance(value, Choices | Range):
         return "choices" if isinstance(value, Choices) else "range"
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What is wrong in a spec, as data and as text: where, at which key, expected, received, advice."""
+"""Errors of a spec, as data and as text: place, key, expected, received, next step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value was written, as people read it, and its line to sort by."""
+    """The place of a value, as shown to people, and its line to sort by."""
 
     text: str
     line: float = math.inf
@@ -22,7 +22,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One error of a spec: where, at which key, what was expected, received, and what to do."""
+    """One error of a spec: place, key, expected value, received value, and next step."""
 
     place: str
     key: str
@@ -37,7 +37,7 @@ class Problem:
 
 
 class SpecError(ValueError):
-    """A spec that was refused, with all of its problems."""
+    """All problems of a spec that was refused."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.source = source
@@ -52,7 +52,7 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem by path; its place follows from the document unless it is given."""
+    """A problem at a path; the document has its place unless it is given."""
 
     path: Path
     expected: str
@@ -62,7 +62,7 @@ class Finding:
 
 
 def key_text(path: Path) -> str:
-    """`("arms", "hardware", 1)` as `arms.hardware[1]`."""
+    """Return `("arms", "hardware", 1)` as `arms.hardware[1]`."""
     text = ""
     for part in path:
         name = str(part) if str(part).isprintable() else ascii(part)
@@ -71,7 +71,7 @@ def key_text(path: Path) -> str:
 
 
 def shown(value: Any) -> str:
-    """A received value for a message: short, with its kind where quotes alone would mislead."""
+    """Return a received value for a message: short, with its kind if quotes would mislead."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -86,12 +86,12 @@ def shown(value: Any) -> str:
     return cut(str(value))
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
-    """`did you mean 'units'?`, or nothing where no known name is near."""
-    near = difflib.get_close_matches(str(name), list(known), n=1)
+def nearest(name: object, valid: Iterable[str]) -> str:
+    """Return a hint such as `did you mean 'units'?`; empty if no valid name is near."""
+    near = difflib.get_close_matches(str(name), list(valid), n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 
 
 def cut(text: str) -> str:
-    """At most one line of a long text."""
+    """Return at most one line of a long text."""
     return text if len(text) <= 72 else f"{text[:69]}…"

@@ -1,4 +1,4 @@
-"""The kinds of values that a spec's fields take, and the base of its models."""
+"""Types of the fields of a spec, and the base class of its models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads import implementations
 
 
 class Strict(BaseModel):
-    """Frozen; refuses keys that it does not know, and `"3"` where 3 is wanted."""
+    """A frozen model that refuses unknown keys, and `"3"` where 3 is expected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -19,18 +19,18 @@ class Strict(BaseModel):
 def refusal(
     expected: str, received: str = "", *, key: str = "", hint: str = ""
 ) -> PydanticCustomError:
-    """A validator's error in a spec's terms; `key` says which key of a mapping is meant."""
+    """Return the error of a validator; `key` names the wrong key of a mapping."""
     context = {"expected": expected, "received": received, "key": key, "hint": hint}
     return PydanticCustomError("refusal", "{expected}", context)
 
 
 def as_tuple(value: Any) -> Any:
-    """YAML has lists; frozen models hold tuples."""
+    """Convert a list of YAML to a tuple, which frozen models hold."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _implementation(text: str) -> str:
-    """The one spelling of an implementation (options sorted); unknown names are another check."""
+    """Return the canonical spelling of an implementation, its options sorted."""
     try:
         return str(implementations.parse_implementation(text, known_only=False))
     except implementations.ImplementationError as error:
@@ -39,7 +39,7 @@ def _implementation(text: str) -> str:
 
 
 def arm_text(text: str) -> str:
-    """The one spelling of `implementation`, or `implementation on hardware`."""
+    """Return the canonical spelling of `implementation` or `implementation on hardware`."""
     name, on, hardware = text.partition(" on ")
     if on and not hardware.strip():
         raise refusal("implementation, or implementation on hardware")

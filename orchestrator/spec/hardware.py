@@ -1,12 +1,12 @@
-"""One entry of `arms.hardware`: which nodes or devices an arm stands on, and how it uses them.
+"""One entry of `arms.hardware`: the nodes or devices of an arm, and how it uses them.
 
 A text is short for `{class: text}`. As a mapping:
 
     hardware:
       - {class: cpu, threads: 4}                  # the whole node is reserved, four CPUs are used
-      - {class: "*H200*", cpus: 8}                # eight CPUs beside each GPU, not its share
+      - {class: "*H200*", cpus: 8}                # eight CPUs with each GPU, not its share
       - {class: cpu, settings: {epochs: 1}}       # less work on slow hardware, and recorded as such
-      - {class: cpu, measure: timing}             # timed in slices only, where the rest trains
+      - {class: cpu, measure: timing}             # timed in slices only, while others train
       - labels: {ray.io/accelerator-type: T4, market-type: "in(spot, on-demand)"}
         wait_s: 900                               # for nodes that an autoscaler may still start
 
@@ -66,13 +66,13 @@ Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class HardwareEntry(Strict):
-    """Which hardware classes, on which of their nodes, and how a trial uses them.
+    """Hardware classes, the nodes of them to use, and how a trial uses these.
 
     `class` is `cpu`, `gpu`, a class's or a GPU's name, or a pattern; without it, it is the GPUs of
     the nodes with these `labels`, and the CPU of those that have none. `cpus` go with a GPU;
     `threads` are CPUs that the trainer may use of those reserved. `settings` replace the sweep's
-    own where they say how much work a trial is; `measure` replaces the sweep's. `wait_s`: how long
-    a start of the sweep waits for a first node of this kind.
+    own if they are an amount of work; `measure` replaces the sweep's. `wait_s` is how long a start
+    of the sweep waits for a first node of this kind.
     """
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
@@ -101,13 +101,13 @@ class HardwareEntry(Strict):
         if self.threads is not None and self.cpus is not None and self.threads > self.cpus:
             raise refusal(f"at most cpus ({self.cpus})", str(self.threads), key="threads")
         if self.cpus is not None and (self.selector or "").lower() == "cpu":
-            hint = "a CPU arm takes its whole node: threads says how much of it the trainer uses"
-            raise refusal("no cpus beside class: cpu", str(self.cpus), key="cpus", hint=hint)
+            hint = "a CPU arm takes its whole node: set threads to limit what the trainer uses"
+            raise refusal("no cpus with class: cpu", str(self.cpus), key="cpus", hint=hint)
         return self
 
     @model_serializer(mode="wrap")
     def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
-        """A class alone is dumped as its text, which older versions wrote and read."""
+        """Dump a class without options as its text, the short form."""
         short = self.selector is not None and self == HardwareEntry(selector=self.selector)
         return self.selector if short else handler(self)
 
@@ -118,11 +118,11 @@ class HardwareEntry(Strict):
         return Usage(self.cpus, self.threads, work, self.measure or "full")
 
     def measured(self, usual: MeasureMode) -> HardwareEntry:
-        """The same, measured as the sweep says where it does not say so itself."""
+        """Return the entry with the sweep's measure, unless it has its own."""
         return self if self.measure else self.model_copy(update={"measure": usual})
 
     def __str__(self) -> str:
-        """The entry in a message, before it is known which class it means."""
+        """Return the entry for a message, before its class is known."""
         chosen = [self.selector] if self.selector is not None else []
         chosen += [f"nodes with {labels.shown(self.labels)}"] if self.labels else []
         usage = f" [{self.usage}]" if str(self.usage) else ""
@@ -135,4 +135,4 @@ HardwareEntries: TypeAlias = Annotated[
     tuple[HardwareEntry, ...], BeforeValidator(as_tuple), Field(min_length=1)
 ]
 USUAL = (HardwareEntry(selector="cpu"), HardwareEntry(selector="gpu"))
-"""What a spec that names no hardware compares."""
+"""The hardware of a spec that names none."""

@@ -5,9 +5,8 @@
     disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 15}
     margins: {speed: 0.02, accuracy: 0.005}
 
-Each is a plain value of `orchestrator.core.criteria` as people write it; its defaults stand there.
-None is
-part of what makes trials comparable, but that an arm which is timed in slices is named so.
+The models here check what people write; `orchestrator.core.criteria` has the plain values and the
+defaults.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from orchestrator.spec.fields import Strict, as_tuple, refusal
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
 
 FEWEST_BLOCKS = 6
-"""With fewer no verdict is given (see the report's statistics)."""
+"""The smallest number of blocks for a verdict (see the report's statistics)."""
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
 Slices: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
 
 
-class Measure(Strict):
-    """What is measured of an arm where its hardware's entry does not say, and how it is timed.
+class MeasureSpec(Strict):
+    """The `measure` section: the default measure of arms, and how they are timed.
 
     `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
-    fewest and the most of each arm; `slice_s` is how long one is to take.
+    fewest and the most of each arm; `slice_s` is the intended length of one.
     """
 
     mode: MeasureMode = "full"
@@ -60,7 +59,7 @@ class Measure(Strict):
         return expanded("measure", data)
 
     @model_validator(mode="after")
-    def _rising(self) -> Measure:
+    def _rising(self) -> MeasureSpec:
         least, most = self.slices
         if least > most:
             expected = "the fewest slices first, then the most"
@@ -69,12 +68,12 @@ class Measure(Strict):
 
     @property
     def timing(self) -> Timing:
-        """How arms are timed in slices."""
+        """The same as plain data."""
         return Timing(self.interval, *self.slices, self.slice_s)
 
 
-class UntilEnough(Strict):
-    """Blocks are added until every speed-up's interval has this half-width, a share."""
+class BlocksSpec(Strict):
+    """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
 
     interval: Share = _BLOCKS.interval
     at_least: Annotated[int, Field(ge=FEWEST_BLOCKS)] = _BLOCKS.least
@@ -89,7 +88,7 @@ class UntilEnough(Strict):
         return expanded("blocks", data)
 
     @model_validator(mode="after")
-    def _rising(self) -> UntilEnough:
+    def _rising(self) -> BlocksSpec:
         if self.at_least > self.at_most:
             expected = f"at least at_least ({self.at_least})"
             raise refusal(expected, str(self.at_most), key="at_most")
@@ -101,7 +100,7 @@ class UntilEnough(Strict):
         return AutoBlocks(self.interval, self.at_least, self.at_most)
 
 
-class Disturbed(Strict):
+class DisturbedSpec(Strict):
     """The `disturbed` section: limits of disturbance, and the action beyond them."""
 
     action: DisturbedAction = _DISTURBED.action
@@ -123,8 +122,8 @@ class Disturbed(Strict):
         return DisturbanceLimits(**self.model_dump())
 
 
-class MarginsAsked(Strict):
-    """Differences that do not matter."""
+class MarginsSpec(Strict):
+    """The `margins` section: differences that do not matter."""
 
     speed: Share = _MARGINS.speed
     accuracy: Share = _MARGINS.accuracy
@@ -140,14 +139,14 @@ SHORT_FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "disturbed": ("action", ("mark", "rerun")),
     "blocks": ("", ("auto",)),
 }
-"""Keys for which a word may stand: the key inside that the word is short for, and the words."""
+"""Short forms: for each key the words that it may be, and the key inside that a word sets."""
 
 
 def expanded(key: str, value: Any) -> Any:
-    """A word that stands for a mapping, as that mapping: `timing` as `{mode: timing}`.
+    """Expand a short form to its mapping: `timing` to `{mode: timing}`.
 
     Raises:
-        PydanticCustomError: it is another word, or no mapping at all.
+        PydanticCustomError: it is another word, or not a mapping.
     """
     inside, words = SHORT_FORMS[key]
     if isinstance(value, str) and value in words:

@@ -1,12 +1,12 @@
-"""What hardware costs: `prices:` of a spec, as a table or as the name of a file that holds one.
+"""Prices of hardware: `prices:` of a spec, as a table or as the name of a file that has one.
 
-    prices: prices.yaml            # beside the spec; the file has one key, prices:
+    prices: prices.yaml            # in the folder of the spec; the file has one key, prices:
     prices:
       - {hardware: "NVIDIA T4*", usd_per_hour: 0.526, source: …, date: 2026-11-01}
       - {hardware: "*", usd_per_kwh: 0.31, source: our bill, date: 2026-10-01}
 
-The first entry that means a trial's hardware counts, as in `arms.hardware`. Nothing has a price
-unless the spec says so.
+The first entry that matches the hardware of a trial counts, as in `arms.hardware`. Without prices
+nothing has a cost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _date(text: str) -> str:
     try:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise refusal("the day on which it held, such as 2026-11-21", shown(text)) from error
+        raise refusal("the day of the price, such as 2026-11-21", shown(text)) from error
 
 
 Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -39,11 +39,11 @@ Day: TypeAlias = Annotated[str, AfterValidator(_date)]
 
 
 class Price(Strict):
-    """What one kind of hardware costs, who says so, and when it held.
+    """The price of one kind of hardware, with its source and date.
 
     `usd_per_hour` is the price of the machine: of all of it for a CPU arm, and for a GPU arm
     divided by the machine's `gpus`, of which a trial has one. `usd_per_kwh` is the price of the
-    energy that was measured. With both, both are paid.
+    energy that was measured. Both add up.
     """
 
     hardware: Text
@@ -66,34 +66,34 @@ PRICE_KEYS = tuple(Price.model_fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Table:
-    """The table that a spec means, as plain data, and where it was written."""
+class PriceTable:
+    """The prices of a spec, as plain data, and the document that has them."""
 
     data: Any
-    document: yaml_locations.Document | None = None
+    document: yaml_locations.YamlDocument | None = None
     findings: tuple[Finding, ...] = ()
 
     def placed(self, finding: Finding) -> Finding:
-        """A finding about the table, with its place in the table's own file."""
+        """Return a finding about the table with its place in the file of the table."""
         if self.document is None or finding.path[:1] != (_KEY,) or finding.place:
             return finding
         place = self.document.place(self.document.written(finding.path))
         return dataclasses.replace(finding, place=place)
 
 
-def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> Table:
-    """The table of a spec's data, read from its file where the spec names one.
+def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> PriceTable:
+    """Return the prices of a spec, read from their file if the spec names one.
 
     Args:
-        data: the spec's plain data.
-        folder: where the spec lies; None where it is no file.
+        data: the plain data of the spec.
+        folder: the folder of the spec; None if it is not a file.
     """
     written = data.get(_KEY)
     if not isinstance(written, str):
-        return Table(written if _KEY in data else [])
+        return PriceTable(written if _KEY in data else [])
     if folder is None:
         expected = "a list of prices (a file's name needs a spec that is a file)"
-        return Table([], findings=(Finding((_KEY,), expected, shown(written)),))
+        return PriceTable([], findings=(Finding((_KEY,), expected, shown(written)),))
     path = folder / written
     try:
         document = yaml_locations.read(
@@ -103,20 +103,20 @@ def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> Table:
         (problem, *_) = error.problems
         where = "" if problem.place == str(path) else f" ({problem.place})"
         expected, received = f"{problem.expected}{where}", f"{written!r}: {problem.received}"
-        return Table([], findings=(Finding((_KEY,), expected, received, problem.hint),))
-    found = Table(document.data.get(_KEY), document)
+        return PriceTable([], findings=(Finding((_KEY,), expected, received, problem.hint),))
+    table = PriceTable(document.data.get(_KEY), document)
     wrong = [*document.findings, *(_unknown(key) for key in document.data if key != _KEY)]
-    if not isinstance(found.data, list):
-        received = shown(found.data) if _KEY in document.data else "nothing"
+    if not isinstance(table.data, list):
+        received = shown(table.data) if _KEY in document.data else "nothing"
         wrong.append(Finding((_KEY,), "a list of prices", received))
-        found = Table([], document)
-    return dataclasses.replace(found, findings=tuple(_in(document, each) for each in wrong))
+        table = PriceTable([], document)
+    return dataclasses.replace(table, findings=tuple(_in(document, one) for one in wrong))
 
 
 def _unknown(key: Any) -> Finding:
     return Finding((key,), _KEY, f"the unknown key {key!r}", nearest(key, [_KEY]))
 
 
-def _in(document: yaml_locations.Document, finding: Finding) -> Finding:
+def _in(document: yaml_locations.YamlDocument, finding: Finding) -> Finding:
     place = finding.place or document.place(document.written(finding.path))
     return dataclasses.replace(finding, place=place)

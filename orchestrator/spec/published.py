@@ -1,12 +1,12 @@
-"""Results that were published elsewhere, to be shown beside those of a sweep: `published:`.
+"""Published results to be shown next to those of a sweep: `published:`.
 
 published:
   - source: who published it, and where
-    implementation: tensorflow/cudnn      # as they would be named here, or in their own words
+    implementation: tensorflow/cudnn      # by the names used here, or in their own words
     hardware: Tesla P100
-    config: {units: 128}                  # the sizes that it was measured at
+    config: {units: 128}                  # the sizes at which it was measured
     metrics: {fit_s: 39.82, val_accuracy: 0.985}
-    note: what is known of its conditions
+    note: its conditions, if they are known
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class Published(Strict):
-    """One row. Its metrics are named as ours, in our units."""
+    """One published row; its metrics have our names and units."""
 
     source: Text
     implementation: Text

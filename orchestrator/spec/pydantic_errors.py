@@ -1,4 +1,4 @@
-"""pydantic's errors, in a spec's terms: what was expected, what was received, what to do."""
+"""Conversion of pydantic's errors to findings: expected, received, next step."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ _EXPECTED = {
 
 
 def from_pydantic(error: ValidationError, keys: Mapping[Path, Sequence[str]]) -> list[Finding]:
-    """Every error of a validation as a finding.
+    """Return every error of a validation as a finding.
 
     Args:
-        error: what pydantic raised.
-        keys: path -> the keys that are known there, for suggestions; `*` stands for any key, and
-            a space's dimension is followed by its kind.
+        error: the error that pydantic raised.
+        keys: path -> the valid keys there, for suggestions; `*` matches any key, and the path of
+            a dimension ends with its kind.
     """
     findings, meant = list[Finding](), set[Path]()
     details = error.errors(include_url=False)
     for one in details:
         if one["type"] == "extra_forbidden":
-            known = _known(one["loc"][:-1], keys)
-            near = nearest(one["loc"][-1], known)
-            meant.update((*one["loc"][:-1], name) for name in known if repr(name) in near)
-            expected = f"one of {', '.join(known)}" if known else "no such key"
+            valid = _valid_keys(one["loc"][:-1], keys)
+            near = nearest(one["loc"][-1], valid)
+            meant.update((*one["loc"][:-1], name) for name in valid if repr(name) in near)
+            expected = f"one of {', '.join(valid)}" if valid else "no such key"
             received = f"the unknown key {one['loc'][-1]!r}"
             findings.append(Finding(_path(one["loc"]), expected, received, near))
     for one in details:
@@ -73,7 +73,7 @@ def _finding(one: ErrorDetails) -> Finding:
     if one["type"] == "missing":
         return Finding(path, "a value (there is no default)", "nothing")
     template = _EXPECTED.get(one["type"])
-    expected = template.format(**context) if template else _said(one["msg"])
+    expected = template.format(**context) if template else _expectation(one["msg"])
     received = context.get("received") or shown(one["input"])
     return Finding(path, expected, received, context.get("hint") or _hint(one, expected))
 
@@ -101,14 +101,14 @@ def _as_number(text: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else str(value)
 
 
-def _said(message: str) -> str:
-    """The expectation in a message of pydantic, or of a workload's own validator."""
+def _expectation(message: str) -> str:
+    """Return the expectation in a message of pydantic, or of a workload's own validator."""
     for start in ("Input should be ", "Value error, ", "Assertion failed, "):
         message = message.removeprefix(start)
     return message.removeprefix("expected ")
 
 
-def _known(place: Path, keys: Mapping[Path, Sequence[str]]) -> Sequence[str]:
+def _valid_keys(place: Path, keys: Mapping[Path, Sequence[str]]) -> Sequence[str]:
     for pattern, names in keys.items():
         if len(pattern) == len(place) and all(
             part in ("*", name) for part, name in zip(pattern, place, strict=True)
@@ -118,7 +118,7 @@ def _known(place: Path, keys: Mapping[Path, Sequence[str]]) -> Sequence[str]:
 
 
 def _path(location: Path) -> Path:
-    """pydantic's location without its marks: `[key]`, the kind of a dimension or of configs."""
+    """Return pydantic's location without `[key]` and the kinds of dimensions and configs."""
     parts = [part for part in location if part != "[key]"]
     if parts[:2] == ["search", "space"] and len(parts) > 3:
         del parts[3]

@@ -27,7 +27,7 @@ from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text
 __all__ = ["Choices", "Dimension", "Objective", "Range", "Sampler", "Search"]
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
-"""Optuna's, but for `list`: the configs that the spec itself lists, as they are."""
+"""Samplers of Optuna, and `list`: the configs that the spec lists."""
 
 WITHOUT_OBJECTIVE = ("grid", "random", "qmc", "list")
 """Samplers that never look at an objective."""
@@ -35,7 +35,7 @@ WITHOUT_OBJECTIVE = ("grid", "random", "qmc", "list")
 AGGREGATES = ("mean", "min", "max")
 
 MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
-"""Metrics by which only trials of fresh trainers can be compared: a warm one keeps what it had."""
+"""Metrics that need fresh trainers: a warm one keeps the memory of earlier trials."""
 
 
 def _over(text: str) -> str:
@@ -54,11 +54,11 @@ def _over(text: str) -> str:
 
 
 class Objective(Strict):
-    """What the sampler improves, and which of a block's trials speak for the block.
+    """An objective of the sampler, and the trials of a block that decide its value.
 
     `over` is `mean`, `min` or `max` over the block's trials, or names the arms whose trials alone
     count, by their mean: `implementation`, `implementation on hardware`, `* on hardware` (a class
-    or pattern), or `cpu` or `gpu` for short. The sampler is told as soon as these are in.
+    or pattern), or `cpu` or `gpu` for short. The sampler gets the value once these have ended.
     """
 
     direction: Literal["maximize", "minimize"]
@@ -90,14 +90,14 @@ Configs: TypeAlias = Annotated[
 
 
 def usual_sampler(search: Mapping[str, Any]) -> str:
-    """The sampler of a search that names none: `list` where configs are written out."""
+    """Return the sampler of a search that names none: `list` if configs are listed."""
     return "list" if isinstance(search.get("configs"), list | tuple | dict) else "tpe"
 
 
 class Search(Strict):
-    """How configs are suggested: the sampler, how many, from which space, for which objectives.
+    """The suggestion of configs: sampler, number, space and objectives.
 
-    Or which ones: where `configs` is a list there is no sampler (`list`) and no space.
+    If `configs` is a list, the sampler is `list` and there is no space.
     """
 
     sampler: Sampler = "tpe"
@@ -113,11 +113,11 @@ class Search(Strict):
 
     @property
     def listed(self) -> tuple[Config, ...]:
-        """The configs that the spec lists; empty where a sampler suggests them."""
+        """The configs that the spec lists; empty if a sampler suggests them."""
         return self.configs if isinstance(self.configs, tuple) else ()
 
     def count(self) -> int:
-        """How many configs the sweep tries: `configs`, its length, or a grid's size."""
+        """Return the number of configs: `configs`, its length, or the size of a grid."""
         if isinstance(self.configs, tuple):
             return len(self.configs)
         if self.configs is not None:
@@ -128,11 +128,13 @@ class Search(Strict):
         return size
 
     def is_active(self, name: str, config: Config) -> bool:
-        """Whether `name` takes part in a config that holds all parameters defined before it."""
+        """Return whether `name` is part of a config that has all parameters defined before it."""
         return is_met(self.space[name].when, config)
 
     def grid(self) -> list[dict[str, ConfigValue]]:
-        """Every distinct config, the first parameter varying slowest; inactive ones are absent.
+        """Return every distinct config, the first parameter varying slowest.
+
+        Inactive parameters are absent.
 
         Raises:
             ValueError: the space is infinite.
@@ -154,13 +156,13 @@ class Search(Strict):
             yield from self._extend({**config, name: value}, rest)
 
     def size(self) -> int | None:
-        """The number of distinct configs; None if infinite. Counts, without listing them."""
+        """Return the number of distinct configs without listing them; None if infinite."""
         asked: dict[str, list[ConfigValue]] = {name: [] for name in self.space}
         for dimension in self.space.values():
             for other, values in dimension.when.items():
-                known = asked.setdefault(other, [])
-                known.extend(v for v in values if not any(same(v, k) for k in known))
-        # What conditions ask for is told apart; all other values of a parameter count as one.
+                distinct = asked.setdefault(other, [])
+                distinct.extend(v for v in values if not any(same(v, k) for k in distinct))
+        # Values that conditions ask for are distinguished; all others of a parameter count as one.
         states: list[tuple[dict[str, ConfigValue], int]] = [({}, 1)]
         for name, dimension in self.space.items():
             count, after = dimension.count, list[tuple[dict[str, ConfigValue], int]]()
@@ -170,18 +172,18 @@ class Search(Strict):
                     continue
                 if count is None:
                     return None
-                told = [value for value in asked[name] if dimension.contains(value)]
-                after.extend(({**config, name: value}, ways) for value in told)
-                if count > len(told):
-                    after.append((config, ways * (count - len(told))))
+                relevant = [value for value in asked[name] if dimension.contains(value)]
+                after.extend(({**config, name: value}, ways) for value in relevant)
+                if count > len(relevant):
+                    after.append((config, ways * (count - len(relevant))))
             states = after
         return sum(ways for _, ways in states)
 
 
 def activation(space: Mapping[str, Choices | Range], name: str) -> Mapping[str, ConfigValue] | None:
-    """Values of the parameters that `name` depends on which switch it on; None if there are none.
+    """Return values of other parameters that activate `name`; None if there are none.
 
-    Only values that some condition asks for can matter; any other one stands for the rest.
+    Only values that some condition asks for matter; one probe represents all others.
     """
     needed, pending = set[str](), list(space[name].when)
     while pending:
@@ -213,7 +215,7 @@ def activation(space: Mapping[str, Choices | Range], name: str) -> Mapping[str, 
 def example(
     space: Mapping[str, Choices | Range], chosen: Mapping[str, ConfigValue]
 ) -> dict[str, ConfigValue]:
-    """A config of the space that holds `chosen`."""
+    """Return a config of the space that includes `chosen`."""
     config = dict[str, ConfigValue]()
     for name, dimension in space.items():
         if name in chosen:

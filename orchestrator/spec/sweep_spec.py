@@ -1,7 +1,7 @@
-"""YAML -> SweepSpec, frozen and checked; every error of a file is told at once, with its place.
+"""YAML to a frozen, checked SweepSpec; all errors of a file are reported together, with places.
 
-`parse` and `load` are the way to a SweepSpec: they check what types alone do not tell, such as
-bounds that the workload does not allow (`orchestrator.spec.checks`).
+Make a SweepSpec with `parse` or `load`. They check more than types, such as bounds that the
+workload does not allow (`orchestrator.spec.checks`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.errors import Path, SpecError
 from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
 from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries, HardwareEntry
-from orchestrator.spec.precision import SHORT_FORMS, Disturbed, MarginsAsked, Measure, UntilEnough
+from orchestrator.spec.precision import (
+    SHORT_FORMS,
+    BlocksSpec,
+    DisturbedSpec,
+    MarginsSpec,
+    MeasureSpec,
+)
 from orchestrator.spec.prices import PRICE_KEYS, Prices
 from orchestrator.spec.published import PUBLISHED_KEYS, PublishedRows
 from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
@@ -29,7 +35,7 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Arms(Strict):
-    """What is compared: every implementation on every hardware class."""
+    """The arms to compare: every implementation on every hardware class."""
 
     implementations: Annotated[
         tuple[ImplementationText, ...],
@@ -40,10 +46,10 @@ class Arms(Strict):
 
 
 class Limits(Strict):
-    """When a trial is given up: seconds in all, seconds without a sign of life, memory, tries.
+    """Limits of a trial: seconds in all, seconds without progress, memory, attempts.
 
-    An attempt that goes with its node counts as a preemption. `node_wait_s`: how long a sweep that
-    has nothing else to do waits for hardware whose last node has left.
+    An attempt that is lost with its node counts as a preemption. `node_wait_s` is how long a sweep
+    with nothing else to do waits for hardware whose last node has left.
     """
 
     trial_s: Positive = 86_400.0
@@ -55,7 +61,7 @@ class Limits(Strict):
 
 
 class SweepSpec(Strict):
-    """One sweep, as its file asks for it."""
+    """The spec of one sweep, as its file has it."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     workload: Text
@@ -68,48 +74,48 @@ class SweepSpec(Strict):
     trainer: Literal["warm", "fresh"] | None = None
     limits: Limits = Limits()
     prices: Prices = ()
-    measure: Measure = Measure()
-    blocks: UntilEnough | None = None
-    disturbed: Disturbed = Disturbed()
-    margins: MarginsAsked = MarginsAsked()
+    measure: MeasureSpec = MeasureSpec()
+    blocks: BlocksSpec | None = None
+    disturbed: DisturbedSpec = DisturbedSpec()
+    margins: MarginsSpec = MarginsSpec()
     published: PublishedRows = ()
 
     @property
     def timing(self) -> Timing:
-        """How arms are timed in slices, where some are."""
+        """How arms are timed in slices, if some are."""
         return self.measure.timing
 
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
-        """What a node may do beside a trial, and what becomes of one beside which it did more."""
+        """The other load that a node may have during a trial, and the action beyond it."""
         return self.disturbed.disturbance_limits
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:
-        """When there are blocks enough; None where `search.configs` says how many there are."""
+        """The rule that ends automatic blocks; None if `search.configs` decides their number."""
         return self.blocks.auto_blocks if self.blocks else None
 
     @property
     def hardware(self) -> tuple[HardwareEntry, ...]:
-        """The entries of `arms.hardware`, each with what is measured of its arms."""
+        """The entries of `arms.hardware`, each with its measure."""
         return tuple(entry.measured(self.measure.mode) for entry in self.arms.hardware)
 
     @property
     def may_wait(self) -> bool:
-        """Whether some hardware is waited for (`wait_s`): a cluster may have no node yet."""
+        """True if the sweep waits for hardware (`wait_s`), as a cluster may have no node yet."""
         return any(entry.wait_s is not None for entry in self.arms.hardware)
 
     @property
     def most_blocks(self) -> int:
-        """How many blocks the sweep has, or may come to have."""
+        """The largest number of blocks that the sweep may have."""
         if self.auto_blocks is None:
             return self.search.count()
         size = self.search.size()
         return self.auto_blocks.most if size is None else min(size, self.auto_blocks.most)
 
     def criteria(self) -> ReportCriteria:
-        """What the sweep is to decide, and how surely: all of it that a report needs."""
-        published = tuple(each.row for each in self.published)
+        """Return what a report needs: baseline, margins, automatic blocks, published rows."""
+        published = tuple(entry.row for entry in self.published)
         return ReportCriteria(self.baseline, self.margins.margins, self.auto_blocks, published)
 
     @property
@@ -121,14 +127,14 @@ class SweepSpec(Strict):
         return f"{memory[0]} is an objective" if memory else None
 
     def comparable_search(self) -> dict[str, Any]:
-        """The part of the search that no restart may change, as plain JSON data.
+        """Return the part of the search that no restart may change, as plain JSON data.
 
         `configs` and `open_blocks` are left out: more configs extend a sweep.
         """
         return self.search.model_dump(mode="json", include={"sampler", "space", "objectives"})
 
     def written_settings(self) -> dict[str, Any]:
-        """The fixed settings as they were written, without the workload's defaults."""
+        """Return the fixed settings as they were written, without the workload's defaults."""
         return copy.deepcopy(dict(self.settings))
 
 
@@ -142,23 +148,23 @@ _KEYS: Mapping[Path, Sequence[str]] = {
     ("arms", "hardware", "*"): HARDWARE_KEYS,
     ("limits",): tuple(Limits.model_fields),
     ("prices", "*"): PRICE_KEYS,
-    ("measure",): tuple(Measure.model_fields),
-    ("blocks",): tuple(UntilEnough.model_fields),
-    ("disturbed",): tuple(Disturbed.model_fields),
-    ("margins",): tuple(MarginsAsked.model_fields),
+    ("measure",): tuple(MeasureSpec.model_fields),
+    ("blocks",): tuple(BlocksSpec.model_fields),
+    ("disturbed",): tuple(DisturbedSpec.model_fields),
+    ("margins",): tuple(MarginsSpec.model_fields),
     ("published", "*"): PUBLISHED_KEYS,
 }
 
 
 def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
-    """Read a spec file.
+    """Read and check a spec file.
 
     Args:
         path: a YAML file in UTF-8.
-        overrides: `dotted.key=YAML`, set over the file's values and checked alike.
+        overrides: `dotted.key=YAML`, set over the values of the file and checked with them.
 
     Raises:
-        SpecError: the file cannot be read or is wrong; holds all of its problems.
+        SpecError: the file cannot be read or is wrong; it has all problems.
     """
     text = read_file.read_text(path, "a spec file")
     return parse(text, source=str(path), overrides=overrides, folder=path.parent)
@@ -171,10 +177,12 @@ def parse(
     overrides: Sequence[str] = (),
     folder: pathlib.Path | None = None,
 ) -> SweepSpec:
-    """As `load`, from the text itself; `source` names it in messages, `folder` is where it lies.
+    """Check a spec that is given as text; `source` names it in messages.
+
+    Files that it names are looked up in `folder`.
 
     Raises:
-        SpecError: the text is wrong; holds all of its problems.
+        SpecError: the text is wrong; it has all problems.
     """
     document = yaml_locations.read(
         text, source=source, overrides=overrides, short_forms=SHORT_FORMS

@@ -1,4 +1,4 @@
-"""The parts of a spec's plain data that are valid by themselves, whatever the rest is."""
+"""The parts of a spec's plain data that are valid by themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.core.trial import Config
 from orchestrator.spec.dimensions import Choices, Dimension, Range
 from orchestrator.spec.fields import ImplementationText
 from orchestrator.spec.hardware import USUAL, HardwareEntry
-from orchestrator.spec.precision import Measure, UntilEnough
+from orchestrator.spec.precision import BlocksSpec, MeasureSpec
 from orchestrator.spec.space import ListedConfig, Objective
 
 Key = TypeVar("Key")
@@ -23,17 +23,17 @@ _CONFIG: TypeAdapter[Config] = TypeAdapter(ListedConfig)
 _OBJECTIVE: TypeAdapter[Objective] = TypeAdapter(Objective)
 _HARDWARE: TypeAdapter[HardwareEntry] = TypeAdapter(HardwareEntry)
 _IMPLEMENTATION: TypeAdapter[str] = TypeAdapter(ImplementationText)
-_MEASURE: TypeAdapter[Measure] = TypeAdapter(Measure)
-_BLOCKS: TypeAdapter[UntilEnough] = TypeAdapter(UntilEnough)
+_MEASURE: TypeAdapter[MeasureSpec] = TypeAdapter(MeasureSpec)
+_BLOCKS: TypeAdapter[BlocksSpec] = TypeAdapter(BlocksSpec)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ValidParts:
     """The parts of a spec that are valid by themselves.
 
-    `names` are all parameters of the space, in order; `listed` are configs by their place in
-    `search.configs`, None where that is no list; `has_blocks` says whether `blocks` is written, in
-    whatever way, and `published` are the metrics of each row, as they were written.
+    `names` are all parameters of the space, in order. `listed` are configs by their place in
+    `search.configs`, None if that is not a list. `has_blocks` is True if `blocks` is written,
+    valid or not. `published` are the metrics of each row, as they were written.
     """
 
     workload: str | None
@@ -49,31 +49,31 @@ class Draft:
     baseline: Any
     trainer: Any
     has_prices: bool = False
-    measure: Measure | None = None
-    blocks: UntilEnough | None = None
+    measure: MeasureSpec | None = None
+    blocks: BlocksSpec | None = None
     has_blocks: bool = False
     published: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def entries(self) -> Mapping[int, HardwareEntry]:
-        """The hardware by its place in the list, with what is measured there."""
+        """The hardware by its place in the list, with its measure."""
         usual = self.measure.mode if self.measure else "full"
         entries = self.hardware or dict(enumerate(USUAL))
         return {index: entry.measured(usual) for index, entry in entries.items()}
 
     @property
     def is_builtin(self) -> bool:
-        """Whether its implementations have known names; assumed where the workload is wrong."""
+        """True if the workload is a built-in one, or wrong: then names are checked."""
         return self.workload is None or ":" not in self.workload
 
 
-def draw(data: Mapping[str, Any]) -> Draft:
-    """What a spec's data holds that is valid by itself."""
+def find_valid_parts(data: Mapping[str, Any]) -> ValidParts:
+    """Return the parts of a spec's plain data that are valid by themselves."""
     search, arms = _mapping(data, "search"), _mapping(data, "arms")
     space, configs = _mapping(search, "space"), search.get("configs")
     written = _list(arms, "implementations")
     workload = data.get("workload")
-    return Draft(
+    return ValidParts(
         workload=workload if isinstance(workload, str) else None,
         settings=_mapping(data, "settings"),
         search=search if isinstance(data.get("search"), dict) else None,
@@ -114,5 +114,5 @@ def _valid(adapter: TypeAdapter[Value], parts: Mapping[Key, Any]) -> dict[Key, V
         try:
             valid[key] = adapter.validate_python(part)
         except ValidationError:
-            continue  # told where the whole spec is validated
+            continue  # reported where the whole spec is validated
     return valid

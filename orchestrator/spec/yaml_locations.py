@@ -1,8 +1,8 @@
-"""YAML text and `--set` overrides -> plain data that remembers the place of every value.
+"""YAML text and `--set` overrides to plain data, with the place of every value.
 
-Knows nothing of sweeps: what the data must look like is told by `orchestrator.spec`. Scalars are
+This module knows nothing of sweeps; others of `orchestrator.spec` check the data. Scalars are
 read as YAML 1.2 does where PyYAML's 1.1 surprises (`1e-4` is a number; `010` and `1:30` are text,
-and so refused where a number is wanted); `yes`, `no`, `on` and `off` stay booleans.
+and so refused where a number is expected); `yes`, `no`, `on` and `off` stay booleans.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from orchestrator.spec.errors import (
 )
 
 MAX_VALUES = 10_000
-"""Aliases may multiply a small file into billions of values; no spec comes near this."""
+"""The largest number of values: aliases may multiply a small file into billions."""
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """Plain data, the place of each of its values, and what was wrong with its writing."""
+class YamlDocument:
+    """Plain data, the place of each of its values, and the errors of its notation."""
 
     source: str
     data: Any
@@ -44,16 +44,16 @@ class Document:
     findings: tuple[Finding, ...] = ()
 
     def place(self, path: Path) -> Place:
-        """Where `path` is written; for what is not written, where its nearest parent is."""
+        """Return the place of `path`, or of its nearest parent that is written."""
         written = self.written(path)
         while written and written not in self.places:
             written = written[:-1]
         return self.places.get(written, Place(self.source, 0))
 
     def written(self, path: Path) -> Path:
-        """`path` as this document spells it.
+        """Return `path` as this document spells it.
 
-        A short form has no node of its own for what it abbreviates: `direction` under
+        A short form has no node for the key that it leaves out: `direction` under
         `step_ms: minimize`, or `choices` under `units: [32, 64]`.
         """
         node, written = self.data, list[str | int]()
@@ -72,7 +72,7 @@ class Document:
         return tuple(written)
 
     def problems(self, findings: Iterable[Finding]) -> list[Problem]:
-        """Findings as problems in the order of the file, the first of each key only."""
+        """Return findings as problems in the order of the file, the first of each key only."""
         first: dict[tuple[str, str], tuple[Place, Finding]] = {}
         for finding in (*self.findings, *findings):
             path = finding.path if finding.place else self.written(finding.path)
@@ -85,7 +85,7 @@ class Document:
 
 
 ShortForms: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Keys for which a word may stand: the key inside that the word is short for, and the words."""
+"""Short forms: for each key the key inside that a word sets, and the words that it may be."""
 
 
 def read(
@@ -95,15 +95,15 @@ def read(
     overrides: Sequence[str] = (),
     example: str = "settings.epochs=2",
     short_forms: ShortForms = MappingProxyType({}),
-) -> Document:
+) -> YamlDocument:
     """Read one YAML document and set the overrides (`dotted.key=YAML`, as the example) in it.
 
-    An override inside of a short form (`measure.interval=0.02` over `measure: timing`) keeps what
-    the word says.
+    An override inside of a short form (`measure.interval=0.02` over `measure: timing`) keeps the
+    meaning of the word.
 
     Raises:
-        SpecError: the text is not one YAML mapping. What can be read past (a key written twice,
-            an override without `=`) is among the document's findings instead.
+        SpecError: the text is not one YAML mapping. Lesser errors (a key written twice, an
+            override without `=`) are among the findings of the document instead.
     """
     if len(text) > MAX_CHARACTERS:
         size = f"{len(text):,} characters"
@@ -116,7 +116,7 @@ def read(
         raise SpecError(source, [Problem(f"{source}:1", "", expected, received)])
     for override in overrides:
         _set(override, data, reader, example, short_forms)
-    return Document(source, data, reader.places, tuple(reader.findings))
+    return YamlDocument(source, data, reader.places, tuple(reader.findings))
 
 
 def _set(
@@ -126,7 +126,7 @@ def _set(
     example: str,
     short_forms: ShortForms,
 ) -> None:
-    """Set one `KEY=VALUE` in `data`, with its places; what is wrong becomes a finding."""
+    """Set one `KEY=VALUE` in `data`, with its places; errors become findings."""
     typed = override if override.isprintable() else ascii(override)
     place = Place(f"--set {cut(typed)}")
     key, equals, text = override.partition("=")
@@ -157,7 +157,7 @@ def _set(
             return
         parent = child
     parent[path[-1]] = value
-    # What the override replaced is gone, and so is what was wrong with it.
+    # The override replaces the value, and so the findings about it.
     for old in [old for old in reader.places if old[: len(path)] == path]:
         del reader.places[old]
     reader.findings[:] = [one for one in reader.findings if one.path[: len(path)] != path]
@@ -167,7 +167,7 @@ def _set(
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's parser with the scalar rules of this module's docstring."""
+    """A parser of PyYAML with the scalar rules of this module's docstring."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
@@ -191,7 +191,7 @@ for _kind, _pattern, _first in (
 
 @dataclass(slots=True)
 class _Reader:
-    """Turns YAML nodes into plain data, collecting places and findings."""
+    """A converter of YAML nodes to plain data that collects places and findings."""
 
     where: Callable[[int], Place]
     places: dict[Path, Place] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class _Reader:
     values: int = 0
 
     def read(self, text: str, at: Path = ()) -> Any:
-        """The one document in `text` as plain data; None where there is none."""
+        """Return the one document in `text` as plain data; None if there is none."""
         try:
             node = yaml.compose(text, Loader=_Loader)
             if node is None:
@@ -221,10 +221,10 @@ class _Reader:
         place = self.where(mark.line + 1 if mark else 1)
         if mark and place.line != math.inf:  # an override has no lines to count columns in
             place = Place(f"{place.text}:{mark.column + 1}", place.line)
-        said = ", ".join(filter(None, (error.problem, error.context)))
-        if "'\\t'" in said:
+        message = ", ".join(filter(None, (error.problem, error.context)))
+        if "'\\t'" in message:
             return self._refused(place, "spaces", "a tab", "YAML indents with spaces only")
-        return self._refused(place, "valid YAML", f"what YAML cannot read: {said}")
+        return self._refused(place, "valid YAML", f"invalid YAML: {message}")
 
     def _refused(self, place: Place, expected: str, received: str, hint: str = "") -> SpecError:
         return SpecError(self.source, [Problem(place.text, "", expected, received, hint)])
@@ -272,7 +272,7 @@ class _Reader:
         return result
 
     def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
-        """What `<<: *name` or `<<: [*one, *other]` brings in; the earlier of a list wins."""
+        """Return the mapping of `<<: *name` or `<<: [*one, *other]`; earlier names win."""
         result: dict[str, Any] = {}
         for part in reversed(node.value) if isinstance(node, yaml.SequenceNode) else [node]:
             if isinstance(part, yaml.MappingNode):
@@ -311,7 +311,7 @@ class _Reader:
             self.findings.append(Finding(path, "a finite number", cut(text)))
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             self.findings.append(Finding(path, "a whole number of at most 64 bits", cut(text)))
-            return 0  # so that no check has to reckon with numbers that a float cannot hold
+            return 0  # spares the checks numbers that a float cannot hold
         return value
 
 

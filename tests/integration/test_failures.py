@@ -87,7 +87,7 @@ def test_a_killed_actor_costs_an_attempt_and_too_many_fail_the_trial(home: Home)
             kill_the_actor_of_a_trial(home)
         home.gate.touch()
         done = command.wait().expect(1)
-    assert done.err.count("attempt 1 was lost with its worker; trying again") == 2
+    assert done.err.count("attempt 1 was lost with its worker; retrying") == 2
     outcomes = {record["trial"]["block"]: record["outcome"] for record in home.finished("robbed")}
     assert outcomes[0]["failure"]["reason"] == "lost"
     assert (outcomes[1]["status"], outcomes[1]["attempt"]) == ("complete", 2)

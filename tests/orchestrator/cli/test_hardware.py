@@ -45,12 +45,12 @@ def test_peaks_that_are_kept_are_shown(home: Path) -> None:
     at = "2026-11-21T16:20:00Z"
     store_peaks(home, [Peak(cpu.id, "tensorflow", "float32", rate, None, of, "here", at)])
     assert "float32  product 212 GFLOP/s (190–220)" in typed().stdout
-    told = json.loads(typed("--format", "json").stdout)
-    assert told["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
-    jsonschema.validate(told, SCHEMA, jsonschema.Draft202012Validator)
+    listing = json.loads(typed("--format", "json").stdout)
+    assert listing["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
+    jsonschema.validate(listing, SCHEMA, jsonschema.Draft202012Validator)
 
 
-def test_a_lost_gpu_is_told_of_and_ends_nothing(
+def test_a_lost_gpu_is_reported_and_ends_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = SimulatedGpu(errors={"*": GPU_IS_LOST})

@@ -1,4 +1,4 @@
-"""What plan, progress and status say of slices, reruns and blocks that come until enough."""
+"""Slices, reruns and automatic blocks in the output of plan, progress and status."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def laid() -> Plan:
     return make_plan(parse(SPEC, source="spec"), classify([node("a")]))
 
 
-def test_a_plan_says_how_long_blocks_come_and_what_is_timed() -> None:
-    told = describe_plan(laid(), "sure")
-    assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in told
-    assert "until every speed-up is known to ± 0.5 %" in told
-    assert "runs   python/a on CPU A, 2 CPUs [timing]" in told
-    assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in told
+def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:
+    text = describe_plan(laid(), "sure")
+    assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in text
+    assert "until every speed-up is known to ± 0.5 %" in text
+    assert "runs   python/a on CPU A, 2 CPUs [timing]" in text
+    assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in text
     plain = describe_plan(laid().with_block_count(9), "sure")
     assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain
     assert "until every speed-up" not in plain
@@ -58,7 +58,7 @@ def test_a_plan_as_data_has_both_bounds() -> None:
     assert plan.as_json()["blocks"] == 20
 
 
-def test_the_progress_tells_reruns_and_the_end_of_blocks() -> None:
+def test_the_progress_shows_reruns_and_the_end_of_blocks() -> None:
     plan = laid()
     out = io.StringIO()
     view = PlainLines(Console(file=out, width=200), plan)
@@ -74,7 +74,7 @@ def test_the_progress_tells_reruns_and_the_end_of_blocks() -> None:
     assert [line.split("  ")[0] for line in lines] == [
         "1/at most 40",
         "2/at most 40",
-        "block 0, repeat 0: disturbed; 2 trials done again (rerun 1)",
+        "block 0, repeat 0: disturbed; re-running 2 trials (rerun 1)",
         "2/at most 40",
         "2/at most 40",
         "enough after 1 block: every speed-up is known to ± 0.5 %",
@@ -82,14 +82,14 @@ def test_the_progress_tells_reruns_and_the_end_of_blocks() -> None:
     assert (view.tally.total, view.tally.blocks_expected) == ("2", 1)
 
 
-def test_the_live_view_says_at_most() -> None:
+def test_the_live_view_shows_at_most() -> None:
     out = io.StringIO()
     console = Console(file=out, width=120)
     console.print(LiveView(console, laid()).drawn())
     assert "0 of at most 40 trials · 0 of 20 blocks" in out.getvalue()
 
 
-def test_a_status_tells_when_and_why_there_are_blocks_enough(tmp_path: Path) -> None:
+def test_a_status_shows_when_and_why_blocks_ended(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path, IDENTITY.name)
     folder.make()
     with Journal.open(folder.generation(1)) as journal:
@@ -101,7 +101,7 @@ def test_a_status_tells_when_and_why_there_are_blocks_enough(tmp_path: Path) -> 
             journal.append(TrialFinished(one))
         assert "7 of at most 60 trials ended" in describe_sweeps(tmp_path, IDENTITY.name)
         journal.append(BlocksEnough(1.0, 6, 0.004, "every speed-up is known to ± 0.5 %"))
-    told = describe_sweeps(tmp_path, IDENTITY.name)
-    assert "7 of 7 trials ended" in told
-    assert "7 of 7 blocks suggested" in told
-    assert "enough after 6 blocks: every speed-up is known to ± 0.5 %" in told
+    text = describe_sweeps(tmp_path, IDENTITY.name)
+    assert "7 of 7 trials ended" in text
+    assert "7 of 7 blocks suggested" in text
+    assert "enough after 6 blocks: every speed-up is known to ± 0.5 %" in text

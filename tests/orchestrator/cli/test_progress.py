@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs."""
+"""Progress of a running sweep, live and as plain lines."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def assignments() -> list[Assignment]:
     blocks = Blocks(
         identity(), PLAN, make_lanes(PLAN), objectives={}, source=ConfigLog(), open_limit=None
     )
-    found = []
+    made = []
     while (issued := blocks.next()) is not None:
         blocks.finish(issued[0], Outcome("complete", 0.0, 1.0))
-        found.append(issued[0])
-    return found
+        made.append(issued[0])
+    return made
 
 
 def console(*, terminal: bool = False, width: int = 100) -> Console:
@@ -69,7 +69,7 @@ def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
     assert f"tensorflow/kernel0 on {trial.arm.hardware}  units=" in printed(out)
 
 
-def test_a_failure_is_said_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
+def test_a_failure_is_shown_with_its_reason_and_text_of_a_workload_is_no_markup() -> None:
     out = console()
     failure = FailureRecord("error", "broke [bold]here[/bold] [/]")
     assignment = assignments()[0]
@@ -82,17 +82,17 @@ def test_the_live_view_counts_blocks_arms_failures_and_shows_what_runs() -> None
     out = console(terminal=True)
     view = make_view(out, PLAN)
     assert isinstance(view, LiveView)
-    found = assignments()
+    made = assignments()
     with view:
-        for assignment in found[:5]:
+        for assignment in made[:5]:
             hung = Outcome("failed", 0.0, 1.0, failure=FailureRecord("hung", "no sign of life"))
             view.trial_assigned(assignment)
             view.trial_finished(
-                assignment.trial, hung if assignment is found[4] else Outcome("complete", 0.0, 1.0)
+                assignment.trial, hung if assignment is made[4] else Outcome("complete", 0.0, 1.0)
             )
-        for assignment in found[5:7]:
+        for assignment in made[5:7]:
             view.trial_assigned(assignment)
-        view.epoch_finished(found[5], 2)
+        view.epoch_finished(made[5], 2)
         out.print(view.drawn())
     shown = printed(out)
     assert "5 of 12 trials · 1 of 3 blocks" in shown
@@ -136,7 +136,7 @@ def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_a_lost_attempt_is_said() -> None:
+def test_a_lost_attempt_is_shown() -> None:
     out = console()
     PlainLines(out, PLAN).attempt_lost(assignments()[0])
-    assert "attempt 1 was lost with its worker; trying again" in printed(out)
+    assert "attempt 1 was lost with its worker; retrying" in printed(out)

@@ -95,7 +95,7 @@ def test_what_is_never_brief_is_refused(run: Run, tmp_path: Path, form: str) -> 
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
+def test_an_unknown_file_name_is_refused_unless_the_format_is_given(
     run: Run, tmp_path: Path
 ) -> None:
     target = tmp_path / "r.pdf"
@@ -113,7 +113,7 @@ def test_an_unknown_file_name_is_refused_unless_the_format_is_said(
 
 
 @pytest.mark.parametrize(
-    ("command", "known"),
+    ("command", "suffixes"),
     [
         (("query", "quickstart"), ".txt, .csv, .json, .parquet"),
         (("compare", "quickstart#1", "quickstart"), ".txt, .md, .json"),
@@ -124,28 +124,28 @@ def test_other_commands_refuse_it_as_well(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     command: tuple[str, ...],
-    known: str,
+    suffixes: str,
 ) -> None:
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
-    said = f"expected a name that ends in {known}; received .html. Rename it, or add --format"
+    message = f"expected a name that ends in {suffixes}; received .html. Rename it, or add --format"
     code, _, err = typed(capfd, *command, "-o", str(home / "r.html"))
-    assert code == 2 and said in err
+    assert code == 2 and message in err
     assert not (home / "r.html").exists()
 
 
 def test_a_report_has_the_telemetry_of_a_trial_of_each_arm(run: Run) -> None:
     code, out, _ = run("--format", "json")
     assert code == 0
-    (curves,) = {tuple(each["curves"]) for each in json.loads(out)["curves"]}
+    (curves,) = {tuple(arm["curves"]) for arm in json.loads(out)["curves"]}
     assert curves == ("system/cpu_utilization_percentage",)
 
 
-def test_plots_are_drawn_beside_the_report(run: Run, tmp_path: Path) -> None:
+def test_plots_are_drawn_with_the_report(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "plots"
     code, out, err = run("--plots", str(folder))
     assert code == 0
     assert out.startswith("Sweep quickstart")
-    drawn = sorted(each.suffix for each in folder.iterdir())
+    drawn = sorted(path.suffix for path in folder.iterdir())
     assert err == f"wrote {len(drawn)} files into {folder}\n"
     assert drawn.count(".png") == drawn.count(".svg") > 0
 
@@ -176,7 +176,7 @@ def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
     home: Path, arguments: list[str]
 ) -> None:
     if not Path("/dev/full").exists():
-        skip_here("this machine has no /dev/full, which stands for a full disk")
+        skip_here("this machine has no /dev/full, to be used as a full disk")
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             [sys.executable, "-c", "from orchestrator.cli.main import main; main()", *arguments],
@@ -187,14 +187,16 @@ def test_a_full_disk_under_stdout_is_refused_without_a_traceback(
             cwd=Path(__file__).parents[3],
             check=False,
         )
-    said = "Error: stdout: expected a place that can be written, received: no space left on device"
-    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, said)
+    message = (
+        "Error: stdout: expected a place that can be written, received: no space left on device"
+    )
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, message)
     assert "Traceback" not in ended.stderr
 
 
 def test_any_accuracy_can_be_a_target(run: Run) -> None:
     code, out, _ = run("--target", "0.5", "--format", "json")
-    assert (code, [each["accuracy"] for each in json.loads(out)["targets"]]) == (0, [0.5])
+    assert (code, [target["accuracy"] for target in json.loads(out)["targets"]]) == (0, [0.5])
     assert "To val_accuracy 0.5 and 0.7" in run("--target", "0.5", "--target", "0.7")[1]
     code, _, err = run("--target", "97")
     assert code == 2

@@ -1,4 +1,4 @@
-"""How `rnnsweep run` ends: exit codes, and what is said on which stream."""
+"""How `rnnsweep run` ends: exit codes, and messages by stream."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_trials_that_mlflow_refuses_do_not_hold_up_the_report_of_the_others(run:
     assert "too long" in err
 
 
-def test_the_end_tells_how_to_read_it(run: Run) -> None:
+def test_the_end_shows_how_to_read_it(run: Run) -> None:
     _, _, err = run(RunResult(paired(6), None), BEGIN)
     assert "the report as a page: rnnsweep report quickstart -o quickstart.html\n" in err
     assert "its trials as rows: rnnsweep query quickstart --list\n" in err
@@ -144,7 +144,7 @@ with quiet(Path(sys.argv[1])) as console:
     for line in range(10_000):
         console.print(line)
 from orchestrator.cli.exit_codes import show
-show("To go on\\n", err=True)
+show("Resume\\n", err=True)
 show("the report\\n")
 Path(sys.argv[2]).touch()
 raise SystemExit(1)

@@ -26,10 +26,10 @@ def started(home: Path, name: str, *, blocks: int = 2) -> Path:
     with Journal.open(SweepFolder(home, name).generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         for block in range(3):
-            for each in (finished(block), failed(block, XLA), finished(block, repeat=1)):
-                if each.trial.arm == PORTABLE and each.trial.repeat == 0:
-                    journal.append(BlockSuggested(block, each.trial.config, 0.0))
-                journal.append(TrialFinished(each))
+            for done in (finished(block), failed(block, XLA), finished(block, repeat=1)):
+                if done.trial.arm == PORTABLE and done.trial.repeat == 0:
+                    journal.append(BlockSuggested(block, done.trial.config, 0.0))
+                journal.append(TrialFinished(done))
         journal.append(SessionStarted(0.0, 1, "here", "0", blocks, 1, [PORTABLE]))
         journal.append(SessionEnded(1.0, "complete"))
         return journal.path
@@ -37,17 +37,17 @@ def started(home: Path, name: str, *, blocks: int = 2) -> Path:
 
 def test_only_trials_of_the_latest_plan_count(tmp_path: Path) -> None:
     started(tmp_path, "quickstart")
-    told = describe_sweeps(tmp_path, None)
-    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in told
-    assert "failed" not in told
+    text = describe_sweeps(tmp_path, None)
+    assert "2 of 2 trials ended (2 complete), 2 of 2 blocks suggested" in text
+    assert "failed" not in text
 
 
 def test_blocks_that_a_list_passes_over_are_not_counted(tmp_path: Path) -> None:
     """The config of the second block was replaced by one that is still to come."""
     with Journal.open(started(tmp_path, "listed").parent) as journal:
         journal.append(SessionStarted(2.0, 1, "here", "0", 4, 1, [PORTABLE], skipped_blocks=[1]))
-    told = describe_sweeps(tmp_path, "listed")
-    assert "2 of 3 trials ended (2 complete), 2 of 3 blocks suggested" in told
+    text = describe_sweeps(tmp_path, "listed")
+    assert "2 of 3 trials ended (2 complete), 2 of 3 blocks suggested" in text
 
 
 def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None:
@@ -55,22 +55,22 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None
     corrupt = started(tmp_path, "corrupt")
     corrupt.write_bytes(b"nonsense\n" + corrupt.read_bytes())
     (tmp_path / "sweeps" / ".DS_Store").touch()
-    told = describe_sweeps(tmp_path, None)
-    assert "2 of 2 trials ended" in told
-    assert f"corrupt: cannot be read: {corrupt}, line 1" in told
-    assert "DS_Store" not in told
+    text = describe_sweeps(tmp_path, None)
+    assert "2 of 2 trials ended" in text
+    assert f"corrupt: cannot be read: {corrupt}, line 1" in text
+    assert "DS_Store" not in text
     with pytest.raises(JournalError, match="line 1"):
         describe_sweeps(tmp_path, "corrupt")
 
 
-def test_what_has_not_begun_is_told_in_the_words_of_reports(tmp_path: Path) -> None:
+def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
     folder = SweepFolder(tmp_path, "quickstart")
     with Journal.open(folder.generation(1)) as journal:
         assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
         journal.append(SweepOpened(IDENTITY, {}))
-    told = "quickstart: stopped before it began; resume with the same run command\n"
-    assert describe_sweeps(tmp_path, None) == told
+    text = "quickstart: stopped before it began; resume with the same run command\n"
+    assert describe_sweeps(tmp_path, None) == text
     with lock.hold(folder.path):
         assert describe_sweeps(tmp_path, None).startswith("quickstart: starting (")
 
@@ -79,5 +79,5 @@ def test_a_killed_sweep_is_stopped(tmp_path: Path) -> None:
     with Journal.open(SweepFolder(tmp_path, "quickstart").generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
-    told = describe_sweeps(tmp_path, None)
-    assert told.startswith("quickstart: stopped abruptly; resume with the same run command\n")
+    text = describe_sweeps(tmp_path, None)
+    assert text.startswith("quickstart: stopped abruptly; resume with the same run command\n")

@@ -43,7 +43,7 @@ def test_the_driver_is_stopped(tmp_path: Path, driver: subprocess.Popen[str]) ->
     assert lock.holder(SweepFolder(tmp_path, "mine").path) is None
 
 
-def test_a_sweep_that_does_not_run_is_told(tmp_path: Path) -> None:
+def test_a_sweep_that_does_not_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="'mine' is not running in"):
         stop(tmp_path, "mine")
 

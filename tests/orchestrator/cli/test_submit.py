@@ -94,7 +94,7 @@ def test_prices_travel_though_their_file_does_not(
     assert there.prices[0].source == "it's a bill"
 
 
-def test_credentials_travel_and_are_not_told(
+def test_credentials_travel_and_are_not_printed(
     server: JobServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush@mlflow.example:5000")
@@ -153,7 +153,7 @@ def test_a_followed_sweep_ends_with_its_own_exit_code(
         assert str(end["message"]) in err
 
 
-def test_a_cluster_out_of_reach_is_waited_for_and_told_once(
+def test_a_cluster_out_of_reach_is_waited_for_and_reported_once(
     server: JobServer, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = server.add("mine")
@@ -174,10 +174,10 @@ def test_a_cluster_out_of_reach_is_waited_for_and_told_once(
 
 def test_what_runs_already_is_followed(server: JobServer, run: Run) -> None:
     run("submit", "mine.yaml", "--detach")
-    server.logs["rnnsweep-mine-1"] = "going on\n"
+    server.logs["rnnsweep-mine-1"] = "running\n"
     server.next = [{"status": "SUCCEEDED"}]
     code, out, err = run("submit", "mine.yaml")
-    assert (code, out) == (0, "going on\n")
+    assert (code, out) == (0, "running\n")
     assert "running there already" in err
     assert list(server.jobs) == ["rnnsweep-mine-1"]
 
@@ -190,7 +190,7 @@ def test_another_sweep_of_the_name_is_refused_while_one_runs(server: JobServer, 
     assert list(server.jobs) == ["rnnsweep-mine-1"]
 
 
-def test_a_sweep_that_has_ended_is_submitted_anew(server: JobServer, run: Run) -> None:
+def test_a_sweep_that_has_ended_is_submitted_once_more(server: JobServer, run: Run) -> None:
     server.add("mine", 1, status="STOPPED")
     server.add("mine", 9, status="SUCCEEDED")
     server.add("other", 11)
@@ -198,7 +198,7 @@ def test_a_sweep_that_has_ended_is_submitted_anew(server: JobServer, run: Run) -
     assert "rnnsweep-mine-10" in server.jobs
 
 
-def test_status_says_how_far_a_sweep_is(server: JobServer, run: Run) -> None:
+def test_status_shows_the_progress_of_a_sweep(server: JobServer, run: Run) -> None:
     server.logs[server.add("mine")] = "1/3  block 0\n2/3  block 1\n"
     server.add("other", status="STOPPED", end_time=1_700_000_100_000)
     server.jobs["raysubmit_x"] = {**server.jobs["rnnsweep-mine-1"], "submission_id": "raysubmit_x"}
@@ -228,7 +228,7 @@ def test_logs_are_printed(server: JobServer, run: Run) -> None:
 
 
 @pytest.mark.parametrize("token", [None, "b" * 64])
-def test_a_missing_or_wrong_token_is_told(
+def test_a_missing_or_wrong_token_is_reported(
     server: JobServer, tmp_path: Path, token: str | None
 ) -> None:
     server.token = TOKEN
@@ -257,13 +257,15 @@ def ask(address: str, home: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5:6379", "auto", "http://", "http://a:b", "ray://a:1"])
-def test_an_address_that_is_none_is_told(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_address_that_is_invalid_is_refused(
+    address: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = typed(capfd, "status", "--address", address)
     assert code == 2
     assert f"http://10.0.0.5:8265), received {address!r}" in err
 
 
-def test_nobody_at_an_address_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_address_without_an_answer_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     code, _, err = typed(capfd, "stop", "mine", "--address", "http://127.0.0.1:9")
     assert code == 2
     assert "no Ray dashboard answers at http://127.0.0.1:9" in err

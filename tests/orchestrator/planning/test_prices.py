@@ -159,7 +159,7 @@ def test_a_spec_without_prices_says_nothing_of_them() -> None:
         ),
         (
             "[{hardware: cpu, usd_per_hour: 1, source: a, date: last year}]",
-            "prices[0].date: expected the day on which it held, such as 2026-11-21; received 'last",
+            "prices[0].date: expected the day of the price, such as 2026-11-21; received 'last",
         ),
         (
             "[{hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}]",
@@ -206,7 +206,7 @@ def test_a_name_needs_a_spec_that_is_a_file() -> None:
 
 def test_a_cost_can_be_an_objective_only_beside_prices() -> None:
     asked = SPEC.replace("configs: 1,", "configs: 1, objectives: {cost_usd: minimize},")
-    with pytest.raises(SpecError, match=r"cost_usd: expected prices beside it"):
+    with pytest.raises(SpecError, match=r"cost_usd: expected prices as well"):
         parse(asked, source="s")
     table = f"prices: [{{hardware: cpu, usd_per_hour: 1, {_flow(WHO)}}}]"
     assert "cost_usd" in parse(f"{asked}{table}", source="s").search.objectives

@@ -1,4 +1,4 @@
-"""Specs that list their configs: what is taken, and every wrong list told by its place."""
+"""Specs that list their configs: valid lists, and every wrong list reported with its place."""
 # ruff: noqa: E501  a table is read by its columns
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_a_number_of_configs_is_no_list() -> None:
     assert (search.sampler, search.listed, search.count()) == ("tpe", (), 4)
 
 
-def test_objectives_may_stand_beside_a_list() -> None:
+def test_objectives_may_come_with_a_list() -> None:
     spec = parse(written({10: "  objectives: {step_ms: minimize}"}), source="x.yaml")
     assert set(spec.search.objectives) == {"step_ms"}
 
@@ -69,16 +69,16 @@ def test_the_list_is_no_part_of_what_makes_trials_comparable() -> None:
 def test_a_list_survives_the_journal_and_the_store() -> None:
     spec = parse(written({}), source="x.yaml")
     assert SweepSpec.model_validate(json.loads(spec.model_dump_json())) == spec
-    again = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
-    assert parse(again, source="again.yaml").search == spec.search
+    dumped = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
+    assert parse(dumped, source="dumped.yaml").search == spec.search
 
 
 CASES = [
-    # the list and what stands beside it
-    Case("sampler beside it", {10: "  sampler: grid"}, 10, "search.sampler", "list, or no sampler", "'grid'", "remove the sampler"),
-    Case("learning sampler beside it", {10: "  sampler: tpe"}, 10, "search.sampler", "list, or no sampler", "'tpe'", "remove the sampler"),
-    Case("unknown sampler beside it", {10: "  sampler: lsit"}, 10, "search.sampler", "'list'", "'lsit'", "'list'"),
-    Case("space beside it", {10: "  space: {epochs: [1, 2]}"}, 10, "search.space", "no space", "{epochs}", "settings"),
+    # the list and keys that it excludes
+    Case("sampler with it", {10: "  sampler: grid"}, 10, "search.sampler", "list, or no sampler", "'grid'", "remove the sampler"),
+    Case("learning sampler with it", {10: "  sampler: tpe"}, 10, "search.sampler", "list, or no sampler", "'tpe'", "remove the sampler"),
+    Case("unknown sampler with it", {10: "  sampler: lsit"}, 10, "search.sampler", "'list'", "'lsit'", "'list'"),
+    Case("space with it", {10: "  space: {epochs: [1, 2]}"}, 10, "search.space", "no space", "{epochs}", "settings"),
     Case("sampler list alone", {6: "  sampler: list", 7: "", 8: "", 9: ""}, 5, "search.configs", "a list of configs", "nothing", "- {units: 64}"),
     Case("sampler list with a number", {6: "  sampler: list", 7: "  configs: 3", 8: "", 9: ""}, 7, "search.configs", "a list of configs", "3", "- {units: 64}"),
     Case("empty list", {6: "  configs: []", 7: "", 8: "", 9: ""}, 6, "search.configs", "at least one config", "[]"),
@@ -112,7 +112,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_wrong_list_is_told_by_place(case: Case) -> None:
+def test_a_wrong_list_is_reported_with_its_place(case: Case) -> None:
     [problem] = refused(written(case.lines))
     assert problem.place == f"x.yaml:{case.line}"
     assert problem.key == case.key
@@ -121,12 +121,12 @@ def test_a_wrong_list_is_told_by_place(case: Case) -> None:
     assert case.hint in problem.hint
 
 
-def test_everything_wrong_in_a_list_is_told_at_once() -> None:
+def test_everything_wrong_in_a_list_is_reported_together() -> None:
     text = written(
         {7: "    - {units: 8, layers: x, use_bias: true}", 8: "    - 3", 10: "  sampler: qmc"}
     )
-    found = [problem.key for problem in refused(text)]
-    assert found == ["search.configs[0].layers", "search.configs[1]", "search.sampler"]
+    keys = [problem.key for problem in refused(text)]
+    assert keys == ["search.configs[0].layers", "search.configs[1]", "search.sampler"]
 
 
 def test_a_true_is_no_one() -> None:

@@ -1,4 +1,4 @@
-"""Specs as a user writes them: good ones become a SweepSpec, wrong ones are told by their place."""
+"""Specs as a user writes them: a SweepSpec, or errors that are reported with their places."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_objective_may_be_the_time_to_an_accuracy_that_is_given() -> None:
         (written({17: "arms: {}", **dict.fromkeys(range(18, 22), "")}), 17, "arms.implementations"),
     ],
 )
-def test_a_missing_key_is_told_where_its_parent_is(text: str, line: int, key: str) -> None:
+def test_a_missing_key_is_reported_where_its_parent_is(text: str, line: int, key: str) -> None:
     [problem] = [problem for problem in refused(text) if problem.key == key]
     assert problem.place == f"x.yaml:{line}"
     assert problem.received == "nothing"
@@ -114,7 +114,7 @@ def test_any_value_at_any_key_ends_in_a_message_or_a_spec(key: str, value: str) 
         assert all(problem.expected and problem.received for problem in error.problems)
 
 
-def test_all_problems_of_a_file_are_told_at_once_in_its_order() -> None:
+def test_all_problems_of_a_file_are_reported_together_in_its_order() -> None:
     text = written(
         {1: "name: no", 6: "  epochs: 0", 8: "  sampler: tpx", 11: "    unit: [1, 2]",
          12: "    layers: {low: 5, high: 2}", 15: "    val_accuracy: up", 20: "    - cudnn",
@@ -167,7 +167,7 @@ def test_a_users_own_workload_may_search_its_data() -> None:
     assert "dataset" in parse(text, source="x.yaml").search.space
 
 
-def test_a_misspelt_objective_is_told_with_the_nearest_metric() -> None:
+def test_a_misspelt_objective_is_reported_with_the_nearest_metric() -> None:
     [problem] = refused(written({15: "    val_acuracy: maximize"}))
     assert (problem.place, problem.key) == ("x.yaml:15", "search.objectives.val_acuracy")
     assert problem.received == "'val_acuracy'"
@@ -244,7 +244,7 @@ OWN_USE = """  hardware:
       wait_s: 900"""
 
 
-def test_hardware_says_how_it_is_used() -> None:
+def test_hardware_has_options_for_its_use() -> None:
     spec = parse(written({21: OWN_USE}), source="x.yaml")
     _, slow, many, late = spec.arms.hardware
     assert (slow.usage, str(slow)) == (
@@ -276,7 +276,7 @@ def test_an_objective_may_read_hardware(over: str, kept: str) -> None:
     assert spec.search.objectives["step_ms"].over == kept
 
 
-def test_a_users_own_workload_may_do_less_of_what_its_settings_say() -> None:
+def test_a_users_own_workload_may_do_less_work_by_its_settings() -> None:
     lines = {2: "workload: my.module:run", 3: "settings:", 4: "  rounds: 9", 5: "", 6: ""}
     use = "  hardware: [{{class: cpu, settings: {{{}: 2}}}}]"
     parse(written(lines | {21: use.format("rounds")}), source="x.yaml")
@@ -323,7 +323,7 @@ def test_written_settings_are_a_copy() -> None:
     sorted({*(ROOT / "sweeps").glob("*.yaml")} - {ROOT / "sweeps/prices.yaml"}),
     ids=lambda path: path.name,
 )
-def test_every_file_in_sweeps_is_a_spec_that_says_what_it_is_for(path: pathlib.Path) -> None:
+def test_every_file_in_sweeps_is_a_spec_that_states_its_purpose(path: pathlib.Path) -> None:
     assert load(path).search.count() >= 1
     assert path.read_text().startswith("# ")
 
@@ -331,8 +331,8 @@ def test_every_file_in_sweeps_is_a_spec_that_says_what_it_is_for(path: pathlib.P
 def test_a_spec_error_travels_between_processes() -> None:
     with pytest.raises(SpecError) as caught:
         parse("name: 3", source="x.yaml")
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert (str(again), again.problems) == (str(caught.value), caught.value.problems)
+    restored = pickle.loads(pickle.dumps(caught.value))
+    assert (str(restored), restored.problems) == (str(caught.value), caught.value.problems)
 
 
 def test_reading_specs_imports_nothing_heavy() -> None:

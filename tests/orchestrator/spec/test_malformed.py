@@ -1,4 +1,4 @@
-"""Malformed specs, one row each: its one problem is told at its line, with what was expected."""
+"""Malformed specs, one row each: its one problem is reported at its line, with the expectation."""
 # ruff: noqa: E501  a table is read by its columns
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CASES = [
     Case("low quoted", {11: "    units: {low: '16', high: 128}"}, 11, "search.space.units.low", "a number", "'16'", "write 16,"),
     Case("high below low", {11: "    units: {low: 16, high: 8}"}, 11, "search.space.units.low", "at most high (8)", "16"),
     Case("log of 0", {11: "    units: {low: 0, high: 8, log: true}"}, 11, "search.space.units.low", "above 0", "0"),
-    Case("log and step", {11: "    units: {low: 1, high: 9, log: true, step: 2}"}, 11, "search.space.units.step", "no step beside log", ""),
+    Case("log and step", {11: "    units: {low: 1, high: 9, log: true, step: 2}"}, 11, "search.space.units.step", "no step with log", ""),
     Case("step does not fit", {11: "    units: {low: 16, high: 33, step: 8}"}, 11, "search.space.units.high", "such as 32", "33"),
     Case("float step does not fit", {11: "    dropout: {low: 0.1, high: 0.45, step: 0.1}"}, 11, "search.space.dropout.high", "such as 0.4", "0.45"),
     Case("step 0", {11: "    units: {low: 16, high: 32, step: 0}"}, 11, "search.space.units.step", "more than 0", "0"),
@@ -101,8 +101,8 @@ CASES = [
     Case("over", {16: "    step_ms: {direction: minimize, over: maen}"}, 16, "search.objectives.step_ms.over", "mean, min, max", "'maen'", "'mean'"),
     Case("over another arm", {16: "    step_ms: {direction: minimize, over: tensorflow/portable+xla}"}, 16, "search.objectives.step_ms.over", "tensorflow/portable, tensorflow/cudnn", "+xla", "'tensorflow/portable'"),
     Case("over absent hardware", {16: "    step_ms: {direction: minimize, over: tensorflow/cudnn on gpu}", 21: "  hardware: [cpu]"}, 16, "search.objectives.step_ms.over", "hardware of this sweep (cpu)", "'gpu'"),
-    Case("time to no accuracy", {16: "    time_to_accuracy_s: minimize"}, 16, "search.objectives.time_to_accuracy_s", "settings.target_accuracy beside it", "nothing"),
-    Case("warm memory", {16: "    peak_rss_mib: minimize", 23: "trainer: warm"}, 23, "trainer", "fresh, or no trainer at all, beside the objective peak_rss_mib", "warm", "all its trials so far"),
+    Case("time to no accuracy", {16: "    time_to_accuracy_s: minimize"}, 16, "search.objectives.time_to_accuracy_s", "settings.target_accuracy as well", "nothing"),
+    Case("warm memory", {16: "    peak_rss_mib: minimize", 23: "trainer: warm"}, 23, "trainer", "fresh, or no trainer at all, with the objective peak_rss_mib", "warm", "all its trials so far"),
     Case("unknown trainer", {23: "trainer: frech"}, 23, "trainer", "'warm' or 'fresh'", "'frech'", "'fresh'"),
     Case("no objective", {14: "  objectives: {}", 15: "", 16: ""}, 14, "search.objectives", "at least one objective", "nothing", "grid, random, qmc"),
     # arms
@@ -123,12 +123,12 @@ CASES = [
     Case("hardware a number", {21: "  hardware: [3]"}, 21, "arms.hardware[0]", "text (cpu, gpu", "3"),
     Case("no threads", {21: "  hardware: [{class: cpu, threads: 0}]"}, 21, "arms.hardware[0].threads", "at least 1", "0"),
     Case("threads beyond cpus", {21: "  hardware: [{class: gpu, cpus: 2, threads: 3}]"}, 21, "arms.hardware[0].threads", "at most cpus (2)", "3"),
-    Case("part of a node", {21: "  hardware: [{class: cpu, cpus: 2}]"}, 21, "arms.hardware[0].cpus", "no cpus beside class: cpu", "2", "whole node"),
+    Case("part of a node", {21: "  hardware: [{class: cpu, cpus: 2}]"}, 21, "arms.hardware[0].cpus", "no cpus with class: cpu", "2", "whole node"),
     Case("label's key", {21: "  hardware: [{labels: {-a: b}}]"}, 21, "arms.hardware[0].labels.-a", "a label's key", "'-a'"),
     Case("label's condition", {21: "  hardware: [{labels: {a: 'in()'}}]"}, 21, "arms.hardware[0].labels.a", "in(one, other)", "'in()'"),
     Case("label's type", {21: "  hardware: [{labels: {a: 4}}]"}, 21, "arms.hardware[0].labels.a", "a label selector", "4", "quotes"),
     Case("no wait", {21: "  hardware: [{class: gpu, wait_s: 0}]"}, 21, "arms.hardware[0].wait_s", "more than 0", "0"),
-    Case("own size", {21: "  hardware: [{class: cpu, settings: {cell: 1}}]"}, 21, "arms.hardware[0].settings.cell", "an amount of work (epochs", "'cell'", "no fair pair"),
+    Case("own size", {21: "  hardware: [{class: cpu, settings: {cell: 1}}]"}, 21, "arms.hardware[0].settings.cell", "an amount of work (epochs", "'cell'", "compared in pairs"),
     Case("own text", {21: "  hardware: [{class: cpu, settings: {epochs: few}}]"}, 21, "arms.hardware[0].settings.epochs", "a number", "'few'"),
     Case("own bound", {21: "  hardware: [{class: cpu, settings: {epochs: 0}}]"}, 21, "arms.hardware[0].settings.epochs", "at least 1", "0"),
     Case("own searched", {21: "  hardware: [{class: cpu, settings: {units: 8}}]"}, 21, "arms.hardware[0].settings.units", "a setting that no config has", "'units'"),
@@ -148,7 +148,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_wrong_spec_is_told_by_place(case: Case) -> None:
+def test_a_wrong_spec_is_reported_with_its_place(case: Case) -> None:
     [problem] = refused(written(case.lines))
     assert problem.place == f"x.yaml:{case.line}"
     assert problem.key == case.key

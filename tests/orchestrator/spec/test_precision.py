@@ -1,4 +1,4 @@
-"""What a sweep is to decide, and how surely, as a user writes it: slices, blocks, margins."""
+"""The precision of a sweep, as a user writes it: slices, blocks, margins."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_without_a_word_arms_are_trained_whole_and_disturbance_is_marked() -> No
     assert [str(entry) for entry in spec.hardware] == ["gpu", "cpu"]
 
 
-def test_the_sweeps_measure_is_that_of_entries_which_do_not_say() -> None:
+def test_the_sweeps_measure_is_that_of_entries_without_their_own() -> None:
     timed = read("measure=timing", "arms.hardware=[gpu, {class: cpu, measure: full}]")
     assert [entry.usage.measure for entry in timed.hardware] == ["timing", "full"]
     mixed = read(MIXED)
@@ -71,7 +71,7 @@ def test_how_arms_are_timed() -> None:
 
 
 @pytest.mark.parametrize("written", ["measure=timing", "measure={mode: timing}"])
-def test_an_override_inside_of_a_short_form_keeps_what_the_word_says(written: str) -> None:
+def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word(written: str) -> None:
     spec = read(written, "measure.interval=0.03", "blocks.at_most=9", "disturbed.reruns=1")
     assert spec.measure.mode == "timing"
     assert spec.timing.interval == 0.03
@@ -121,9 +121,9 @@ def test_it_survives_the_journal_and_the_store() -> None:
     spec = read("measure=timing", MIXED, "disturbed=rerun", text=SPEC + PUBLISHED)
     for unset in (True, False):
         body = spec.model_dump(mode="json", exclude_unset=unset, exclude_none=True)
-        again = parse(yaml.safe_dump(body), source="store")
-        assert again.criteria() == spec.criteria()
-        assert (again.hardware, again.timing, again.disturbance_limits) == (
+        restored = parse(yaml.safe_dump(body), source="store")
+        assert restored.criteria() == spec.criteria()
+        assert (restored.hardware, restored.timing, restored.disturbance_limits) == (
             spec.hardware,
             spec.timing,
             spec.disturbance_limits,
@@ -132,7 +132,7 @@ def test_it_survives_the_journal_and_the_store() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A wrong spec: what is written, and what is said of it, and where."""
+    """A wrong spec: what is written, and the error with its place."""
 
     overrides: tuple[str, ...]
     key: str
@@ -161,12 +161,12 @@ CASES = (
     Case(("blocks.at_least=4",), "blocks.at_least", "at least 6"),
     Case(("blocks={at_least: 9, at_most: 8}",), "blocks.at_most", "at_least (9)"),
     Case(("blocks.interval=1.5",), "blocks.interval", "less than 1"),
-    Case(("search.configs=5",), "search.configs", "no configs beside blocks", "at_most"),
+    Case(("search.configs=5",), "search.configs", "no configs with blocks", "at_most"),
     Case(
         ("search={configs: [{units: 5}, {units: 6}]}",),
         "search.configs",
-        "no configs beside blocks",
-        "a list says which blocks",
+        "no configs with blocks",
+        "a list decides the blocks",
     ),
     Case(("search.space.units=[1, 2, 3]",), "search.space", "at least 6 configs"),
     Case(("disturbed=again",), "disturbed", "mark or rerun"),
@@ -203,8 +203,8 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.overrides[-1])
-def test_what_is_wrong_is_told_by_place(case: Case) -> None:
-    problem = {each.key: each for each in refused(*case.overrides)}[case.key]
+def test_what_is_wrong_is_reported_with_its_place(case: Case) -> None:
+    problem = {error.key: error for error in refused(*case.overrides)}[case.key]
     assert case.expected in problem.expected
     assert case.hint in problem.hint
     assert problem.received
@@ -223,7 +223,7 @@ def test_accuracy_is_read_where_some_arm_is_trained_whole() -> None:
     assert read(MIXED, "search.objectives={val_accuracy: maximize}").search.objectives
 
 
-def test_a_missing_number_of_configs_tells_of_the_other_way() -> None:
+def test_a_missing_number_of_configs_names_the_other_way() -> None:
     (problem,) = refused(text=SPEC.replace("blocks: auto\n", ""))
     assert problem.key == "search.configs"
     assert "blocks: auto" in problem.hint

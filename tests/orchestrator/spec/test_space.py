@@ -66,29 +66,29 @@ def search(space: dict[str, Any]) -> Search:
 
 @given(finite_spaces())
 def test_a_grid_holds_every_config_once_and_honours_conditions(space: dict[str, Any]) -> None:
-    found = search(space)
-    grid = found.grid()
-    assert len(grid) == found.size() == found.count()
+    made = search(space)
+    grid = made.grid()
+    assert len(grid) == made.size() == made.count()
     assert len({json.dumps(config) for config in grid}) == len(grid)
     for config in grid:
         assert list(config) == [name for name in space if name in config]
-        for name, one in found.space.items():
+        for name, one in made.space.items():
             assert (name in config) is is_met(one.when, config)
             assert name not in config or one.contains(config[name])
 
 
 @given(finite_spaces())
 def test_every_value_of_a_sound_space_is_in_some_config(space: dict[str, Any]) -> None:
-    found = search(space)
-    for name, one in found.space.items():
-        on = activation(found.space, name)
-        configs = [config for config in found.grid() if name in config]
+    made = search(space)
+    for name, one in made.space.items():
+        on = activation(made.space, name)
+        configs = [config for config in made.grid() if name in config]
         assert (on is None) is (not configs)
         if on is not None:
             grid_values = list(one.grid_values() or ())
             seen = [config[name] for config in configs]
             assert all(any(same(value, other) for other in seen) for value in grid_values)
-            assert example(found.space, {**on, name: one.probes[-1]}) in found.grid()
+            assert example(made.space, {**on, name: one.probes[-1]}) in made.grid()
 
 
 @given(st.one_of(choices(), finite_ranges()))
@@ -108,9 +108,9 @@ def test_a_finite_parameter_contains_its_values_and_counts_them(data: dict[str, 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 def test_the_probes_of_a_continuous_range_are_in_it(one: float, other: float) -> None:
     low, high = min(one, other), max(one, other)
-    found = Range(low=low, high=high)
-    assert all(found.contains(value) for value in found.probes)
-    assert (found.count, found.grid_values()) == ((1, [low]) if low == high else (None, None))
+    made = Range(low=low, high=high)
+    assert all(made.contains(value) for value in made.probes)
+    assert (made.count, made.grid_values()) == ((1, [low]) if low == high else (None, None))
 
 
 @settings(max_examples=60)
@@ -125,15 +125,15 @@ def test_a_space_written_as_yaml_comes_back(space: dict[str, Any]) -> None:
         }
     )
     assert read(text, source="x").data["search"]["space"] == space
-    found = search(space)
-    if any(activation(found.space, name) is None for name in found.space):
+    made = search(space)
+    if any(activation(made.space, name) is None for name in made.space):
         with pytest.raises(SpecError, match="conditions that can be met together"):
             parse(text, source="x")
         return
     spec = parse(text, source="x")
-    assert spec.search.space == found.space
-    again = json.loads(json.dumps(spec.comparable_search()))
-    assert Search.model_validate(again).space == found.space
+    assert spec.search.space == made.space
+    restored = json.loads(json.dumps(spec.comparable_search()))
+    assert Search.model_validate(restored).space == made.space
 
 
 @settings(max_examples=200)
@@ -163,22 +163,22 @@ def test_no_dimension_whatever_ends_in_a_traceback(data: Any) -> None:
 
 
 def test_conditions_reach_through_other_conditions() -> None:
-    found = search(
+    made = search(
         {
             "a": ["on", "off"],
             "b": {"choices": [1, 2], "when": {"a": "on"}},
             "c": {"low": 1, "high": 3, "when": {"b": [2]}},
         }
     )
-    assert found.grid() == [
+    assert made.grid() == [
         {"a": "on", "b": 1},
         {"a": "on", "b": 2, "c": 1},
         {"a": "on", "b": 2, "c": 2},
         {"a": "on", "b": 2, "c": 3},
         {"a": "off"},
     ]
-    assert found.is_active("c", {"a": "on", "b": 2})
-    assert not found.is_active("c", {"a": "off"})
+    assert made.is_active("c", {"a": "on", "b": 2})
+    assert not made.is_active("c", {"a": "off"})
 
 
 def test_an_infinite_parameter_that_is_never_on_leaves_a_space_finite() -> None:
@@ -221,9 +221,9 @@ def test_steps_add_up_to_what_was_written() -> None:
     ],
 )
 def test_a_range_is_of_ints_only_if_all_its_numbers_are(data: dict[str, Any], kind: type) -> None:
-    found = Range.model_validate(data)
-    assert {type(value) for value in found.probes} == {kind}
-    assert found.is_integer is (kind is int)
+    made = Range.model_validate(data)
+    assert {type(value) for value in made.probes} == {kind}
+    assert made.is_integer is (kind is int)
 
 
 def test_true_is_not_one() -> None:

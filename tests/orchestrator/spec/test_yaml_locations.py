@@ -40,7 +40,7 @@ def first(text: str) -> Problem:
         ("#" * 1_000_001, "x.yaml", "at most 1,000,000 characters", "1,000,001 characters"),
     ],
 )
-def test_what_is_no_mapping_of_yaml_is_told_by_line(
+def test_what_is_no_mapping_of_yaml_is_reported_by_line(
     text: str, place: str, expected: str, received: str
 ) -> None:
     [problem] = refused(text)
@@ -128,7 +128,7 @@ def refused_file(path: pathlib.Path) -> Problem:
     return problem
 
 
-def test_a_missing_file_is_told_with_the_nearest_one(tmp_path: pathlib.Path) -> None:
+def test_a_missing_file_is_reported_with_the_nearest_one(tmp_path: pathlib.Path) -> None:
     (tmp_path / "quickstart.yaml").write_text(written({}))
     problem = refused_file(tmp_path / "quikstart.yaml")
     assert problem.place == str(tmp_path / "quikstart.yaml")
@@ -143,11 +143,11 @@ def test_a_file_that_shares_only_its_folder_and_ending_is_not_meant(
     assert refused_file(tmp_path / "prices.yaml").hint == ""
 
 
-def test_a_directory_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_directory_is_reported(tmp_path: pathlib.Path) -> None:
     assert refused_file(tmp_path).received == "is a directory"
 
 
-def test_a_path_through_a_file_is_told(tmp_path: pathlib.Path) -> None:
+def test_a_path_through_a_file_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.yaml").write_text("")
     assert refused_file(tmp_path / "a.yaml" / "b.yaml").received == "not a directory"
 
@@ -165,9 +165,9 @@ def nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_file_that_may_not_be_read_is_told() -> None:
+def test_a_file_that_may_not_be_read_is_reported() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        pathlib.Path(folder).chmod(0o755)  # else its own mode would be what is told
+        pathlib.Path(folder).chmod(0o755)  # else its own mode would be reported
         path = pathlib.Path(folder) / "a.yaml"
         path.write_text("")
         with nobody():
@@ -177,11 +177,11 @@ def test_a_file_that_may_not_be_read_is_told() -> None:
             assert refused_file(path).received == "permission denied"
 
 
-def test_a_path_that_no_system_takes_is_told() -> None:
+def test_a_path_that_no_system_takes_is_reported() -> None:
     assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
 
 
-def test_a_file_in_another_encoding_is_told_by_line(tmp_path: pathlib.Path) -> None:
+def test_a_file_in_another_encoding_is_reported_by_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)
@@ -189,7 +189,7 @@ def test_a_file_in_another_encoding_is_told_by_line(tmp_path: pathlib.Path) -> N
     assert problem.received == "the byte 0xfc"
 
 
-def test_an_empty_file_is_told(tmp_path: pathlib.Path) -> None:
+def test_an_empty_file_is_reported(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.yaml"
     path.touch()
     assert refused_file(path).received == "an empty file"
@@ -267,7 +267,7 @@ def test_an_override_mends_the_file() -> None:
         ("limits.attempts=\x00", "limits.attempts", "printable text", "U+0000", ""),
     ],
 )  # fmt: skip
-def test_a_wrong_override_is_told_as_it_was_typed(
+def test_a_wrong_override_is_reported_as_it_was_typed(
     override: str, key: str, expected: str, received: str, hint: str
 ) -> None:
     [problem] = refused(written({}), override)
@@ -279,7 +279,7 @@ def test_a_wrong_override_is_told_as_it_was_typed(
     assert hint in problem.hint
 
 
-def test_every_wrong_override_is_told_and_after_the_file() -> None:
+def test_every_wrong_override_is_reported_and_after_the_file() -> None:
     problems = refused(written({22: "repeats: 0"}), "one", "two", "seed=-1")
     assert [one.place for one in problems] == [
         "x.yaml:22",
