@@ -1,1 +1,1 @@
-"""What runs where: arms that can run, arms that cannot and why, lanes, prices."""
+"""The plan of a sweep: arms that can run, arms that cannot and why, lanes of work and prices."""

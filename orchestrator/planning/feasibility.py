@@ -1,4 +1,4 @@
-"""Why an arm cannot run: its hardware is absent, or its implementation cannot do the configs."""
+"""Reasons why an arm cannot run: absent hardware, or an implementation unfit for the configs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def matching_classes(
 ) -> list[HardwareClass]:
     """Return the classes that an entry means, each with those of its nodes that have its labels.
 
-    Without a class it means one device of each node: its GPUs, or its CPU where it has none.
+    Without a class it means one device of each node: its GPUs, or its CPU if it has no GPU.
     """
-    found: list[HardwareClass] = []
+    classes: list[HardwareClass] = []
     with_gpus = {
         node.id
         for hardware_class in hardware
@@ -49,24 +49,27 @@ def matching_classes(
             if node.id not in aside and carries(node.labels, entry.labels)
         )
         if nodes:
-            found.append(
+            classes.append(
                 hardware_class
                 if nodes == hardware_class.nodes
                 else replace(hardware_class, nodes=nodes)
             )
-    return found
+    return classes
 
 
 def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> str:
-    """Why nothing of `hardware` is what a spec's entry asks for."""
+    """Return why none of the present `hardware` is what an entry of the spec means."""
     nodes = {node.id: node for hardware_class in hardware for node in hardware_class.nodes}
     labelled = [node for node in nodes.values() if carries(node.labels, entry.labels)]
     if not labelled:
         return f"no node has the labels {shown(entry.labels)}; {_labels_present(nodes.values())}"
     if entry.selector is None:
-        return _why_no_gpu(labelled, lambda _: True) or "no node of these labels takes trials"
+        return (
+            _unusable_gpus_reason(labelled, lambda _: True)
+            or "no node of these labels takes trials"
+        )
     selector = entry.selector
-    if why := _why_no_gpu(labelled, lambda ref: selects(selector, ref)):
+    if why := _unusable_gpus_reason(labelled, lambda ref: selects(selector, ref)):
         return why
     if selector == "gpu":
         where = counted(len({node.profile.hostname for node in labelled}), "node")
@@ -78,7 +81,7 @@ def absence_reason(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> s
 
 
 def _unanswered(nodes: Iterable[Node]) -> str:
-    """GPUs that do not answer, of which one may be meant; nothing where all do."""
+    """Return a clause that names GPUs that do not answer, if any: one of them may be meant."""
     faults = [
         f"; on {node.profile.hostname}, {fault}"
         for node in nodes
@@ -87,8 +90,10 @@ def _unanswered(nodes: Iterable[Node]) -> str:
     return "".join(faults)
 
 
-def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[HardwareRef], bool]) -> str | None:
-    """Why GPUs of these nodes that an entry wants form no class."""
+def _unusable_gpus_reason(
+    nodes: Iterable[Node], wanted: Callable[[HardwareRef], bool]
+) -> str | None:
+    """Return why GPUs of these nodes that an entry means form no class; None if none is meant."""
     for node in nodes:
         unusable = {node.gpu_class(gpu.name) for gpu in node.profile.gpus}
         if any(wanted(ref) for ref in unusable) and (why := no_gpu_class_reason(node)):
@@ -97,17 +102,17 @@ def _why_no_gpu(nodes: Iterable[Node], wanted: Callable[[HardwareRef], bool]) ->
 
 
 def _labels_present(nodes: Iterable[Node]) -> str:
-    """The labels of the nodes, but for Ray's id of each."""
-    found = sorted({f"{k}={v}" for n in nodes for k, v in n.labels.items() if k != _NODE_ID})
-    return f"present: {', '.join(found)}" if found else "none has any"
+    """Return the labels of the nodes, without Ray's id of each."""
+    labels = sorted({f"{k}={v}" for n in nodes for k, v in n.labels.items() if k != _NODE_ID})
+    return f"present: {', '.join(labels)}" if labels else "none has any"
 
 
 def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None:
-    """Why a class cannot be used as an entry says, on each of its nodes; None if it can."""
+    """Return why a node of a class is too small for an entry; None if no node is."""
     smallest = min(min(node.cpus, node.profile.cpus) for node in hardware.nodes)
     has = f"a node of {hardware.name} has {counted(smallest, 'CPU')}"
     if entry.cpus is not None and hardware.device == "cpu":
-        return "cpus: a CPU arm takes its whole node; threads says how much of it is used"
+        return "cpus: a CPU arm takes its whole node; threads limits how much of it is used"
     if entry.cpus is not None and entry.cpus > smallest:
         return f"cpus: {entry.cpus} for a trial, but {has}"
     if entry.threads is not None and entry.threads > smallest:
@@ -118,7 +123,7 @@ def unusable_reason(entry: HardwareEntry, hardware: HardwareClass) -> str | None
 def arm_ineligibility_reason(
     spec: SweepSpec, implementation: str, hardware: HardwareClass
 ) -> str | None:
-    """Why the implementation cannot run some config of the spec there; None if it can run all."""
+    """Return why the implementation cannot run some config of the spec there; None if it can."""
     workload = registry.find_workload(spec.workload)
     if not workload.is_built_in:
         return None  # its implementations are names of its own
@@ -130,7 +135,7 @@ def arm_ineligibility_reason(
         return ineligibility_reason(parsed, workload.traits(settings), hardware.device)
 
     if spec.search.listed:
-        return _why_listed(spec.written_settings(), spec.search.listed, why)
+        return _listed_config_reason(spec.written_settings(), spec.search.listed, why)
     for settings, because in _variants(spec, workload):
         reason = why(settings)
         if reason is not None:
@@ -138,15 +143,17 @@ def arm_ineligibility_reason(
     return None
 
 
-def _why_listed(
+def _listed_config_reason(
     fixed: Mapping[str, Any],
     configs: Sequence[Config],
     why: Callable[[Mapping[str, Any]], str | None],
 ) -> str | None:
-    """Why a listed config cannot run, and which of its values another config has otherwise."""
+    """Return why a listed config cannot run, with the value that another config does not have."""
     reasons = [why({**fixed, **config}) for config in configs]
     reason = next(filter(None, reasons), None)
-    other = next((c for c, found in zip(configs, reasons, strict=True) if found != reason), None)
+    other = next(
+        (c for c, its_reason in zip(configs, reasons, strict=True) if its_reason != reason), None
+    )
     if reason is None or other is None:
         return reason  # none, or whatever the config
     index = reasons.index(reason)
@@ -157,9 +164,9 @@ def _why_listed(
 
 
 def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The fixed settings, then each with one value of the space set, and words for that.
+    """Yield the fixed settings, then these with each value of the space, with a clause for it.
 
-    Where the workload wants more of the space's values beside it, a whole config has them.
+    If the workload needs more values of the space, they come from a whole config.
     """
     fixed, space = spec.written_settings(), spec.search.space
 
@@ -178,5 +185,5 @@ def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str
 
 
 def _written(value: ConfigValue) -> str:
-    """A value as a spec has it."""
+    """Return a value as it is written in a spec."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,7 +1,7 @@
-"""Where trials run: lanes of work, one per node, and their Ray resources and labels.
+"""Lanes of work, one per node, with their Ray resources and labels.
 
-Arms that exclude each other on a node share one placement shape, or take turns: Tune starts pending
-trials of unlike shapes in arbitrary order, and an arm's place in its block's order would be lost.
+Tune starts pending trials of different shapes in arbitrary order, and the order of a block's arms
+would be lost. So arms that exclude each other on a node share one placement shape, or take turns.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A node's queue of trials: `slots` run at once, each with so many CPUs and GPUs to itself.
+    """The queue of trials of a node: `slots` run at once, each with its own CPUs and GPUs.
 
-    Where a CPU arm stands on a node of several GPUs it `takes_turns` with their arms: either as
-    many GPU trials as there are slots are at work, or one CPU trial, which has the whole node.
+    A CPU arm on a node with several GPUs `takes_turns` with their arms: at work are either as many
+    GPU trials as there are slots, or one CPU trial, which has the whole node.
     """
 
     node: Node
@@ -35,17 +35,17 @@ class Lane:
     takes_turns: bool = False
 
     def bundle(self, device: Device) -> dict[str, float]:
-        """What one trial on this device reserves, in Ray's terms."""
+        """Return what one trial on this device reserves, as Ray resources."""
         if device == "cpu" and self.takes_turns:
             return {"CPU": self.node.cpus}
         return {"CPU": self.cpus, "GPU": self.gpus} if self.gpus else {"CPU": self.cpus}
 
     def room(self, device: Device) -> int:
-        """How many trials on this device run at once."""
+        """Return how many trials on this device run at once."""
         return 1 if device == "cpu" else self.slots
 
     def cpus_used(self, arm: Arm) -> int | None:
-        """How many CPUs the arm's trainer may keep busy here; None for all of the node's."""
+        """Return how many CPUs the arm's trainer may keep busy here; None for all of the node's."""
         usage = arm.usage
         if usage.threads is not None:
             return usage.threads
@@ -57,21 +57,21 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaneGroup:
-    """Hardware (as arms name it) that stands on the same nodes, and a lane for each of these.
+    """Hardware (as arms use it) that has the same nodes, and a lane for each of these.
 
-    A node on which several such groups stand has one lane, which is in each of them.
+    A node of several such groups has one lane, which is in each of them.
     """
 
     hardware: frozenset[HardwareUse]
     lanes: tuple[Lane, ...]
 
     def room(self, arm: Arm) -> int:
-        """How many of an arm's trials run at once, over all lanes."""
+        """Return how many of an arm's trials run at once, over all lanes."""
         return sum(lane.room(arm.device) for lane in self.lanes)
 
 
 def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
-    """One group of lanes for each set of nodes that the plan's arms run on.
+    """Return one group of lanes for each set of nodes that the plan's arms run on.
 
     GPU arms run on all GPUs of a node at once, each with its share of the CPUs. The CPU arm and the
     GPU arm of a machine with one GPU share one shape, all of its CPUs and the GPU, so that they
@@ -94,16 +94,16 @@ def make_lanes(plan: Plan) -> tuple[LaneGroup, ...]:
 
 
 def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
-    """The lanes of some groups, each once."""
+    """Return the lanes of some groups, each once."""
     return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
 
 
 def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[HardwareUse], ...]:
-    """The hardware (as arms name it) of groups that have lanes in common, directly or not."""
+    """Return the hardware (as arms use it) of groups that share lanes, directly or not."""
     shared: list[tuple[set[str], set[HardwareUse]]] = []
     for group in groups:
         nodes, hardware = {lane.node.id for lane in group.lanes}, set(group.hardware)
-        for other in [each for each in shared if not nodes.isdisjoint(each[0])]:
+        for other in [part for part in shared if not nodes.isdisjoint(part[0])]:
             shared.remove(other)
             nodes, hardware = nodes | other[0], hardware | other[1]
         shared.append((nodes, hardware))
@@ -111,7 +111,7 @@ def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[HardwareUse], ...]:
 
 
 def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroupFactory:
-    """One bundle on one node, found by the label that every Ray node carries."""
+    """Return one bundle on one node, selected by the label that every Ray node carries."""
     from ray import tune  # noqa: PLC0415  (seconds that `plan` and `--help` do without)
 
     selector = {"ray.io/node-id": node_id}
@@ -131,11 +131,11 @@ def _lane(node: Node, arms: Sequence[PlannedArm]) -> Lane:
 
 
 def _share(node: Node, usage: Usage) -> int:
-    """The CPUs of a GPU's trial: as many as it asks for, or the node's divided by its GPUs."""
+    """Return the CPUs of a GPU trial: as it asks for, or the node's divided by its GPUs."""
     usable = _usable(node)
     return usage.cpus or usable // min(node.gpus, usable)  # a GPU has a CPU at least
 
 
 def _usable(node: Node) -> int:
-    """CPUs that trials may share out: Ray may have been told of more than there are."""
+    """Return the CPUs that trials may share: Ray may be configured with more than there are."""
     return min(node.cpus, node.profile.cpus)

@@ -1,4 +1,4 @@
-"""What a block is worth to the sampler: one number for each objective, or a failure."""
+"""The result of a block for the sampler: one number for each objective, or a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """The arms whose outcomes an objective reads: those it names, or all of them.
+    """Return the arms whose outcomes an objective reads: those it names, or all of them.
 
     Arms that are only timed in slices are read where no other one is meant: a name such as
     `torch/fused on cpu` means the arm that is trained whole, where there is one. Arms that do an
@@ -33,7 +33,7 @@ def arms_read(objective: Objective, arms: Sequence[Arm]) -> tuple[Arm, ...]:
 
 
 def arms_that_speak(objectives: Iterable[Objective], arms: Sequence[Arm]) -> tuple[Arm, ...]:
-    """The arms whose trials a block waits for before it is told; where none is read, all."""
+    """Return the arms that a block's result waits for; all of them if no objective reads one."""
     read = {arm for objective in objectives for arm in arms_read(objective, arms)}
     return tuple(arm for arm in arms if arm in read) or tuple(arms)
 

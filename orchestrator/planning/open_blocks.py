@@ -1,9 +1,9 @@
-"""How many blocks are open at once (suggested, and not yet told), and what that costs.
+"""The number of open blocks (suggested, without a result yet), and what that costs.
 
-A sampler learns from the blocks that it was told of, and a block is told once every arm that an
-objective reads has run it. Few open blocks teach it most. Each class of hardware needs enough of
-them to keep all of its devices at work; where an objective reads slow arms, however, blocks end at
-their pace, and no number short of all of them keeps faster hardware busy to the end.
+A sampler learns from the results of blocks. A block has a result once every arm that an objective
+reads has run it. So few open blocks teach the sampler most. Each hardware class needs enough open
+blocks to keep its devices at work. If an objective reads slow arms, blocks end at their pace, and
+only a sweep with all blocks open keeps faster hardware busy to the end.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec
 
 LEARNING = ("tpe", "nsga2", "gp")
-"""Samplers that suggest better the more they have been told."""
+"""Samplers that learn from the results of blocks."""
 
 
 def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int | None:
-    """How many blocks may be open: the spec's choice, or no more than a learning sampler needs.
+    """Return how many blocks may be open: the spec's choice, or as few as keep devices at work.
 
     Each lane of hardware that the objectives read has the blocks that keep its devices at work,
-    and the next one: a worker for which no trial waits when its own ends is given up by Tune, and
-    the next trial begins with a cold one. None, for no limit, where the sampler does not learn: it
-    has nothing to wait for.
+    and the next one. Tune gives up a worker for which no trial waits when its own ends, and the
+    next trial begins with a cold one. None, for no limit, if the sampler does not learn.
     """
     if spec.search.open_blocks is not None:
         return spec.search.open_blocks
@@ -46,7 +45,7 @@ def open_limit(spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup]) -> int 
 def idle_shares(
     spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
 ) -> dict[str, float]:
-    """What share of its time, up to its last trial, each class waits for blocks to be told.
+    """Return the share of its time, up to its last trial, that each class waits for results.
 
     Args:
         spec: the sweep.
@@ -79,7 +78,7 @@ def idle_shares(
 
 
 def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float], blocks: int) -> float:
-    """Seconds in which a group gets through a block, where so many blocks are open for it.
+    """Return the seconds that a group takes for a block, with so many open blocks.
 
     Each of its lanes works on a block of its own.
     """
@@ -94,7 +93,7 @@ def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float], blocks:
 def describe_opening(
     spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
 ) -> str:
-    """For a person: how many blocks are open at once, and what waits for that; empty if nothing.
+    """Return a line on how many blocks are open at once, and what waits for that; may be empty.
 
     Args:
         spec: the sweep.
@@ -107,27 +106,27 @@ def describe_opening(
         return ""
     if limit is None or limit >= plan.blocks:
         return ""
-    told = (
+    line = (
         f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
-        f"{spec.search.sampler} learns from those that are told"
+        f"{spec.search.sampler} learns from their results"
     )
     if len(groups) < 2:
-        return told
+        return line
     way_out = _ways_out(spec, plan)
     if not all(str(arm) in trial_s for arm in plan.arms):
-        return f"{told}: hardware that is faster than what the objectives read may wait{way_out}"
+        return f"{line}: hardware that is faster than what the objectives read may wait{way_out}"
     idle = idle_shares(spec, plan, groups, trial_s)
-    waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _WORTH_TELLING]
+    waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
     if not waits:
-        return f"{told}: no hardware waits long for that"
-    return f"{told}: likely to idle meanwhile: {', '.join(waits)}{way_out}"
+        return f"{line}: no hardware waits long for that"
+    return f"{line}: likely to idle meanwhile: {', '.join(waits)}{way_out}"
 
 
-_WORTH_TELLING = 0.05
+_NOTICEABLE = 0.05
 
 
 def _ways_out(spec: SweepSpec, plan: Plan) -> str:
-    """What to change in the spec so that fast hardware does not wait."""
+    """Return what to change in the spec so that fast hardware does not wait."""
     ways = ["more open blocks (the sampler learns less)"]
     if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
         ways.insert(0, "objectives over the fast arms only (over: gpu)")

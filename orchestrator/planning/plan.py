@@ -1,4 +1,4 @@
-"""What will run where, what cannot, and why: a spec laid over an inventory. Nothing runs here."""
+"""The plan of a sweep: what will run where, what cannot and why, from the spec and the nodes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The arms that can run."""
+        """Return the arms that can run."""
         return tuple(planned.arm for planned in self.possible)
 
     @property
@@ -93,32 +93,32 @@ class Plan:
 
     @property
     def index_count(self) -> int:
-        """One more than the index of the last block: the blocks, and those passed over."""
+        """Return one more than the index of the last block: the blocks, and the skipped ones."""
         return self.blocks + len(self.skipped_blocks)
 
     def has_block(self, index: int) -> bool:
-        """Whether the block of this index is one of the plan's."""
+        """Return whether the block of this index is one of the plan's."""
         return index < self.index_count and index not in self.skipped_blocks
 
     def has_slot(self, trial: Trial) -> bool:
-        """Whether a trial's block and repeat are the plan's, whatever its arm."""
+        """Return whether a trial's block and repeat are the plan's, whatever its arm."""
         return self.has_block(trial.block) and trial.repeat < self.repeats
 
     def includes(self, trial: Trial) -> bool:
-        """Whether a trial is one of the plan's: arms, blocks and repeats can be fewer now."""
+        """Return whether a trial is one of the plan's: there may be fewer arms or blocks now."""
         return trial.arm in self.arms and self.has_slot(trial)
 
     def with_block_count(self, blocks: int) -> Plan:
-        """This plan with so many blocks, and no more to come."""
+        """Return this plan with a fixed number of blocks."""
         return replace(self, blocks=blocks, auto=None)
 
     def resumed_from(self, history: Iterable[Block | FinishedTrial]) -> Plan:
-        """This plan, going on from what earlier starts left.
+        """Return this plan with the blocks of earlier starts.
 
-        A list of configs says which blocks it wants: those that have one of its configs keep
-        their index, all others are passed over, and a config without a block gets an index that
-        no block has. Of two blocks with one config (from two homes) the one with more trials
-        that ended counts. Suggested configs are counted by index alone: nothing changes.
+        With listed configs, the blocks that have one of these configs keep their index, and all
+        others are skipped. A config without a block gets a free index. Of two blocks with one
+        config (from two homes) the one with more finished trials counts. With suggested configs
+        the plan does not change: blocks are counted by index alone.
         """
         if not self.listed:
             return self
@@ -137,7 +137,7 @@ class Plan:
         return replace(self, skipped_blocks=frozenset(range(max(indices))) - indices)
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as plain JSON data."""
+        """Return the plan as plain JSON data."""
         return {
             "arms": [
                 {
@@ -174,7 +174,7 @@ class Plan:
 
 
 Waiting: TypeAlias = Literal["to come", "over"]
-"""Whether nodes that a spec waits for (`wait_s`) may still come, or have not come in time."""
+"""Awaited nodes (`wait_s`) may still come (`to come`), or did not come in time (`over`)."""
 
 
 def awaited_entries(
@@ -191,11 +191,10 @@ def awaited_entries(
 def make_plan(
     spec: SweepSpec, hardware: Sequence[HardwareClass], waiting: Waiting | None = None
 ) -> Plan:
-    """Lay the spec's arms (implementations × hardware) over the hardware that is present.
+    """Plan the spec's arms (implementations × hardware) on the hardware that is present.
 
-    An arm stands or falls whole: where one value of the search space, or one listed config, makes
-    an implementation ineligible, the arm is not possible, since a block needs its config on every
-    arm.
+    An arm is possible only if its implementation can run every value of the search space, or every
+    listed config: a block needs its config on every arm.
     """
     possible: dict[Arm, PlannedArm] = {}
     impossible: dict[RequestedArm, ImpossibleArm] = {}
@@ -208,7 +207,7 @@ def make_plan(
             if entry in to_await:
                 awaited[asked] = AwaitedArm(asked, entry, entry.wait_s or 0.0)
                 continue
-            reasons = {} if classes else {str(entry): _why_absent(entry, hardware, waiting)}
+            reasons = {} if classes else {str(entry): _absence_reason(entry, hardware, waiting)}
             for hardware_class in classes:
                 use = HardwareUse(hardware_class.ref, entry.usage)
                 reason = unusable_reason(entry, hardware_class) or arm_ineligibility_reason(
@@ -218,12 +217,12 @@ def make_plan(
                     reasons[str(use)] = reason
                     continue
                 arm = Arm(implementation, use)
-                known = possible.get(arm)
-                where = hardware_class if known is None else _joined(known.hardware, hardware_class)
+                other = possible.get(arm)
+                where = hardware_class if other is None else _joined(other.hardware, hardware_class)
                 possible[arm] = PlannedArm(arm, where)
             if len(set(reasons.values())) == 1 and len(reasons) >= len(classes):
                 impossible[asked] = ImpossibleArm(asked, *set(reasons.values()))
-            else:  # what holds for some of the classes only is told of these
+            else:  # a reason of some of the classes only is reported for these
                 for text, reason in reasons.items():
                     requested = RequestedArm(implementation, text)
                     impossible[requested] = ImpossibleArm(requested, reason)
@@ -240,30 +239,30 @@ def make_plan(
     )
 
 
-def _why_absent(
+def _absence_reason(
     entry: HardwareEntry, hardware: Sequence[HardwareClass], waiting: Waiting | None
 ) -> str:
-    why = absence_reason(entry, hardware)
+    reason = absence_reason(entry, hardware)
     if entry.wait_s is None:
-        return why
+        return reason
     if waiting == "over":
-        return f"{why}; none came within {entry.wait_s:g} s (wait_s)"
-    return f"{why}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
+        return f"{reason}; none came within {entry.wait_s:g} s (wait_s)"
+    return f"{reason}; a run on a cluster (--address) waits {entry.wait_s:g} s for one"
 
 
 def _joined(one: HardwareClass, other: HardwareClass) -> HardwareClass:
-    """A class that two entries of the spec mean, on the nodes of either."""
+    """Return a class that two entries of the spec mean, with the nodes of both."""
     ours = {node.id for node in one.nodes}
     more = tuple(node for node in other.nodes if node.id not in ours)
     return replace(one, nodes=(*one.nodes, *more))
 
 
 _NAMED = 3
-"""So many implementations that share a reason are named; of more, the number is told."""
+"""Up to so many implementations that share a reason are named; of more, the number is shown."""
 
 
 def describe_plan(plan: Plan, name: str) -> str:
-    """The plan for a person: what runs where, what cannot and why, and how much it is."""
+    """Return the plan as text: what runs where, what cannot and why, and how many trials."""
     least = f"{min(plan.auto.least, plan.blocks)} to " if plan.auto else ""
     factors = [f"{least}{counted(plan.blocks, 'block')}", counted(len(plan.possible), "arm")]
     if plan.repeats > 1:
@@ -298,7 +297,7 @@ def _timed(timing: Timing) -> str:
 
 
 def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
-    """Arms that share their hardware and their reason share a line."""
+    """Yield a line for each group of arms that share their hardware and their reason."""
     groups: dict[tuple[str, str], list[str]] = {}
     for arm in impossible:
         groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.implementation)

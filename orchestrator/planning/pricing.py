@@ -1,10 +1,10 @@
-"""What a trial cost, from the prices of its spec and from what was measured.
+"""The cost of a trial, from the prices of its spec and from what was measured.
 
-By the hour a trial pays for the time in which it had its slot (a node, or a GPU): all phases, from
-setting up to the last prediction, whatever became of it; not for waiting in the queue. By the
-kilowatt-hour it pays for the energy that was measured, which is that of its timed epochs alone.
-`train_cost_usd` is what the timed epochs cost: the part to compare, where trials share a start.
-Trials that took turns had one slot together: its time is shared, and nobody pays for waiting twice.
+The hourly price covers the time in which a trial had its slot (a node, or a GPU): all phases from
+set-up to the last prediction, however the trial ended, but not the wait in the queue. The price of
+a kilowatt-hour covers the measured energy, which is that of the timed epochs alone.
+`train_cost_usd` is the cost of the timed epochs: the part to compare, if trials share a start.
+Trials of an interleaved round had one slot together, and share its time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _KWH_J = 3.6e6
 def priced(
     outcome: Outcome, arm: Arm, prices: Sequence[Price], took_turns: Sequence[Outcome] = ()
 ) -> Outcome:
-    """The outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
+    """Return the outcome with `cost_usd`, `train_cost_usd` and its `cost_basis`.
 
-    Where no price means the arm's hardware, or energy has a price and was not measured, there is no
-    cost; a metric of that name that the workload tells itself stays. It is that of one attempt:
-    nobody knows when those ended that were lost with their worker.
+    There is no cost if no price means the arm's hardware, or if energy has a price and was not
+    measured. A metric of that name that the workload reports itself stays. The cost is that of one
+    attempt: the end of an attempt that was lost with its worker is not known.
 
     Args:
         outcome: how the trial ended.
@@ -59,21 +59,18 @@ def priced(
 
 
 def price_of(hardware: HardwareUse, prices: Sequence[Price]) -> Price | None:
-    """The first price that means a hardware class, however it is used; None if none does."""
+    """Return the first price that means a hardware class, however it is used, or None."""
     return next(
         (price for price in prices if selects(price.hardware, hardware.hardware_class)), None
     )
 
 
 def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) -> list[str]:
-    """What each hardware class costs, a line each; a price that was meant for it may not fit.
-
-    Nothing where a spec has no prices.
-    """
+    """Return a line on the cost of each hardware class; none if a spec has no prices."""
     costs = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
     return [
-        f"  costs  {each}: {_promise(each, price) if price else 'no price, and so no cost'}"
-        for each, price in costs.items()
+        f"  costs  {name}: {_promise(name, price) if price else 'no price, and so no cost'}"
+        for name, price in costs.items()
     ]
 
 
@@ -83,7 +80,7 @@ def _promise(hardware: HardwareUse, price: Price) -> str:
 
 
 def _energy_cost(outcome: Outcome, price: Price) -> float | None:
-    """What the measured energy costs; 0 where energy has no price, None where it is not known."""
+    """Return the cost of the measured energy; 0 if it has no price, None if it is not known."""
     if price.usd_per_kwh is None:
         return 0.0
     joules = outcome.metrics.get("energy_j")
@@ -91,7 +88,7 @@ def _energy_cost(outcome: Outcome, price: Price) -> float | None:
 
 
 def _basis(price: Price, *, measured: bool, sharing: str = "") -> str:
-    """`0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: what is billed, and who says so."""
+    """`0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: the billed parts, and the source."""
     parts = []
     if price.usd_per_hour is not None:
         share = f" / {price.gpus} GPUs" if price.gpus > 1 else ""

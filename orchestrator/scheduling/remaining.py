@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 class RemainingWork:
     """The part of a plan that earlier starts leave to this one.
 
-    `plan` resumes from them. If they found that no more blocks are needed, `stop_decision` is why,
-    and the plan has no more. `history` are the blocks and outcomes that count. `reruns` (by key)
-    are the trials to run once more. `missing` trials of the plan have no outcome.
+    `plan` resumes from them. If they decided that no more blocks are needed, `stop_decision` is the
+    reason. `history` are the blocks and outcomes that count. `reruns` (by key) are the trials to
+    run once more. `missing` trials of the plan have no outcome.
     """
 
     plan: Plan
@@ -98,7 +98,7 @@ def make_opening(
     spec: SweepSpec,
     plan: Plan,
     identity: SweepIdentity,
-    found: FoundSweep | None,
+    found_sweep: FoundSweep | None,
     home: Path,
     *,
     begun: bool = False,
@@ -112,8 +112,8 @@ def make_opening(
     arms, repeats = plan.arms, plan.repeats
     current: tuple[Arm, ...] = ()
     blocks = min(plan.auto.least, plan.index_count) if plan.auto else plan.index_count
-    if found is not None and found.identity.generation == identity.generation:
-        before = found.manifest
+    if found_sweep is not None and found_sweep.identity.generation == identity.generation:
+        before = found_sweep.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
         repeats = max(repeats, before.repeats)
         current = before.current or before.arms

@@ -1,4 +1,4 @@
-"""What other sweeps of a home have measured of a workload: what a new one may be judged by."""
+"""The measured trials of a home's other sweeps of a workload, which help to predict a new one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _MOST_SWEEPS = 5
 
 
 def settings_of(identity: SweepIdentity) -> Mapping[str, Any]:
-    """All settings that the trials of a sweep share, defaults included."""
+    """Return all settings that the trials of a sweep share, defaults included."""
     return all_settings(identity, {})
 
 
 def others(folder: SweepFolder, workload: str) -> Iterator[tuple[str, list[Observation]]]:
-    """The latest sweeps of the home by other names, each with its complete trials.
+    """Yield the latest sweeps of the home by other names, each with its complete trials.
 
-    A journal that cannot be read is passed over: nothing is at stake but a forecast.
+    A journal that cannot be read is skipped: it is needed for a forecast only.
     """
     home = folder.home / "sweeps"
-    found = [path for path in home.iterdir() if path.is_dir()] if home.is_dir() else []
-    left = _MOST_SWEEPS
-    for path in sorted(found, key=_changed, reverse=True):
+    folders = [path for path in home.iterdir() if path.is_dir()] if home.is_dir() else []
+    remaining = _MOST_SWEEPS
+    for path in sorted(folders, key=_changed, reverse=True):
         other = SweepFolder(folder.home, path.name)
-        if other.name == folder.name or not left:
+        if other.name == folder.name or not remaining:
             continue
         try:
             state = replay(read(other.generation(other.latest())))
@@ -40,7 +40,7 @@ def others(folder: SweepFolder, workload: str) -> Iterator[tuple[str, list[Obser
             continue
         seen = observe(state.finished.values(), settings_of(state.identity))
         if seen:
-            left -= 1
+            remaining -= 1
             yield state.identity.label, seen
 
 

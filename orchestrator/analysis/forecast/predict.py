@@ -27,9 +27,9 @@ def predict_from(
     """
     if unknown := [target for target in targets if target not in TARGETS]:
         raise NotPredicted(f"targets: expected of {', '.join(TARGETS)}; received {unknown[0]!r}")
-    meant = [candidate for candidate in record.arms if names_arm(arm, candidate)]
-    if not meant:
-        known = "; ".join(map(str, record.arms)) or "none, as none can run"
-        raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({known}); got {arm!r}")
+    arms = [candidate for candidate in record.arms if names_arm(arm, candidate)]
+    if not arms:
+        choices = "; ".join(map(str, record.arms)) or "none, as none can run"
+        raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
     models = Models(observe(record.trials, record.settings))
-    return expect(models, [(config, each) for each in meant], record.settings, targets)
+    return expect(models, [(config, candidate) for candidate in arms], record.settings, targets)

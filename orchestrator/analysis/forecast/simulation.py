@@ -1,4 +1,4 @@
-"""The missing trials of a sweep, run many times over in thought.
+"""Simulations of the missing trials of a sweep.
 
 Each config that is not known yet is drawn from the search space; each trial takes what a model
 expects times an error as it made on configs that it was not shown, and one more error is shared by
@@ -38,11 +38,11 @@ Costs = NDArray[np.float64]
 class RemainingTrials:
     """The missing trials of a sweep.
 
-    `known` are those whose config was suggested; `unknown` the blocks whose config was not, and in
-    each of them the arms' trials (with repeats).
+    `suggested` are those whose config was suggested. `unknown` is the number of blocks without a
+    config yet; each has the `arms`' trials (with repeats).
     """
 
-    known: tuple[tuple[Config, Arm], ...]
+    suggested: tuple[tuple[Config, Arm], ...]
     unknown: int
     arms: Mapping[Arm, int]
     search: Search
@@ -50,12 +50,12 @@ class RemainingTrials:
     settings: Mapping[str, Any]
 
     def trials(self, arm: Arm) -> int:
-        """How many of the missing trials are the arm's."""
-        return self.unknown * self.arms[arm] + sum(known == arm for _, known in self.known)
+        """Return how many of the missing trials are the arm's."""
+        return self.unknown * self.arms[arm] + sum(other == arm for _, other in self.suggested)
 
     def named(self) -> list[tuple[Config, Arm]]:
-        """Every config to come that is known, on each arm on which it is missing, once."""
-        rows = {(canonical(config), arm): config for config, arm in self.known}
+        """Return every known config to come, once for each arm on which it is missing."""
+        rows = {(canonical(config), arm): config for config, arm in self.suggested}
         tried = {canonical(config) for config in self.tried}
         for config in self.search.listed if self.unknown else ():
             if canonical(config) not in tried:
@@ -73,7 +73,7 @@ class Draws:
 
 
 def make_draws(ahead: RemainingTrials) -> Draws:
-    """The same for one plan, whatever is then asked of it."""
+    """Return draws that are the same for all predictions of one plan."""
     pool, dice = _pool(ahead), np.random.default_rng(0)
     if _is_countable(ahead.search) and len(pool) == ahead.unknown:  # all of them, in every run
         return Draws(pool, np.tile(np.arange(len(pool)), (RUNS, 1)), dice)
@@ -83,7 +83,7 @@ def make_draws(ahead: RemainingTrials) -> Draws:
 def simulate(
     model: CostModel, ahead: RemainingTrials, draws: Draws, arms: Sequence[Arm], far: float = FAR
 ) -> dict[Arm, Costs]:
-    """What each missing trial of the arms takes, in each run.
+    """Return what each missing trial of the arms takes, in each simulated run.
 
     Raises:
         NotPredicted: an arm or a word that no trial had; or more than this share of the configs is
@@ -92,10 +92,10 @@ def simulate(
     _expect_near(model, ahead, draws, arms, far)
     errors = np.array(model.errors)
     unsure = float(np.std(errors)) / math.sqrt(model.held_out.configs)
-    found = {}
+    costs = {}
     for arm in arms:
-        known = [config for config, known_arm in ahead.known if known_arm == arm]
-        logs, widths = _expected(model, ahead, known, arm)
+        configs = [config for config, other in ahead.suggested if other == arm]
+        logs, widths = _expected(model, ahead, configs, arm)
         every, wide = np.tile(logs, (RUNS, 1)), np.tile(widths, (RUNS, 1))
         if draws.pool and ahead.unknown and ahead.arms[arm]:
             logs, widths = _expected(model, ahead, draws.pool, arm)
@@ -103,14 +103,14 @@ def simulate(
             wide = np.hstack([wide, np.repeat(widths[draws.picks], ahead.arms[arm], axis=1)])
         error = draws.dice.choice(errors, size=every.shape)
         shared = draws.dice.normal(0, unsure, size=(RUNS, 1))
-        found[arm] = np.exp(every + wide * (error + shared))
-    return found
+        costs[arm] = np.exp(every + wide * (error + shared))
+    return costs
 
 
 def _expected(
     model: CostModel, ahead: RemainingTrials, configs: Sequence[Config], arm: Arm
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The logarithm of what each config takes on the arm, and how much wider its errors are."""
+    """Return the logarithm of what each config takes on the arm, and the width of its errors."""
     if not configs:
         return np.zeros(0), np.zeros(0)
     rows = [(params_of(ahead.settings, config, arm), arm) for config in configs]
@@ -120,7 +120,7 @@ def _expected(
 def _expect_near(
     model: CostModel, ahead: RemainingTrials, draws: Draws, arms: Sequence[Arm], far: float
 ) -> None:
-    rows = [(config, arm) for config, arm in ahead.known if arm in arms]
+    rows = [(config, arm) for config, arm in ahead.suggested if arm in arms]
     rows += [(config, arm) for config in draws.pool for arm in arms if ahead.arms[arm]]
     features, reasons = model.features, list[str]()
     for config, arm in rows:
@@ -134,7 +134,7 @@ def _expect_near(
 
 
 def _pool(ahead: RemainingTrials) -> list[Config]:
-    """Configs that unknown blocks may have."""
+    """Return configs that unknown blocks may have."""
     if not ahead.unknown:
         return []
     if not _is_countable(ahead.search):

@@ -1,8 +1,8 @@
-"""What the rest of a sweep may take: a cost model over configs that are not suggested yet.
+"""Predicted totals of the rest of a sweep, from a cost model over configs not suggested yet.
 
-The missing trials are run many times over in thought (`rehearsal.py`), and what all of them take is
-told with where it lies in 90 % of these runs. An adaptive sampler suggests other configs than
-chance does; nobody knows which.
+The missing trials are simulated many times (`simulation.py`). The total is reported together with
+the range of 90 % of these runs. An adaptive sampler suggests other configs than chance does, which
+are not predictable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Totals = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A median over the runs in thought, and where 90 % of them lie."""
+    """A median over the simulated runs, and the range of 90 % of them."""
 
     value: float
     low: float
@@ -40,13 +40,13 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class ForecastTotals:
-    """What is left: seconds of the clock, energy of the timed epochs, money.
+    """The remaining seconds of the clock, energy of the timed epochs, and money.
 
-    None where nothing is known: energy that was not measured, hardware without a price. `peak_mib`
-    has the most memory that a trial to come takes, by the metric's name, where fresh trainers have
-    shown it, and `peak_mib_interval` where 90 % of the runs lie, from and to. `refused` says, by
-    the metric's name, why memory or energy is not told though some trials told theirs. `method` and
-    `held_out` tell of the model of a trial's time.
+    None is unknown: energy that was not measured, hardware without a price. `peak_mib` has the most
+    memory that a trial to come takes, by the metric's name, if fresh trainers measured it, and
+    `peak_mib_interval` the range of 90 % of the runs. `refused` has the reasons why memory or
+    energy is not predicted although some trials measured it. `method` and `held_out` describe the
+    model of a trial's time.
     """
 
     seconds: Amount
@@ -65,7 +65,7 @@ def forecast_totals(
     prices: Sequence[Price],
     makespan: Callable[[Mapping[Arm, float]], float],
 ) -> ForecastTotals:
-    """Run the missing trials in thought.
+    """Simulate the missing trials.
 
     Args:
         ahead: what is missing.
@@ -98,16 +98,16 @@ def forecast_totals(
 
 
 def _totals(models: Models, target: str, ahead: RemainingTrials, draws: Draws) -> dict[Arm, Totals]:
-    """For each arm what its missing trials take together, in each run in thought."""
+    """Return for each arm what its missing trials take together, in each simulated run."""
     arms = [arm for arm in ahead.arms if ahead.trials(arm)]
     costs = simulate(models.of(target), ahead, draws, arms)
-    return {arm: each.sum(axis=1) for arm, each in costs.items()}
+    return {arm: cost.sum(axis=1) for arm, cost in costs.items()}
 
 
 def _energy(
     models: Models, ahead: RemainingTrials, draws: Draws, refused: dict[str, str]
 ) -> dict[Arm, Totals] | None:
-    """As `_totals`; None where it was measured of too few trials, or not on every arm."""
+    """Return totals as `_totals` does; None if it was measured too rarely, or not on every arm."""
     try:
         return _totals(models, "energy_j", ahead, draws)
     except NotPredicted as why:
@@ -119,11 +119,11 @@ def _energy(
 def _peaks(
     models: Models, ahead: RemainingTrials, draws: Draws, refused: dict[str, str]
 ) -> dict[str, Amount]:
-    """The most memory that any trial to come takes; not told where one config is too far.
+    """Return the most memory that any trial to come takes; not predicted if a config is too far.
 
     The configs that are too far are the largest: the maximum of the others would be no bound.
     """
-    found = {}
+    peaks = {}
     for target in MEMORY:
         arms = [arm for arm in ahead.arms if ahead.trials(arm) and _has(arm, target)]
         if not arms or not models.measured(target):
@@ -134,19 +134,19 @@ def _peaks(
             refused[target] = str(why)
         else:
             largest = [cost.max(axis=1) for cost in costs.values()]
-            found[target] = _amount(np.max(largest, axis=0))
-    return found
+            peaks[target] = _amount(np.max(largest, axis=0))
+    return peaks
 
 
 def _has(arm: Arm, target: str) -> bool:
-    """Whether trials of the arm take memory of that kind."""
+    """Return whether trials of the arm take memory of that kind."""
     return target != "peak_gpu_mib" or arm.device == "gpu"
 
 
 def _money(
     seconds: Mapping[Arm, Totals], energy: Mapping[Arm, Totals] | None, prices: Sequence[Price]
 ) -> Amount | None:
-    """What all of it costs; None where an arm has no price."""
+    """Return what all of it costs; None if an arm has no price."""
     total = np.zeros(RUNS)
     for arm, taken in seconds.items():
         price = price_of(arm.hardware, prices)

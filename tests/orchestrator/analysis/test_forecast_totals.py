@@ -103,7 +103,7 @@ def test_energy_that_one_arm_does_not_tell_is_not_the_sweeps() -> None:
     found = look(missing(SIX, [64]), [*told, *measured(SIX[5:])], price)
     assert (found.energy_j, found.usd) == (None, None)
     assert found.refused == {"energy_j": f"energy_j: no trial of {SIX[5]} was measured"}
-    assert f"  energy cannot be told (energy_j: no trial of {SIX[5]} was measured)" in told_of(
+    assert f"  energy cannot be predicted (energy_j: no trial of {SIX[5]} was measured)" in told_of(
         found
     )
 
@@ -137,16 +137,16 @@ def test_what_nothing_is_known_of_is_refused(units: list[int], cell: str, told: 
 
 
 def test_a_word_that_no_trial_had_is_refused_however_few_have_it() -> None:
-    known = missing(ALONE, [64] * 19).known
+    known = missing(ALONE, [64] * 19).suggested
     ahead = missing(ALONE, [64], cell="rnn")
     observations = [
         dataclasses.replace(each, params={**each.params, "cell": ("gru", "lstm")[index % 2]})
         for index, each in enumerate(measured(ALONE))
     ]
     seen = tuple(({**config, "cell": "gru"}, arm) for config, arm in known)
-    look(dataclasses.replace(ahead, known=seen), observations)
+    look(dataclasses.replace(ahead, suggested=seen), observations)
     with pytest.raises(NotPredicted, match='no trial had cell "rnn"'):
-        look(dataclasses.replace(ahead, known=(*seen, *ahead.known)), observations)
+        look(dataclasses.replace(ahead, suggested=(*seen, *ahead.suggested)), observations)
 
 
 def test_the_most_memory_has_an_interval() -> None:
@@ -167,7 +167,7 @@ def test_the_most_memory_is_not_that_of_the_configs_that_are_near() -> None:
     assert (found.peak_mib, found.peak_mib_interval) == ({}, {})
     why = "peak_rss_mib: units 300 is too far from 16 to 128, which were measured"
     assert found.refused == {"peak_rss_mib": why}
-    assert f"  peak memory cannot be told ({why})" in told_of(found)
+    assert f"  peak memory cannot be predicted ({why})" in told_of(found)
 
 
 def test_each_listed_config_is_in_every_run() -> None:

@@ -137,8 +137,8 @@ def test_one_kind_of_hardware_waits_for_none() -> None:
     spec, plan = laid(hardware="gpu")
     told = describe_opening(spec, plan, make_lanes(plan), {})
     assert told == (
-        "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from those that"
-        " are told"
+        "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from their"
+        " results"
     )
 
 

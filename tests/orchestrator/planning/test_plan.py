@@ -376,7 +376,7 @@ def test_labels_choose_nodes(hardware: str, arms: dict[str, list[str]]) -> None:
             "{class: 'CPU A*', threads: 9}",
             "threads: 9 for a trial, but a node of CPU A, 8 CPUs has 8",
         ),
-        ("{class: 'CPU A*', cpus: 2}", "cpus: a CPU arm takes its whole node; threads says"),
+        ("{class: 'CPU A*', cpus: 2}", "cpus: a CPU arm takes its whole node; threads limits"),
     ],
 )
 def test_hardware_that_cannot_be_used_as_asked_is_told(hardware: str, reason: str) -> None:
