@@ -71,16 +71,18 @@ def without_gpu(trial: Context) -> dict[str, float]:
 
 def swallowed(trial: Context) -> dict[str, float]:
     """Count the outcomes of Keras' PyTorch layers if the library's call fails."""
-    from tests.workloads.stand_in_gpus import torch as pretended
+    from tests.workloads.stand_in_gpus import torch as simulated_gpu
 
     implementation, failing = parse_implementation("torch/cudnn"), RuntimeError("cuDNN error")
     counts: Counter[str] = Counter()
     cells: tuple[Cell, ...] = ("lstm", "gru")
     for cell, bidirectional in itertools.product(cells, _BOOLEANS):
         traits = LayerTraits(cell, bidirectional=bidirectional)
-        with pretended.gpu():
+        with simulated_gpu.gpu():
             model = model_of(implementation, traits)
-            counts[pretended.kernel(model, _inputs(traits), implementation, failing=failing)] += 1
+            counts[
+                simulated_gpu.kernel(model, _inputs(traits), implementation, failing=failing)
+            ] += 1
     return {what: float(count) for what, count in counts.items()}
 
 
@@ -92,7 +94,7 @@ def xla(trial: Context) -> dict[str, float]:
     import tensorflow as tf
     from tensorflow.python.framework import kernels
 
-    from tests.workloads.stand_in_gpus import tensorflow as pretended
+    from tests.workloads.stand_in_gpus import tensorflow as simulated_gpu
 
     tf.function(tf.matmul, jit_compile=True)(tf.ones((1, 1)), tf.ones((1, 1)))  # registers kernels
     flags: dict[str, float] = {}
@@ -100,18 +102,18 @@ def xla(trial: Context) -> dict[str, float]:
         registered = kernels.get_registered_kernels_for_op(name).kernel
         flags[name] = float(any(kernel.device_type == "XLA_GPU_JIT" for kernel in registered))
     implementation = parse_implementation("tensorflow/portable+xla")
-    with pretended.gpu():
+    with simulated_gpu.gpu():
         for name, bidirectional in (("portable", False), ("bidirectional", True)):
             model = model_of(implementation, LayerTraits(bidirectional=bidirectional))
-            flags[name] = float(pretended.keeps_xla(model))
+            flags[name] = float(simulated_gpu.keeps_xla(model))
     return flags
 
 
 def eager_call(trial: Context) -> dict[str, float]:
     """Return 1 if JAX without a graph reaches the cuDNN call, for which a CPU has no code."""
-    from tests.workloads.stand_in_gpus import jax as pretended
+    from tests.workloads.stand_in_gpus import jax as simulated_gpu
 
-    with pretended.gpu():
+    with simulated_gpu.gpu():
         model = model_of(parse_implementation("jax/fused+eager"), LayerTraits(bidirectional=True))
         try:
             model(_inputs(LayerTraits()))
@@ -204,11 +206,13 @@ def _compared(cases: Cases, device: Device = "gpu") -> dict[str, float]:
 
 def kernel_of(implementation: Implementation, traits: LayerTraits, device: Device) -> str:
     """Return the kernel of a training step, on this CPU or on a simulated GPU."""
-    pretended = importlib.import_module(f"tests.workloads.stand_in_gpus.{implementation.backend}")
+    simulated_gpu = importlib.import_module(
+        f"tests.workloads.stand_in_gpus.{implementation.backend}"
+    )
     try:
-        with pretended.gpu() if device == "gpu" else nullcontext():
+        with simulated_gpu.gpu() if device == "gpu" else nullcontext():
             model = model_of(implementation, traits)
-            return str(pretended.kernel(model, _inputs(traits), implementation))
+            return str(simulated_gpu.kernel(model, _inputs(traits), implementation))
     except ValueError as error:
         if not any(text in str(error) for text in _REFUSALS):
             raise

@@ -99,7 +99,7 @@ def test_passes_without_training_are_proven_too(
         ("cudnn", {}, "cudnn"),
         ("cudnn", {"cell": "gru", **DEEP}, "cudnn"),
         ("cudnn+fp16", {}, "cudnn+fp16"),
-        ("cudnn+bf16", {}, "cudnn"),  # the operation computes in float32 all the same
+        ("cudnn+bf16", {}, "cudnn"),  # the operation computes in float32
         ("cudnn", {"layers": 2, "fallen_back": "recurrent_1"}, "mixed"),
         ("fused", {}, "fused"),
         ("fused", DEEP, "fused"),

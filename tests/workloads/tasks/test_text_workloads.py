@@ -102,7 +102,7 @@ def test_equal_weights_and_seeds_write_equal_texts(torch_trainer: Trainer) -> No
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize(("batches", "told"), [("stateful", 8), ("windows", 10)])
+@pytest.mark.parametrize(("batches", "counted"), [("stateful", 8), ("windows", 10)])
 def test_the_reported_samples_are_those_of_the_accuracy(
     torch_trainer: Trainer, batches: str, counted: int
 ) -> None:
