@@ -1,7 +1,6 @@
 """Energy, heat and load of a trial's node, sampled from outside its trainer."""
 
 from orchestrator.execution.telemetry.curve_points import curves
-from orchestrator.execution.telemetry.outcome_fields import record
 from orchestrator.execution.telemetry.readings import (
     GpuReading,
     NodeReading,
@@ -10,7 +9,7 @@ from orchestrator.execution.telemetry.readings import (
     TimeWindow,
 )
 from orchestrator.execution.telemetry.sampler import Instruments, Sampler
-from orchestrator.execution.telemetry.summary import Summary, summarise
+from orchestrator.execution.telemetry.summary import Summary, record, summarise
 
 __all__ = [
     "GpuReading",

@@ -1,4 +1,4 @@
-"""A trial's telemetry in a few numbers: metrics named as in MLflow, and what qualifies them.
+"""A trial's telemetry as its outcome keeps it: metrics, their qualifiers, and short curves.
 
 All but the peak memory is of the timed epochs alone, without validation, loading and compiling.
 Figures that were not measured are absent.
@@ -6,13 +6,15 @@ Figures that were not measured are absent.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry.counters import counted
+from orchestrator.execution.telemetry.curve_points import curves
 from orchestrator.execution.telemetry.energy import energy_of
 from orchestrator.execution.telemetry.readings import (
     GpuReading,
@@ -55,6 +57,55 @@ def summarise(recording: Recording) -> Summary:
         ),
     )
     return Summary(metrics, telemetry)
+
+
+def record(
+    recording: Recording, started_s: float, reported: Mapping[str, float]
+) -> tuple[dict[str, float], Telemetry]:
+    """Return the metrics and the telemetry of an outcome, and never raise.
+
+    Args:
+        recording: all samples of the trial.
+        started_s: when the trial began, in seconds since the epoch.
+        reported: the workload's own metrics. An energy that it reports itself wins.
+    """
+    try:
+        return _record(recording, started_s, reported)
+    except Exception as error:  # noqa: BLE001  (the outcome has the reason)
+        reason = f"telemetry failed: {type(error).__name__}: {error}"
+        return {}, Telemetry(energy_absent=reason)
+
+
+def _record(
+    recording: Recording, started_s: float, reported: Mapping[str, float]
+) -> tuple[dict[str, float], Telemetry]:
+    summary = summarise(recording)
+    metrics, telemetry = summary.metrics, summary.telemetry
+    if "energy_j" in reported:
+        telemetry = replace(
+            telemetry, energy_method="workload", energy_scope=None, energy_absent=None
+        )
+    elif "energy_j" in metrics and (samples := _trained_samples(reported)):
+        metrics["energy_per_sample_j"] = metrics["energy_j"] / samples
+    metrics = {name: value for name, value in metrics.items() if name not in reported}
+    at_s, values = curves(recording.samples)
+    begin_s = started_s - (time.time() - time.monotonic())  # on the clock of the samples
+    return metrics, replace(
+        telemetry,
+        at_s=tuple(round(time_s - begin_s, 2) for time_s in at_s),
+        curves={name: tuple(map(_rounded, curve)) for name, curve in values.items()},
+    )
+
+
+def _trained_samples(reported: Mapping[str, float]) -> float | None:
+    """Return how many samples were trained on."""
+    rate, seconds = reported.get("samples_per_s"), reported.get("train_s")
+    return rate * seconds if rate and seconds else None
+
+
+def _rounded(value: float | None) -> float | None:
+    """Round to four digits: curves are only drawn, and the journal keeps every one."""
+    return None if value is None else float(f"{value:.4g}")
 
 
 def _metrics(recording: Recording) -> Iterator[tuple[str, float]]:
