@@ -1,7 +1,7 @@
-"""The cost model where the truth is known: overhead that gives way to arithmetic, and noise.
+"""The cost model on simulated data with known truth: overhead, arithmetic and noise.
 
-What is left of an error with little noise is the model's; a real sweep on a busy machine has mostly
-the machine's.
+With little noise, the remaining error is that of the model. In a real sweep on a busy machine, most
+of it is that of the machine.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MEDIANS: Method = "medians"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Errors against the truth, without its noise, over new configs; and of the medians alone."""
+class Accuracy:
+    """Errors against the noise-free truth on new configs, also for medians alone."""
 
     configs: int
     noise: float
@@ -36,29 +36,31 @@ class Known:
     coverage: float
 
 
-def known() -> Iterator[Known]:
-    """For few and many configs, with little noise and much."""
+def simulated_accuracies() -> Iterator[Accuracy]:
+    """Measure accuracies for few and many configs, with little and much noise."""
     for configs in (8, 16, 40):
         for noise in (0.03, 0.15):
-            yield _known(configs, noise)
+            yield _accuracy(configs, noise)
 
 
-def _known(configs: int, noise: float) -> Known:
+def _accuracy(configs: int, noise: float) -> Accuracy:
     errors, alone, inside = list[float](), list[float](), list[bool]()
     for seed in range(_SEEDS):
         dice = random.Random(seed)
         shown, hidden = _draw(dice, configs, noise), _draw(dice, 30, noise)
         model, medians = fit(shown, "trial_s"), fit(shown, "trial_s", [_MEDIANS])
-        for each in hidden:
-            truth = _seconds(each.params, _ARMS.index(each.arm))
+        for observation in hidden:
+            truth = _seconds(observation.params, _ARMS.index(observation.arm))
             try:
-                found = model.predict(each.params, each.arm)
+                prediction = model.predict(observation.params, observation.arm)
             except NotPredicted:
                 continue
-            errors.append(abs(found.value / truth - 1))
-            inside.append(found.low <= each.took["trial_s"] <= found.high)
-            alone.append(abs(medians.predict(each.params, each.arm).value / truth - 1))
-    return Known(
+            errors.append(abs(prediction.value / truth - 1))
+            inside.append(prediction.low <= observation.took["trial_s"] <= prediction.high)
+            alone.append(
+                abs(medians.predict(observation.params, observation.arm).value / truth - 1)
+            )
+    return Accuracy(
         configs,
         noise,
         statistics.median(errors),

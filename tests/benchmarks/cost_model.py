@@ -1,14 +1,14 @@
-"""How far the cost model is off on configs that it was not shown, of real sweeps.
+"""Errors of the cost model on new configs of real sweeps.
 
     python -m tests.benchmarks.cost_model [--output FOLDER] [--sweep NAME]
 
-Runs cost_model_time.yaml and cost_model_memory.yaml, beside this file, into RNNSWEEP_HOME (or goes
-on with them, so that a second start only judges); some twelve minutes on a quiet machine. Or
-it takes the trials of a sweep that is there. Then, many times over, a third of the configs is
-hidden with all of their trials; the model is chosen and fitted on the others; and what was measured
-of the hidden ones is held against its predictions and their 90 % intervals. Beside it stand the
-errors of each method alone: each arm's median is what there is to beat. Draws with known truth
-below them show what is left of an error without a machine's noise.
+Runs cost_model_time.yaml and cost_model_memory.yaml of this folder in RNNSWEEP_HOME, or resumes
+them, so that a second start only judges. That takes some twelve minutes on an idle machine. Or it
+uses the trials of an existing sweep. Then, many times over, a third of the configs is hidden with
+all of their trials, and the model is chosen and fitted on the others. The measurements of the
+hidden ones are compared with its predictions and their 90 % intervals. The table also has the
+errors of each method alone; each arm's median is the baseline. Simulated data with known truth show
+the error without a machine's noise.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from orchestrator.core.trial import FinishedTrial
 from orchestrator.storage.home import SweepFolder, sweep_home
 from orchestrator.storage.journal import read, replay
 from tests.benchmarks import rig
-from tests.benchmarks.cost_known import Known, known
+from tests.benchmarks.cost_known import Accuracy, simulated_accuracies
 
-TIME = tuple(each for each in TARGETS if each not in MEMORY)
+TIME = tuple(target for target in TARGETS if target not in MEMORY)
 SWEEPS = {"time": TIME, "memory": MEMORY}
-"""What is judged by which of the two sweeps."""
+"""The targets that each of the two sweeps judges."""
 
 _HIDDEN = 1 / 3
 _ENOUGH = math.ceil(MIN_GROUPS / (1 - _HIDDEN))
@@ -55,10 +55,10 @@ _ENOUGH = math.ceil(MIN_GROUPS / (1 - _HIDDEN))
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One target's errors on hidden configs, as shares of what was measured.
+    """One target's errors on hidden configs, as shares of the measured values.
 
-    `refused` are hidden trials that were too far from those shown; `alone` the median error of each
-    method by itself. `least` and `most` are what was measured.
+    `refused` counts hidden trials too far from the visible ones; `alone` is the median error of
+    each method by itself. `least` and `most` are the extreme measurements.
     """
 
     target: str
@@ -76,45 +76,45 @@ class Row:
 
 
 def main() -> None:
-    """Measure, print the table, and write it with its figures where asked to."""
+    """Measure, print the table, and write it with its figures if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sweep", help="a sweep of this home (NAME or NAME#1) instead")
     parser.add_argument("--splits", type=int, default=12, help="how often a third is hidden")
     parser.add_argument("--output", type=Path, help="a folder for the table and its figures")
     asked = parser.parse_args()
-    environment = rig.told("scikit-learn", "numpy", "keras", "tensorflow", "torch")
+    environment = rig.environment("scikit-learn", "numpy", "keras", "tensorflow", "torch")
     asked_of = {asked.sweep: TARGETS} if asked.sweep else _run()
     environment["load after"] = f"{os.getloadavg()[0]:.1f}"
     rows, absent, sweeps = list[Row](), dict[str, str](), list[dict[str, Any]]()
     for label, targets in asked_of.items():
         finished, observations = _observed(label)
-        configs = len({each.group for each in observations})
+        configs = len({observation.group for observation in observations})
         sweeps.append({"sweep": label, "configs": configs, "trials": len(observations)})
         for target in targets:
             row = judge(observations, target, asked.splits)
             if row is None:
-                absent[target] = _why_not(finished, observations, target)
+                absent[target] = _reason(finished, observations, target)
             else:
                 rows.append(row)
-    truths = list(known())
-    found = {
+    truths = list(simulated_accuracies())
+    result = {
         "environment": environment,
         "sweeps": sweeps,
         "splits": asked.splits,
         "rows": [asdict(row) for row in rows],
         "not_judged": absent,
-        "known": [asdict(each) for each in truths],
+        "known": [asdict(truth) for truth in truths],
     }
-    text = f"{_table(found, rows)}\n\n{_known_table(truths)}"
+    text = f"{_table(result, rows)}\n\n{_simulated_table(truths)}"
     print(text)
     if asked.output:
-        rig.keep(asked.output, "cost_model", found, text)
+        rig.keep(asked.output, "cost_model", result, text)
 
 
 def judge(observations: Sequence[Observation], target: str, splits: int) -> Row | None:
-    """Hide a third of the configs, `splits` times over; None where too little was measured."""
-    known = [each for each in observations if target in each.took]
-    groups = sorted({each.group for each in known})
+    """Hide a third of the configs `splits` times; return None if too little was measured."""
+    measured_trials = [observation for observation in observations if target in observation.took]
+    groups = sorted({observation.group for observation in measured_trials})
     if len(groups) < _ENOUGH:
         return None
     errors, inside, widths, chosen = list[float](), list[bool](), list[float](), list[str]()
@@ -122,26 +122,26 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
     refused, fit_s = 0, list[float]()
     for split in range(splits):
         hidden = set(random.Random(split).sample(groups, max(1, round(len(groups) * _HIDDEN))))
-        shown = [each for each in known if each.group not in hidden]
+        shown = [observation for observation in measured_trials if observation.group not in hidden]
         started_s = time.perf_counter()
         model = fit(shown, target)
         fit_s.append(time.perf_counter() - started_s)
         chosen.append(model.method)
         singles = {method: fit(shown, target, [method]) for method in METHODS}
-        for each in known:
-            if each.group not in hidden:
+        for observation in measured_trials:
+            if observation.group not in hidden:
                 continue
-            measured = each.took[target]
+            measured = observation.took[target]
             try:
-                found = model.predict(each.params, each.arm)
+                prediction = model.predict(observation.params, observation.arm)
             except NotPredicted:
                 refused += 1
                 continue
-            errors.append(abs(found.value / measured - 1))
-            inside.append(found.low <= measured <= found.high)
-            widths.append(found.high / found.value - 1)
+            errors.append(abs(prediction.value / measured - 1))
+            inside.append(prediction.low <= measured <= prediction.high)
+            widths.append(prediction.high / prediction.value - 1)
             for method, single in singles.items():
-                value = single.predict(each.params, each.arm).value
+                value = single.predict(observation.params, observation.arm).value
                 alone[method].append(abs(value / measured - 1))
     return Row(
         target,
@@ -152,24 +152,24 @@ def judge(observations: Sequence[Observation], target: str, splits: int) -> Row 
         float(np.mean(inside)),
         float(np.median(widths)),
         {method: chosen.count(method) for method in METHODS},
-        {method: float(np.median(each)) for method, each in alone.items()},
+        {method: float(np.median(method_errors)) for method, method_errors in alone.items()},
         float(np.median(fit_s)),
-        min(each.took[target] for each in known),
-        max(each.took[target] for each in known),
+        min(observation.took[target] for observation in measured_trials),
+        max(observation.took[target] for observation in measured_trials),
     )
 
 
 def _run() -> dict[str, Sequence[str]]:
-    """Both sweeps, or what is missing of them; their names, and what each is to judge."""
-    found: dict[str, Sequence[str]] = {}
+    """Run or resume both sweeps; return their names and the targets that each judges."""
+    targets_by_sweep: dict[str, Sequence[str]] = {}
     for name, targets in SWEEPS.items():
         spec = Path(__file__).with_name(f"cost_model_{name}.yaml")
         command = [sys.executable, "-m", "orchestrator", "run", "--yes", str(spec)]
         ended = subprocess.run(command, check=False)
         if ended.returncode:
             raise SystemExit(f"the sweep of {spec.name} ended with exit code {ended.returncode}")
-        found[f"cost-model-{name}"] = targets
-    return found
+        targets_by_sweep[f"cost-model-{name}"] = targets
+    return targets_by_sweep
 
 
 def _observed(label: str) -> tuple[list[FinishedTrial], list[Observation]]:
@@ -183,27 +183,27 @@ def _observed(label: str) -> tuple[list[FinishedTrial], list[Observation]]:
     return finished, observe(finished, state.identity.settings)
 
 
-def _why_not(
+def _reason(
     finished: Iterable[FinishedTrial], observations: Sequence[Observation], target: str
 ) -> str:
-    """Why a target is not judged here, as the trials say."""
+    """Return the reason why a target is not judged."""
     reasons = Counter(reason for trial in finished if (reason := trial.telemetry.energy_absent))
     if target == "energy_j" and reasons:
         return reasons.most_common(1)[0][0]
     if target == "peak_gpu_mib" and all(e.arm.device == "cpu" for e in observations):
-        return "no arm stands on a GPU"
-    told = {each.group for each in observations if target in each.took}
-    return f"expected of at least {_ENOUGH} configs, received of {len(told)}"
+        return "no arm runs on a GPU"
+    configs = {observation.group for observation in observations if target in observation.took}
+    return f"expected of at least {_ENOUGH} configs, received of {len(configs)}"
 
 
-def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
+def _table(result: Mapping[str, Any], rows: Sequence[Row]) -> str:
     lines = [
         "The cost model, on a third of the configs that was hidden from it, "
-        f"{found['splits']} times: errors as shares of what was measured",
-        rig.heading(found["environment"]),
+        f"{result['splits']} times: errors as shares of the measured values",
+        rig.heading(result["environment"]),
         *(
-            f"{each['sweep']}: {each['configs']} configs, {each['trials']} trials"
-            for each in found["sweeps"]
+            f"{entry['sweep']}: {entry['configs']} configs, {entry['trials']} trials"
+            for entry in result["sweeps"]
         ),
         "",
         f"{'':14}{'measured':>18}{'trials':>8}{'refused':>9}{'median':>9}{'90 %':>9}"
@@ -224,20 +224,23 @@ def _table(found: Mapping[str, Any], rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    lines += ["", *(f"Not judged: {name}: {why}." for name, why in found["not_judged"].items())]
+    lines += [
+        "",
+        *(f"Not judged: {name}: {reason}." for name, reason in result["not_judged"].items()),
+    ]
     return "\n".join(lines)
 
 
-def _known_table(truths: Sequence[Known]) -> str:
+def _simulated_table(truths: Sequence[Accuracy]) -> str:
     lines = [
-        "Draws with known truth, three arms: errors against the truth without its noise",
+        "Simulated data, three arms: errors against the noise-free truth",
         f"{'configs':>8}{'noise':>8}{'median':>9}{'90 %':>9}{'in interval':>13}"
         f"{'medians alone':>15}",
     ]
     lines += [
-        f"{each.configs:8}{each.noise:8.0%}{each.median:9.1%}{each.ninetieth:9.1%}"
-        f"{each.coverage:13.1%}{each.medians_alone:15.1%}"
-        for each in truths
+        f"{row.configs:8}{row.noise:8.0%}{row.median:9.1%}{row.ninetieth:9.1%}"
+        f"{row.coverage:13.1%}{row.medians_alone:15.1%}"
+        for row in truths
     ]
     return "\n".join(lines)
 

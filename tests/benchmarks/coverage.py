@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, on draws whose truth is known: the docstrings' figures.
+"""How often intervals cover the truth, on simulated data: the figures of the docstrings.
 
     python -m tests.benchmarks.coverage [--rounds 10000] [--reports 20000] [--sweeps 40000]
                                         [--output FOLDER]
@@ -47,7 +47,7 @@ _TURNS: dict[str, Draw] = {
     "autoregression of 0.3": alike(0.3),
     "autoregression of 0.61": alike(0.61),
     "autoregression of 0.9": alike(0.9),
-    "slow drift (0.98) beside noise": drifting,
+    "slow drift (0.98) plus noise": drifting,
 }
 _WANTED = (0.01, 0.02, 0.05)
 _BLOCKS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Draws]] = {
@@ -60,8 +60,8 @@ _AT_ONCE = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class OfRounds:
-    """Rounds that end at a wanted interval; the bias of their ratio in its standard errors."""
+class RoundCoverage:
+    """Rounds that end at a given interval, with the bias of their ratio in standard errors."""
 
     turns: str
     wanted: float
@@ -70,8 +70,8 @@ class OfRounds:
 
 
 @dataclass(frozen=True, slots=True)
-class OfReports:
-    """Reports of one comparison, of so many blocks."""
+class ReportCoverage:
+    """Reports of one comparison with this number of blocks."""
 
     blocks: str
     count: int
@@ -79,10 +79,10 @@ class OfReports:
 
 
 @dataclass(frozen=True, slots=True)
-class OfSweeps:
-    """Sweeps with `blocks: auto`, of a deviation in wanted half-widths.
+class SweepCoverage:
+    """Sweeps with `blocks: auto`, with a deviation in units of the target half-width.
 
-    `more_blocks` is by how much the level takes more of them than 95 % does, as a share.
+    `more_blocks` is the share of additional blocks, compared with a level of 95 %.
     """
 
     deviation: float
@@ -95,14 +95,14 @@ class OfSweeps:
 
 
 def main() -> None:
-    """Draw, print the tables; keep them if asked to."""
+    """Simulate, print the tables, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--reports", type=int, default=20_000)
     parser.add_argument("--sweeps", type=int, default=40_000)
     parser.add_argument("--output", type=Path, help="write coverage.json and coverage.txt here")
     asked = parser.parse_args()
-    environment = rig.told("numpy", "scipy")
+    environment = rig.environment("numpy", "scipy")
     of_rounds = list(of_all_rounds(asked.rounds))
     of_reports = list(of_all_reports(asked.reports))
     of_sweeps = list(of_all_sweeps(asked.sweeps))
@@ -116,51 +116,53 @@ def main() -> None:
     )
     print(text)
     if asked.output is not None:
-        found = {
+        result = {
             "benchmark": "coverage",
             "environment": environment,
             "draws": {name: vars(asked)[name] for name in ("rounds", "reports", "sweeps")},
-            "rounds": [asdict(each) for each in of_rounds],
-            "reports": [asdict(each) for each in of_reports],
-            "sweeps": [asdict(each) for each in of_sweeps],
+            "rounds": [asdict(row) for row in of_rounds],
+            "reports": [asdict(row) for row in of_reports],
+            "sweeps": [asdict(row) for row in of_sweeps],
         }
-        rig.keep(asked.output, "coverage", found, text)
+        rig.keep(asked.output, "coverage", result, text)
 
 
-def of_all_rounds(count: int) -> Iterator[OfRounds]:
-    """Every kind of turns, at every wanted interval."""
+def of_all_rounds(count: int) -> Iterator[RoundCoverage]:
+    """Simulate every kind of turns at every target interval."""
     for name, draw in _TURNS.items():
         for wanted in _WANTED:
             ended = rounds(draw, wanted, count)
-            held = [abs(each.log_ratio - TRUTH) <= (each.half_width or 0.0) for each in ended]
-            away = np.array([each.log_ratio - TRUTH for each in ended])
-            yield OfRounds(name, wanted, float(np.mean(held)), _bias(away))
+            held = [abs(result.log_ratio - TRUTH) <= (result.half_width or 0.0) for result in ended]
+            away = np.array([result.log_ratio - TRUTH for result in ended])
+            yield RoundCoverage(name, wanted, float(np.mean(held)), _bias(away))
 
 
-def of_all_reports(count: int) -> Iterator[OfReports]:
-    """Every kind of blocks, in every number; their mean is 0."""
+def of_all_reports(count: int) -> Iterator[ReportCoverage]:
+    """Simulate every kind and number of blocks, with a true mean of 0."""
     for name, draw in _BLOCKS.items():
         for blocks in (6, 12, 40):
             drawn = draw(np.random.default_rng([6, blocks]), (count, blocks))
-            yield OfReports(name, blocks, float(np.mean([_holds_0(each) for each in drawn])))
+            yield ReportCoverage(
+                name, blocks, float(np.mean([_holds_0(values) for values in drawn]))
+            )
 
 
 def _holds_0(values: Draws) -> bool:
-    (found,) = judge([values.tolist()], margin=1e-9)  # nothing is the same
-    assert found.corrected is not None
-    return found.corrected.low <= 0 <= found.corrected.high
+    (result,) = judge([values.tolist()], margin=1e-9)  # no verdict can be "same"
+    assert result.corrected is not None
+    return result.corrected.low <= 0 <= result.corrected.high
 
 
-def of_all_sweeps(count: int) -> Iterator[OfSweeps]:
-    """Every deviation, with few blocks at most and with many."""
+def of_all_sweeps(count: int) -> Iterator[SweepCoverage]:
+    """Simulate every deviation, with a low and a high maximum of blocks."""
     for at_most in _AT_MOST:
         for deviation in _DEVIATIONS:
             rng = np.random.default_rng([int(100 * deviation), at_most])
             sizes = [min(_AT_ONCE, count - begun) for begun in range(0, count, _AT_ONCE)]
             drawn = (deviation * rng.standard_normal((size, at_most)) for size in sizes)
-            both = [(stopped(each, LEVEL), stopped(each, CONFIDENCE)) for each in drawn]
+            both = [(stopped(values, LEVEL), stopped(values, CONFIDENCE)) for values in drawn]
             ours, at_95 = (_joined(side) for side in zip(*both, strict=True))
-            yield OfSweeps(
+            yield SweepCoverage(
                 deviation,
                 at_most,
                 float(ours.covered.mean()),
@@ -173,9 +175,9 @@ def of_all_sweeps(count: int) -> Iterator[OfSweeps]:
 
 def _joined(parts: Sequence[Stopped]) -> Stopped:
     return Stopped(
-        np.concatenate([each.blocks for each in parts]),
-        np.concatenate([each.means for each in parts]),
-        np.concatenate([each.covered for each in parts]),
+        np.concatenate([part.blocks for part in parts]),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([part.covered for part in parts]),
     )
 
 
@@ -183,41 +185,40 @@ def _bias(away: Draws) -> float:
     return float(away.mean() / (away.std(ddof=1) / math.sqrt(len(away))))
 
 
-def rounds_table(rows: Sequence[OfRounds]) -> str:
-    """A line for each kind of turns and wanted interval."""
+def rounds_table(rows: Sequence[RoundCoverage]) -> str:
+    """Return a line for each kind of turns and target interval."""
     lines = [f"{'turns':<34}{'wanted':>8}{'coverage':>10}{'bias, in standard errors':>26}"]
     lines += [
-        f"{each.turns:<34}{each.wanted:>8.0%}{each.coverage:>10.1%}{each.bias:>26.1f}"
-        for each in rows
+        f"{row.turns:<34}{row.wanted:>8.0%}{row.coverage:>10.1%}{row.bias:>26.1f}" for row in rows
     ]
     return "\n".join(lines)
 
 
-def reports_table(rows: Sequence[OfReports]) -> str:
-    """A line for each kind and number of blocks."""
+def reports_table(rows: Sequence[ReportCoverage]) -> str:
+    """Return a line for each kind and number of blocks."""
     lines = [f"{'blocks':<34}{'number':>8}{'coverage':>10}"]
-    lines += [f"{each.blocks:<34}{each.count:>8}{each.coverage:>10.1%}" for each in rows]
+    lines += [f"{row.blocks:<34}{row.count:>8}{row.coverage:>10.1%}" for row in rows]
     return "\n".join(lines)
 
 
-def sweeps_table(rows: Sequence[OfSweeps]) -> str:
-    """A line for each deviation and most blocks, and from where to where all of them reach."""
+def sweeps_table(rows: Sequence[SweepCoverage]) -> str:
+    """Return a line for each deviation and maximum of blocks, and the range of all coverages."""
     level = f"at {100 * LEVEL:.0f} %"
     lines = [
         f"{'deviation, wanted half-widths':<34}{'at most':>8}{level:>10}{'at 95 %':>10}"
         f"{'blocks':>10}{'more than at 95 %':>20}{'bias, in standard errors':>26}"
     ]
     lines += [
-        f"{each.deviation:<34}{each.at_most:>8}{each.coverage:>10.1%}{each.coverage_at_95:>10.1%}"
-        f"{each.mean_blocks:>10.1f}{each.more_blocks:>20.0%}{each.bias:>26.1f}"
-        for each in rows
+        f"{row.deviation:<34}{row.at_most:>8}{row.coverage:>10.1%}{row.coverage_at_95:>10.1%}"
+        f"{row.mean_blocks:>10.1f}{row.more_blocks:>20.0%}{row.bias:>26.1f}"
+        for row in rows
     ]
-    ours = [each.coverage for each in rows]
-    at_95 = [each.coverage_at_95 for each in rows]
+    ours = [row.coverage for row in rows]
+    at_95 = [row.coverage_at_95 for row in rows]
     lines.append(
         f"an interval {level} covers {min(ours):.1%} to {max(ours):.1%},"
         f" one at 95 % {min(at_95):.1%} at the worst; it takes at most"
-        f" {max(each.more_blocks for each in rows):.0%} more blocks"
+        f" {max(row.more_blocks for row in rows):.0%} more blocks"
     )
     return "\n".join(lines)
 

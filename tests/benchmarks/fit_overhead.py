@@ -1,4 +1,4 @@
-"""What the measurement costs: a trial's timed epochs beside a bare Keras script, in one run.
+"""Overhead of the measurement: a trial's timed epochs compared with a bare Keras script.
 
     python -m tests.benchmarks.fit_overhead [--rounds 7] [--epochs 8] [--units 64]
                                             [--output FOLDER]
@@ -6,11 +6,11 @@
 The trial runs through `python -m workloads`, warm. The bare script is a process of its own that
 builds the same model with plain Keras, warms it up, and runs the same `model.fit`, validation after
 each epoch included; six lines of a callback read the clock at the edges of each epoch's training.
-Both take turns, so that whatever else the machine does hits both; to reach: at most 1.03. Ends with
-1 where that is missed, by the whole interval.
+Both take turns, so that other load affects both. The target is a ratio of at most 1.03. The exit
+code is 1 if the whole interval misses it.
 
-The second ratio is to a `fit` without validation and without callbacks, less what it takes for no
-epoch at all: Keras' own epochs are slower where it validates between them.
+The second ratio is to a `fit` without validation and without callbacks, minus the time of a `fit`
+of no epochs: Keras' own epochs are slower if it validates between them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Seconds of the timed epochs: of a trial, of the same `fit`, and of one without validation."""
+    """Seconds of the timed epochs of a trial, of the same `fit`, and of one without validation."""
 
     trial_s: float
     bare_s: float
@@ -95,10 +95,10 @@ class Round:
 
 
 def main() -> int:
-    """Print the ratios, their spread over the rounds, and the medians; keep them if asked to."""
+    """Print the ratios, their spread and the medians, and write them if requested."""
     asked = _parser().parse_args()
     settings = {"units": asked.units, "layers": 2, "epochs": asked.epochs, "batch_size": 32}
-    environment = rig.told("keras", "tensorflow")
+    environment = rig.environment("keras", "tensorflow")
     rounds: list[Round] = []
     variables = environment_for(parse_implementation("tensorflow/portable"), "cpu")
     with _bare(variables) as bare, Trainer(stderr=subprocess.DEVNULL) as trainer:
@@ -109,33 +109,33 @@ def main() -> int:
             else:
                 bare_s, plain_s = _bare_s(bare, settings)
                 trial_s = _trial_s(trainer, settings)
-            if number:  # both processes' first is cold
+            if number:  # the first round of both processes is cold
                 rounds.append(Round(trial_s, bare_s, plain_s))
                 print(f"round {number}: {rounds[-1].text()}", flush=True)
         bare.kill()
-    text, ratio = as_text(environment, rounds), geometric_mean(_beside_bare(rounds))
+    text, ratio = as_text(environment, rounds), geometric_mean(_ratios_to_bare(rounds))
     print(text)
     if asked.output is not None:
-        found = {
+        result = {
             "benchmark": "fit_overhead",
             "environment": environment,
             "settings": settings,
             "trial_over_bare": asdict(ratio) if ratio else None,
-            "rounds": [asdict(each) for each in rounds],
+            "rounds": [asdict(one_round) for one_round in rounds],
         }
-        rig.keep(asked.output, "fit_overhead", found, text)
+        rig.keep(asked.output, "fit_overhead", result, text)
     return 1 if verdict(ratio, _LIMIT) == "missed" else 0
 
 
 def as_text(environment: Mapping[str, str], rounds: Sequence[Round]) -> str:
-    """Medians, and geometric means of the ratios with 95 % t intervals over the rounds."""
-    columns = zip(*(astuple(each) for each in rounds), strict=True)
+    """Format medians, and geometric means of the ratios with 95 % t intervals over the rounds."""
+    columns = zip(*(astuple(one_round) for one_round in rounds), strict=True)
     medians = Round(*(statistics.median(column) for column in columns))
-    same = _beside_bare(rounds)
-    plain = [each.trial_s / each.without_validation_s for each in rounds]
+    same = _ratios_to_bare(rounds)
+    plain = [one_round.trial_s / one_round.without_validation_s for one_round in rounds]
     return "\n".join(
         [
-            "A trial's timed epochs beside a bare Keras script",
+            "A trial's timed epochs compared with a bare Keras script",
             rig.heading(environment),
             f"medians of {len(rounds)} rounds: {medians.text()}",
             f"trial / bare: {_ratio(same)};"
@@ -145,15 +145,15 @@ def as_text(environment: Mapping[str, str], rounds: Sequence[Round]) -> str:
     )
 
 
-def _beside_bare(rounds: Sequence[Round]) -> list[float]:
-    return [each.trial_s / each.bare_s for each in rounds]
+def _ratios_to_bare(rounds: Sequence[Round]) -> list[float]:
+    return [one_round.trial_s / one_round.bare_s for one_round in rounds]
 
 
 def _ratio(ratios: Sequence[float]) -> str:
-    """Geometric mean with its 95 % t interval over the rounds, and their range."""
+    """Format the geometric mean with its 95 % t interval over the rounds, and their range."""
     spread = f"rounds {min(ratios):.3f}–{max(ratios):.3f}"
     mean = geometric_mean(ratios)
-    if mean is None:  # of one round
+    if mean is None:  # a single round
         return spread
     return f"{mean.value:.3f} ({mean.low:.3f}–{mean.high:.3f}; {spread})"
 

@@ -1,17 +1,17 @@
-"""What a trial costs that does nothing: the whole path beside plain Tune and a bare loop.
+"""Overhead of a trial that does nothing: the whole path, plain Tune and a bare loop.
 
     python -m tests.benchmarks.overhead [--trials 300] [--output FOLDER]
 
 Milliseconds per trial, in one run on one machine, Ray's own start excluded everywhere:
 
 * rnnsweep: blocks from Optuna, Tune, warm trainer processes, journal, MLflow, report. From the
-  first trial handed out until all trials are read back from MLflow and the report is stored.
+  first trial's start until all trials are read back from MLflow and the report is stored.
 * Tune with its defaults: a new actor process for every trial (fewer trials: it takes seconds).
 * Tune with reuse_actors and OptunaSearch; no logging.
-* A bare Optuna loop over Ray tasks, two at once; no logging: the floor.
+* A bare Optuna loop over Ray tasks, two at once, without logging: the lower bound.
 
-To reach at 300 trials on two cores: at most 100 ms a trial for rnnsweep; ends with 1 where it is
-missed.
+The target at 300 trials on two cores is at most 100 ms per trial for rnnsweep. The exit code is 1
+if it is missed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ arms:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to run trials, and how long it took for so many."""
+    """A way to run trials, and how long a number of trials took."""
 
     name: str
     trials: int
@@ -67,18 +67,18 @@ class Way:
 
     @property
     def trial_ms(self) -> float:
-        """Milliseconds a trial."""
+        """Milliseconds per trial."""
         return 1e3 * self.seconds / self.trials
 
 
 def main() -> int:
-    """Print a line for each way to run the trials; keep them if asked to."""
+    """Print a line for each way to run the trials, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--output", type=Path, help="Write overhead.json and overhead.txt here.")
     asked = parser.parse_args()
     trials, few = asked.trials, max(6, asked.trials // 30)
-    environment = rig.told("ray", "optuna", "mlflow")
+    environment = rig.environment("ray", "optuna", "mlflow")
     with tempfile.TemporaryDirectory() as scratch, quiet(Path(scratch) / "log") as console:
         ways = [Way("rnnsweep, journal and MLflow on", trials, _rnnsweep_s(trials, Path(scratch)))]
         with connect(None):
@@ -90,13 +90,13 @@ def main() -> int:
         console.print(text)
     if asked.output is not None:
         rows = [{**asdict(way), "trial_ms": way.trial_ms} for way in ways]
-        found = {"benchmark": "overhead", "environment": environment, "ways": rows}
-        rig.keep(asked.output, "overhead", found, text)
+        result = {"benchmark": "overhead", "environment": environment, "ways": rows}
+        rig.keep(asked.output, "overhead", result, text)
     return 0 if ways[0].trial_ms <= _LIMIT_MS else 1
 
 
 def as_text(environment: Mapping[str, str], ways: Sequence[Way]) -> str:
-    """A line for each way; rnnsweep's is the first."""
+    """Format a line for each way; rnnsweep's is the first."""
     ours = ways[0].trial_ms
     lines = [
         f"{way.name:<34} {way.trials:>5} trials  {way.trial_ms:>8.1f} ms a trial"
@@ -106,12 +106,12 @@ def as_text(environment: Mapping[str, str], ways: Sequence[Way]) -> str:
     verdict = "reached" if ours <= _LIMIT_MS else "missed"
     aim = f"to reach: at most {_LIMIT_MS:.0f} ms a trial for rnnsweep: {verdict}"
     return "\n".join(
-        ["What a trial costs that does nothing", rig.heading(environment), *lines, aim]
+        ["Overhead of a trial that does nothing", rig.heading(environment), *lines, aim]
     )
 
 
 def _rnnsweep_s(trials: int, scratch: Path) -> float:
-    """Seconds from the first trial handed out to the stored report."""
+    """Return the seconds from the first trial's start to the stored report."""
     spec = parse(_SPEC.format(configs=trials // 2), source="overhead")
     began: list[float] = []
 
@@ -165,7 +165,7 @@ def _optuna_search() -> OptunaSearch:
 
 def _bare_s(trials: int) -> float:
     remote = ray.remote(_noop)
-    ray.get(remote.remote({}))  # a worker process that is up, as in the others' steady state
+    ray.get(remote.remote({}))  # start the worker process, as in the steady state of the other ways
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
     began = time.perf_counter()
     running: dict[Any, optuna.Trial] = {}

@@ -1,4 +1,4 @@
-"""What a report of a store with 10,000 trials takes, beside a plain search for the same runs.
+"""Time and memory of a report of 10,000 trials, compared with a plain search for the same runs.
 
     python -m tests.benchmarks.report [--trials 10000] [--rounds 3] [--store FOLDER]
                                       [--output FOLDER]
@@ -44,7 +44,7 @@ _CLIENT = "from mlflow import MlflowClient; MlflowClient().search_experiments()"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took. Memory is its largest resident set."""
+    """Time and memory of a process. Memory is its largest resident set."""
 
     wall_s: float
     cpu_s: float
@@ -52,14 +52,14 @@ class Cost:
 
 
 def main() -> int:
-    """Make the store if need be, measure, print and keep the result."""
+    """Create the store if necessary, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--store", type=Path, help="Keep the store here, and use what is there.")
     parser.add_argument("--output", type=Path, help="Write report.json and report.txt here.")
     asked = parser.parse_args()
-    environment = rig.told("mlflow", "pyarrow", "scipy", "plotly")
+    environment = rig.environment("mlflow", "pyarrow", "scipy", "plotly")
     with tempfile.TemporaryDirectory(prefix="rnnsweep-report-") as scratch:
         home = (asked.store or Path(scratch) / "home").resolve()
         trials = record(home, asked.trials // (len(ARMS) * REPEATS))
@@ -70,17 +70,17 @@ def main() -> int:
             for name, command in commands.items():
                 load.append(os.getloadavg()[0])
                 costs[name].append(_run(command, _environ(home)))
-    found = _result(environment, trials, home, costs, max(load))
-    text = as_text(found)
+    result = _result(environment, trials, home, costs, max(load))
+    text = as_text(result)
     print(text)
     if asked.output is not None:
-        rig.keep(asked.output, "report", found, text)
-    return 1 if missed(found) else 0
+        rig.keep(asked.output, "report", result, text)
+    return 1 if missed(result) else 0
 
 
 def _commands(trials: int, scratch: Path) -> Mapping[str, list[str]]:
     report = [sys.executable, "-m", "orchestrator", "report", NAME]
-    search = _SEARCH.format(name=NAME, runs=trials + 1)  # the parent too
+    search = _SEARCH.format(name=NAME, runs=trials + 1)  # including the parent run
     return {
         "report, text": [*report, "-o", str(scratch / "report.txt")],
         "report, html": [*report, "-o", str(scratch / "report.html")],
@@ -96,7 +96,7 @@ def _environ(home: Path) -> dict[str, str]:
 
 
 def _run(command: list[str], environ: Mapping[str, str]) -> Cost:
-    """Run a command to its end.
+    """Run a command and measure it.
 
     Raises:
         RuntimeError: it failed.
@@ -126,29 +126,29 @@ def _result(
         "highest_load_before_a_run": round(load, 2),
         "commands": {
             name: {
-                "median_wall_s": round(statistics.median(each.wall_s for each in own), 2),
-                "median_cpu_s": round(statistics.median(each.cpu_s for each in own), 2),
-                "median_peak_mib": round(statistics.median(each.peak_mib for each in own)),
-                "runs": [asdict(each) for each in own],
+                "median_wall_s": round(statistics.median(cost.wall_s for cost in own), 2),
+                "median_cpu_s": round(statistics.median(cost.cpu_s for cost in own), 2),
+                "median_peak_mib": round(statistics.median(cost.peak_mib for cost in own)),
+                "runs": [asdict(cost) for cost in own],
             }
             for name, own in costs.items()
         },
     }
 
 
-def as_text(found: Mapping[str, Any]) -> str:
-    """What was measured, each limit with whether it is reached."""
+def as_text(result: Mapping[str, Any]) -> str:
+    """Format the measurements and the verdict on each limit."""
     lines = [
-        f"Reports of {found['trials']} trials of {found['arms']} arms, from SQLite "
-        f"({found['store_mib']} MiB); each a process of its own",
-        rig.heading(found["environment"]),
-        f"highest load when one was started: {found['highest_load_before_a_run']}",
+        f"Reports of {result['trials']} trials of {result['arms']} arms, from SQLite "
+        f"({result['store_mib']} MiB); each in a process of its own",
+        rig.heading(result["environment"]),
+        f"highest load when one was started: {result['highest_load_before_a_run']}",
         "",
         f"{'median':<28}{'wall':>10}{'CPU':>10}{'peak':>12}  to reach",
     ]
-    for name, cost in found["commands"].items():
+    for name, cost in result["commands"].items():
         limit_s = _LIMITS_S.get(name)
-        verdict = "missed" if name in missed(found) else "reached"
+        verdict = "missed" if name in missed(result) else "reached"
         aim = f"{limit_s:.0f} s, 1 GiB: {verdict}" if limit_s else ""
         lines.append(
             f"{name:<28}{cost['median_wall_s']:>8.2f} s{cost['median_cpu_s']:>8.2f} s"
@@ -157,11 +157,11 @@ def as_text(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def missed(found: Mapping[str, Any]) -> list[str]:
-    """The commands that took more than they may."""
+def missed(result: Mapping[str, Any]) -> list[str]:
+    """Return the commands that exceeded their limit."""
     return [
         name
-        for name, cost in found["commands"].items()
+        for name, cost in result["commands"].items()
         if name in _LIMITS_S
         and (cost["median_wall_s"] > _LIMITS_S[name] or cost["median_peak_mib"] > _LIMIT_MIB)
     ]

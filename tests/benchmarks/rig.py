@@ -1,4 +1,4 @@
-"""What a benchmark ran on, and how its result is kept: for a person and for a script."""
+"""The environment of a benchmark, and files for its result: text and JSON."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from orchestrator import __version__
 from orchestrator.hardware import probe
 
 
-def told(*packages: str) -> dict[str, str]:
-    """Hardware, versions and date; how busy the machine was, so to be asked before work begins.
+def environment(*packages: str) -> dict[str, str]:
+    """Return hardware, versions, date and load. Call it before the work begins.
 
     Args:
-        packages: those whose versions matter, by the names that they are installed by.
+        packages: names of the packages whose versions matter.
     """
     node = probe()
     gpus = Counter(gpu.name for gpu in node.gpus)
-    found = {
+    facts = {
         "date": time.strftime("%Y-%m-%d"),
         "cpu": node.cpu_model,
         "cpus": str(node.cpus),
@@ -35,17 +35,17 @@ def told(*packages: str) -> dict[str, str]:
         "rnnsweep": __version__,
         **{package: version(package) for package in packages},
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def heading(environment: Mapping[str, str]) -> str:
-    """It in one line."""
+    """Format the environment in one line."""
     return ", ".join(f"{name} {value}" for name, value in environment.items())
 
 
-def keep(folder: Path, name: str, found: Mapping[str, object], text: str) -> None:
-    """Write NAME.json and NAME.txt into a folder, which is made where it is not there."""
+def keep(folder: Path, name: str, result: Mapping[str, object], text: str) -> None:
+    """Write NAME.json and NAME.txt into a folder; create the folder if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
-    as_json = json.dumps(found, indent=2, ensure_ascii=False)
+    as_json = json.dumps(result, indent=2, ensure_ascii=False)
     (folder / f"{name}.json").write_text(f"{as_json}\n", encoding="utf-8")
     (folder / f"{name}.txt").write_text(f"{text.rstrip()}\n", encoding="utf-8")

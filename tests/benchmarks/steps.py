@@ -1,17 +1,17 @@
-"""Milliseconds per training step of each implementation, beside what a user would write instead.
+"""Milliseconds per training step of each implementation, compared with plain scripts.
 
     python -m tests.benchmarks.steps [--rounds 7] [--only 'torch/*'] [--device gpu] [--output FILE]
 
-One question (`char_rnn` on windows of Python's documentation, one LSTM of 128 units), the same
-data in the same order from the same initial weights. rnnsweep's arms are whole trials through
-`python -m workloads`; each is paired with a bare Keras script of the same backend and layer, and
-the fused ones with a hand-written PyTorch loop over `nn.LSTM`. Every contender is a process of its
-own that stays warm. In each round a pair is asked one side right after the other, pairs and sides
-in a seeded random order; ratios are taken within pairs. A pair is asked again when others took
-much of the machine meanwhile.
+One task (`char_rnn` on windows of Python's documentation, one LSTM of 128 units), the same data in
+the same order from the same initial weights. rnnsweep's arms are whole trials through `python -m
+workloads`; each is paired with a bare Keras script of the same backend and layer, and the fused
+ones with a hand-written PyTorch loop over `nn.LSTM`. Every contender is a process of its own that
+stays warm. In each round both sides of a pair run one right after the other, pairs and sides in a
+seeded random order. Ratios are taken within pairs. A pair is measured again if others loaded the
+machine meanwhile.
 
-To reach: an arm at most 1.03 × its bare Keras script, torch/fused at most 1.05 × the hand-written
-loop. The interval says whether the rounds were enough to tell.
+Targets: an arm at most 1.03 × its bare Keras script, torch/fused at most 1.05 × the hand-written
+loop. If the interval covers the target, the verdict is inconclusive.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _EPOCHS = 2
 
 
 def main() -> None:
-    """Print the table; keep it with all its rounds if asked to."""
+    """Print the table, and write it with all rounds if requested."""
     options = _parser().parse_args()
-    chosen = [name for name in IMPLEMENTATIONS[options.device] if _is_meant(name, options.only)]
-    environment = rig.told("keras")
+    chosen = [name for name in IMPLEMENTATIONS[options.device] if _is_selected(name, options.only)]
+    environment = rig.environment("keras")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         question = _question(Path(scratch) / "question.npz", options)
         pairs = [opened(name, question) for name in chosen]
@@ -50,25 +50,25 @@ def main() -> None:
         text = as_text(environment, pairs, rounds)
         print(text)
         if options.output is not None:
-            found = as_json(environment, question, pairs, rounds)
-            rig.keep(options.output.parent, options.output.stem, found, text)
+            result = as_json(environment, question, pairs, rounds)
+            rig.keep(options.output.parent, options.output.stem, result, text)
 
 
 def _rounds(pairs: list[Pair], count: int, order: random.Random) -> list[dict[str, Asked]]:
-    """Answers by implementation, round by round, after one that warms up and does not count."""
+    """Return answers by implementation, round by round, after a warm-up round."""
     for pair in order.sample(pairs, k=len(pairs)):
-        _tell("warm-up", pair, ask(pair, order))
+        _print_progress("warm-up", pair, ask(pair, order))
     rounds = []
     for number in range(1, count + 1):
-        found = {}
+        answers: dict[str, Asked] = {}
         for pair in order.sample(pairs, k=len(pairs)):
-            asked = found[pair.arm.implementation] = ask_quietly(pair, order)
-            _tell(f"round {number}", pair, asked)
-        rounds.append(found)
+            asked = answers[pair.arm.implementation] = ask_quietly(pair, order)
+            _print_progress(f"round {number}", pair, asked)
+        rounds.append(answers)
     return rounds
 
 
-def _tell(when: str, pair: Pair, asked: Asked) -> None:
+def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
     print(
         f"{when}: {pair.arm.name} {asked.arm.step_ms:.2f} ms, {pair.reference.name}"
         f" {asked.reference.step_ms:.2f} ms; others kept {asked.neighbours_cpus:.2f} CPUs busy",
@@ -84,7 +84,7 @@ def _question(data: Path, options: argparse.Namespace) -> Question:
     return Question(settings, options.steps, data, options.device, usable_cpus())
 
 
-def _is_meant(name: str, patterns: list[str]) -> bool:
+def _is_selected(name: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
@@ -92,15 +92,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=7, help="that count; one more warms up")
-    parser.add_argument("--steps", type=int, default=40, help="of an epoch")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds after the warm-up")
+    parser.add_argument("--steps", type=int, default=40, help="steps per epoch")
     parser.add_argument(
         "--only", nargs="+", default=["*"], metavar="PATTERN", help="implementations: 'torch/*'"
     )
     parser.add_argument("--device", choices=tuple(IMPLEMENTATIONS), default="cpu")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of pairs and sides")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order of pairs and sides")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="keep the result as FILE.json and FILE.txt"
+        "--output", type=Path, metavar="FILE", help="write the result as FILE.json and FILE.txt"
     )
     return parser
 

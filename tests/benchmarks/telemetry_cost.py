@@ -1,12 +1,11 @@
-"""What it costs to watch a trial: the share of a core that the sampling takes, by CPU time.
+"""Cost of telemetry: the share of a core that the sampling of a trial takes, by CPU time.
 
     python -m tests.benchmarks.telemetry_cost [--seconds 30] [--output FOLDER]
 
-A process that sleeps is watched as a CPU's trial, and as a GPU's trial: beside this machine's own
-GPUs where it has any, else beside simulated ones. Those answer at once, as a real driver does not:
-they show what the sampling itself takes, and nothing of NVML's part. The CPU time is that of this
-whole process, which does nothing else. To reach: under 1 % of a core; ends with 1 where it is
-missed.
+A sleeping process is sampled as a CPU trial and as a GPU trial. GPUs are those of this machine if
+it has any, else simulated ones. Simulated GPUs answer at once, unlike a real driver. They show the
+cost of the sampling itself, without NVML's part. The CPU time is that of this whole process, which
+does nothing else. The target is under 1 % of a core. The exit code is 1 if it is missed.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LIMIT = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What watching took, as a share of a core; `whole` samples hold the node's state, too."""
+    """The cost of telemetry as a share of a core; `whole` samples include the node's state."""
 
     what: str
     samples: int
@@ -43,46 +42,43 @@ class Watched:
 
 
 def main() -> int:
-    """Print a line for each kind of trial; keep them if asked to."""
+    """Print a line for each kind of trial, and write them if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--output", type=Path, help="write telemetry_cost.json and .txt here")
     asked = parser.parse_args()
-    environment = rig.told("psutil", "nvidia-ml-py")
+    environment = rig.environment("psutil", "nvidia-ml-py")
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as process:
         watched = list(_watched(process.pid, asked.seconds))
         process.kill()
     text = as_text(environment, watched)
     print(text)
     if asked.output is not None:
-        found = {
+        result = {
             "benchmark": "telemetry_cost",
             "environment": environment,
             "seconds": asked.seconds,
-            "watched": [asdict(each) for each in watched],
+            "watched": [asdict(row) for row in watched],
         }
-        rig.keep(asked.output, "telemetry_cost", found, text)
+        rig.keep(asked.output, "telemetry_cost", result, text)
     return 0 if _is_reached(watched) else 1
 
 
 def as_text(environment: Mapping[str, str], watched: Sequence[Watched]) -> str:
-    """A line for each kind of trial."""
+    """Format a line for each kind of trial."""
     verdict = "reached" if _is_reached(watched) else "missed"
     lines = [
-        "What it costs to watch a trial",
+        "Cost of the telemetry of a trial",
         rig.heading(environment),
         f"{'watched':<52}{'samples':>9}{'of them whole':>15}{'share of a core':>17}",
-        *(
-            f"{each.what:<52}{each.samples:>9}{each.whole:>15}{each.share:>17.2%}"
-            for each in watched
-        ),
+        *(f"{row.what:<52}{row.samples:>9}{row.whole:>15}{row.share:>17.2%}" for row in watched),
         f"to reach: under {_LIMIT:.0%} of a core: {verdict}",
     ]
     return "\n".join(lines)
 
 
 def _is_reached(watched: Sequence[Watched]) -> bool:
-    return all(each.share < _LIMIT for each in watched)
+    return all(row.share < _LIMIT for row in watched)
 
 
 def _watched(pid: int, seconds: float) -> Iterator[Watched]:
@@ -107,7 +103,7 @@ def _simulated(count: int, *, counter: bool) -> Iterator[None]:
 
 
 def _watch(what: str, device: Device, pid: int, seconds: float) -> Watched:
-    """Watch for so long, the tools of a first trial being warm."""
+    """Sample a process for so long, after a warm-up."""
     instruments = Instruments()
     for limit_s in (1.5, seconds):
         sampler = Sampler(device, pid, None, instruments)
@@ -117,7 +113,7 @@ def _watch(what: str, device: Device, pid: int, seconds: float) -> Watched:
         seen = sampler.stop()
     share = (time.process_time() - began_cpu_s) / (time.monotonic() - began_s)
     return Watched(
-        what, len(seen.samples), sum(each.node is not None for each in seen.samples), share
+        what, len(seen.samples), sum(sample.node is not None for sample in seen.samples), share
     )
 
 

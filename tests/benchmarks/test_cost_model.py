@@ -1,4 +1,4 @@
-"""The benchmark of the cost model, on trials that were made: what it judges, and what it keeps."""
+"""The benchmark of the cost model, on artificial trials."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ARM = Arm("torch/fused", on_cpu("CPU A", 2, Usage(threads=1)))
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a sweep of ten configs, and what kept its trials from telling their energy."""
+    """A home with a sweep of ten configs whose trials could not measure energy."""
     identity = SweepIdentity("made", 1, "next_token", {}, {}, 0, None)
     no_meter = Telemetry(energy_absent="no energy counter of the CPU")
     with Journal.open(SweepFolder(tmp_path, "made").generation(1)) as journal:
@@ -45,31 +45,31 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_whole_configs_are_hidden_and_what_is_not_judged_says_why(
+def test_whole_configs_are_hidden_and_skipped_targets_have_reasons(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cost_model, "known", tuple)
+    monkeypatch.setattr(cost_model, "simulated_accuracies", tuple)
     asked = ["--sweep", "made", "--splits", "1", "--output", str(home)]
     monkeypatch.setattr(sys, "argv", ["cost_model", *asked])
     cost_model.main()
     text = (home / "cost_model.txt").read_text()
     assert capsys.readouterr().out.strip() == text.strip()
-    found = json.loads((home / "cost_model.json").read_text())
-    (row,) = found["rows"]
+    result = json.loads((home / "cost_model.json").read_text())
+    (row,) = result["rows"]
     assert (row["target"], row["least"]) == ("trial_s", 16)
     assert row["most"] == 106
     assert row["trials"] + row["refused"] == 3
     assert row["median"] < 0.1 < row["alone"]["medians"]
-    assert found["not_judged"] == {
+    assert result["not_judged"] == {
         "step_ms": "expected of at least 8 configs, received of 0",
         "peak_rss_mib": "expected of at least 8 configs, received of 0",
-        "peak_gpu_mib": "no arm stands on a GPU",
+        "peak_gpu_mib": "no arm runs on a GPU",
         "energy_j": "no energy counter of the CPU",
     }
     assert "Not judged: energy_j: no energy counter of the CPU." in text
 
 
-def test_its_sweeps_ask_for_what_is_judged() -> None:
+def test_its_sweeps_measure_the_judged_targets() -> None:
     specs = {
         name: load(Path(cost_model.__file__).with_name(f"cost_model_{name}.yaml"), ())
         for name in cost_model.SWEEPS

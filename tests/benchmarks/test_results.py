@@ -1,4 +1,4 @@
-"""What benchmarks tell and keep, of figures that are given: without measuring anything."""
+"""Texts and files of benchmarks, for given figures and without a measurement."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from tests.benchmarks.telemetry_cost import Watched
 RIG = {"date": "2026-01-01", "cpu": "X"}
 
 
-def kept(folder: Path, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
-    return found
+def written(folder: Path, name: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
+    return result
 
 
-def test_a_rig_is_told_with_its_versions() -> None:
-    found = rig.told("numpy", "ray")
-    assert next(iter(found)) == "date"
-    assert {"cpu", "cpus", "memory", "load before", "system", "python"} < set(found)
-    assert (found["rnnsweep"], list(found)[-2:]) == (__version__, ["numpy", "ray"])
-    assert "" not in found.values()
+def test_the_environment_has_versions() -> None:
+    environment = rig.environment("numpy", "ray")
+    assert next(iter(environment)) == "date"
+    assert {"cpu", "cpus", "memory", "load before", "system", "python"} < set(environment)
+    assert (environment["rnnsweep"], list(environment)[-2:]) == (__version__, ["numpy", "ray"])
+    assert "" not in environment.values()
     assert rig.heading(RIG) == "date 2026-01-01, cpu X"
 
 
-def test_a_result_is_kept_for_a_person_and_for_a_script(tmp_path: Path) -> None:
+def test_a_result_is_written_as_text_and_json(tmp_path: Path) -> None:
     folder = tmp_path / "made"
     rig.keep(folder, "mine", {"what": "1.2 ×"}, "so\n")
-    assert kept(folder, "mine") == {"what": "1.2 ×"}
+    assert written(folder, "mine") == {"what": "1.2 ×"}
     assert (folder / "mine.txt").read_text() == "so\n"
     assert "×" in (folder / "mine.json").read_text()
 
@@ -64,29 +64,30 @@ def test_a_trials_overhead(seconds: float, verdict: str) -> None:
     ("trials_s", "verdict"),
     [((1.0, 1.01, 0.99), "reached"), ((1.1, 1.11, 1.09), "missed"), ((0.8, 1.4), "inconclusive")],
 )
-def test_the_epochs_of_a_trial_beside_a_bare_script(
+def test_the_ratio_of_a_trials_epochs_to_a_bare_script(
     trials_s: tuple[float, ...], verdict: str
 ) -> None:
-    text = fit_overhead.as_text(RIG, [Round(each, 1.0, 0.5) for each in trials_s])
+    text = fit_overhead.as_text(RIG, [Round(seconds, 1.0, 0.5) for seconds in trials_s])
     (ratio,) = (line for line in text.splitlines() if line.startswith("trial / bare:"))
     assert ratio.endswith(f"to reach: at most 1.03: {verdict}")
 
 
-def test_the_bare_script_finds_what_it_takes_from_us() -> None:
-    """It is a text that no type checker reads."""
-    taken = [
-        (each.module, name.name)
-        for each in ast.walk(ast.parse(fit_overhead._BARE))
-        if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("workloads")
-        for name in each.names
+def test_the_names_that_the_bare_script_imports_exist() -> None:
+    """The script is a string, which no type checker reads."""
+    imported = [
+        (statement.module, name.name)
+        for statement in ast.walk(ast.parse(fit_overhead._BARE))
+        if isinstance(statement, ast.ImportFrom)
+        and (statement.module or "").startswith("workloads")
+        for name in statement.names
     ]
-    assert taken
-    for module, name in taken:
+    assert imported
+    for module, name in imported:
         assert hasattr(importlib.import_module(module or ""), name)
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(0.004, "reached"), (0.01, "missed")])
-def test_what_it_costs_to_watch(share: float, verdict: str) -> None:
+def test_the_cost_of_telemetry(share: float, verdict: str) -> None:
     text = telemetry_cost.as_text(RIG, [Watched("a CPU's trial", 30, 6, share)])
     assert f"{share:.2%}" in text
     assert text.endswith(f"to reach: under 1% of a core: {verdict}")
@@ -102,7 +103,7 @@ def reported(**seconds_and_mib: tuple[float, int]) -> Mapping[str, Any]:
     return {**about, "highest_load_before_a_run": 0.1, "commands": costs}
 
 
-def test_a_report_that_takes_longer_than_it_may_is_a_failure() -> None:
+def test_a_report_beyond_its_limits_fails() -> None:
     good = reported(text=(4.9, 400), html=(14.0, 400), search=(60.0, 4000))
     assert report.missed(good) == []
     assert report.as_text(good).count("reached") == 2
@@ -111,27 +112,27 @@ def test_a_report_that_takes_longer_than_it_may_is_a_failure() -> None:
     assert report.as_text(bad).count("missed") == 2
 
 
-def test_coverages_are_told_and_kept(
+def test_coverages_are_printed_and_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = ["--rounds", "20", "--reports", "20", "--sweeps", "200", "--output", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["coverage", *few])
     coverage.main()
-    said = capsys.readouterr().out
-    found = kept(tmp_path, "coverage")
-    assert (tmp_path / "coverage.txt").read_text() == said
-    assert found["draws"] == {"rounds": 20, "reports": 20, "sweeps": 200}
-    assert found["environment"]["rnnsweep"] == __version__
-    by_name = {(each["turns"], each["wanted"]): each["coverage"] for each in found["rounds"]}
-    assert by_name["independent", 0.02] > by_name["slow drift (0.98) beside noise", 0.02]
-    assert {(each["blocks"], each["count"]) for each in found["reports"]} >= {
+    output = capsys.readouterr().out
+    result = written(tmp_path, "coverage")
+    assert (tmp_path / "coverage.txt").read_text() == output
+    assert result["draws"] == {"rounds": 20, "reports": 20, "sweeps": 200}
+    assert result["environment"]["rnnsweep"] == __version__
+    by_name = {(row["turns"], row["wanted"]): row["coverage"] for row in result["rounds"]}
+    assert by_name["independent", 0.02] > by_name["slow drift (0.98) plus noise", 0.02]
+    assert {(row["blocks"], row["count"]) for row in result["reports"]} >= {
         ("one in ten half as slow again", 12),
         ("one in ten half as slow again", 40),
     }
-    assert all(0.85 < each["coverage"] <= 1 for each in found["sweeps"])
+    assert all(0.85 < row["coverage"] <= 1 for row in result["sweeps"])
 
 
-def test_a_note_stays_with_the_run_that_it_is_of(
+def test_a_note_is_written_with_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     few = ["--only", "simulated", "--blocks", "4", "--seeds", "2", "--output", str(tmp_path)]
@@ -140,4 +141,4 @@ def test_a_note_stays_with_the_run_that_it_is_of(
     text = (tmp_path / "unlike_nodes.txt").read_text()
     assert text == capsys.readouterr().out.rstrip("\n") + "\n"
     assert "\n\nOn a busy machine.\n\nSimulated" in text
-    assert kept(tmp_path, "unlike_nodes")["asked"]["note"] == "On a busy machine."
+    assert written(tmp_path, "unlike_nodes")["asked"]["note"] == "On a busy machine."

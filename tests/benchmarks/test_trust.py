@@ -1,4 +1,4 @@
-"""The machinery of the proof (`tests.benchmarks.trust`): small, and without a real training."""
+"""The machinery of `tests.benchmarks.trust`, without a real training."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.benchmarks.trusting.sweeps import Answer, Question
 from tests.orchestrator.sample_records import changed
 
 
-def test_counts_are_judged_by_chance() -> None:
+def test_limits_of_counts_by_chance() -> None:
     assert fewest_by_chance(30, 0.95) == 25
     assert fewest_by_chance(400, 0.95) == 369
     assert most_by_chance(400, 0.05) == 31
 
 
-def test_recorded_noise_remembers_and_keeps_doing_so_when_drawn() -> None:
+def test_drawn_noise_has_the_autocorrelation_of_the_recorded_one() -> None:
     logs = noise.recorded()
     assert len(logs) >= 300
     assert abs(logs.mean()) < 1e-9
     drawn = noise.drawn(logs, 20_000, 0.1, np.random.default_rng(0))
-    assert noise.adjacent_sd([float(each) for each in drawn]) == pytest.approx(0.1, rel=0.15)
+    assert noise.adjacent_sd([float(value) for value in drawn]) == pytest.approx(0.1, rel=0.15)
     assert noise.autocorrelation(drawn, 1) == pytest.approx(
         noise.autocorrelation(logs, 1) * (1 - 1 / noise.STRETCH), abs=0.1
     )
@@ -48,7 +48,7 @@ def every_question() -> Iterator[Question]:
         yield from slowdown.questions(percent, 2)
 
 
-def test_every_sweep_of_the_proof_is_a_spec() -> None:
+def test_every_sweep_has_a_valid_spec() -> None:
     names = []
     for question in every_question():
         spec = parse(question.spec(), source=question.name)
@@ -57,21 +57,21 @@ def test_every_sweep_of_the_proof_is_a_spec() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_an_interrupted_proof_goes_on_and_a_fresh_one_begins_anew(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_resumed_unless_it_is_fresh(tmp_path: Path) -> None:
     path = tmp_path / "results" / "trust.json"
     first = Notebook.open(path, fresh=False)
     assert first.once("trust-equal-00", "arms: two", lambda: {"verdict": "same"})["asked"]
     kept = Finding("equal", "that", "so", True, ("a detail",))
     first.conclude("equal", [kept], 12.34)
-    again = Notebook.open(path, fresh=False)
-    assert (again.begun, again.answers) == (first.begun, first.answers)
-    assert again.all() == [kept]
-    assert again.seconds == {"equal": 12.3}
+    resumed = Notebook.open(path, fresh=False)
+    assert (resumed.begun, resumed.answers) == (first.begun, first.answers)
+    assert resumed.all() == [kept]
+    assert resumed.seconds == {"equal": 12.3}
     assert Notebook.open(path, fresh=True).answers == {}
     assert json.loads(path.read_text())["findings"]["equal"][0]["kept"] is True
 
 
-def test_what_was_answered_is_asked_again_only_where_the_question_is_another(
+def test_a_sweep_is_run_again_only_if_its_spec_has_changed(
     tmp_path: Path,
 ) -> None:
     book = Notebook.open(tmp_path / "trust.json", fresh=True)
@@ -80,23 +80,23 @@ def test_what_was_answered_is_asked_again_only_where_the_question_is_another(
         assert book.once("one", asked, lambda: next(answers))["verdict"] == verdict
 
 
-class Known(Notebook):
-    """No sweep is run: all answers stand in the notebook."""
+class FilledNotebook(Notebook):
+    """A notebook with all answers, so that no sweep is run."""
 
     def once(self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]) -> Any:
         return self.answers[name]
 
 
-def test_sweeps_whose_intervals_miss_too_often_break_the_promise(tmp_path: Path) -> None:
-    book = Known(tmp_path / "trust.json")
+def test_too_many_missed_intervals_break_the_promise(tmp_path: Path) -> None:
+    book = FilledNotebook(tmp_path / "trust.json")
     speedup = {"n": 6, "value": 1.0, "low": 0.99, "high": 1.01}
     for number in range(30):
         covers = number >= 6
-        told = {"verdict": "same" if covers else "faster", "speedup": speedup, "covers": covers}
-        book.answers[f"trust-equal-{number:02}"] = {**told, "disturbed": 0, "seconds": 20.0}
-    (found,) = equal.run(tmp_path, book)
-    assert not found.kept
-    assert found.found == "24 cover it; 6 verdicts of a difference"
+        answer = {"verdict": "same" if covers else "faster", "speedup": speedup, "covers": covers}
+        book.answers[f"trust-equal-{number:02}"] = {**answer, "disturbed": 0, "seconds": 20.0}
+    (finding,) = equal.run(tmp_path, book)
+    assert not finding.kept
+    assert finding.result == "24 cover it; 6 verdicts of a difference"
 
 
 SPEEDUP = {"n": 6, "value": 0.95, "low": 0.94, "high": 0.96}
@@ -106,43 +106,43 @@ SPEEDUP = {"n": 6, "value": 0.95, "low": 0.94, "high": 0.96}
 def test_one_slowdown_of_five_percent_in_ten_may_be_missed(
     tmp_path: Path, missed: int, kept: bool
 ) -> None:
-    book = Known(tmp_path / "trust.json")
-    told = {"speedup": SPEEDUP, "pairs": 6, "slices": 200, "trainers_s": 12.0, "pair_sd": 0.02}
+    book = FilledNotebook(tmp_path / "trust.json")
+    answer = {"speedup": SPEEDUP, "pairs": 6, "slices": 200, "trainers_s": 12.0, "pair_sd": 0.02}
     names = [f"trust-slow-20-{number:02}" for number in range(5)]
     names += [f"trust-slow-5-{number:02}" for number in range(10)]
     for index, name in enumerate(reversed(names)):
-        book.answers[name] = {**told, "verdict": "inconclusive" if index < missed else "slower"}
-    book.answers["trust-slow-whole"] = {**told, "verdict": "inconclusive", "pair_sd": 0.09}
+        book.answers[name] = {**answer, "verdict": "inconclusive" if index < missed else "slower"}
+    book.answers["trust-slow-whole"] = {**answer, "verdict": "inconclusive", "pair_sd": 0.09}
     twenty, missing, five, holding, pairs = slowdown.run(tmp_path, book)
     assert (twenty.kept, five.kept) == (True, kept)
     assert (missing.kept, holding.kept) == (False, True), "0.94 to 0.96 holds 1/1.05, not 1/1.2"
-    assert pairs.found.startswith("6 against 38, by the spread of the pairs")
+    assert pairs.result.startswith("6 against 38, by the spread of the pairs")
 
 
 @pytest.mark.parametrize(
     ("marked", "verdict", "kept"),
     [(5, "inconclusive", True), (3, "inconclusive", False), (5, "faster", False)],
 )
-def test_a_hog_must_be_noticed_and_change_nothing(
+def test_a_hog_must_be_detected_without_effect_on_the_verdict(
     tmp_path: Path, marked: int, verdict: str, kept: bool
 ) -> None:
-    book = Known(tmp_path / "trust.json")
-    told = {"speedup": SPEEDUP, "beside": 5, "else": 15, "marked_else": 1, "outcomes": 20}
-    told |= {"marked_beside": marked, "quiet_only": True}
+    book = FilledNotebook(tmp_path / "trust.json")
+    answer = {"speedup": SPEEDUP, "beside": 5, "else": 15, "marked_else": 1, "outcomes": 20}
+    answer |= {"marked_beside": marked, "quiet_only": True}
     for action in ("quiet", "mark", "rerun"):
-        book.answers[f"trust-hog-again-{action}"] = {**told, "verdict": verdict}
-        book.answers[f"trust-hog-slow-33-{action}"] = {**told, "verdict": "slower"}
+        book.answers[f"trust-hog-again-{action}"] = {**answer, "verdict": verdict}
+        book.answers[f"trust-hog-slow-33-{action}"] = {**answer, "verdict": "slower"}
     equal_arms, slower = hog.run(tmp_path, book)
     assert equal_arms.kept is kept
     assert slower.kept is (marked == 5)
 
 
-def test_a_slowdown_is_named_by_an_option() -> None:
+def test_an_option_gives_the_slowdown() -> None:
     assert workload.slowdown(("slow_20",)) == 0.2
     assert workload.slowdown(("again",)) == 0.0
 
 
-def test_a_slowed_loop_takes_its_share_longer_but_not_for_pauses() -> None:
+def test_a_slowed_loop_is_longer_by_its_share_except_for_pauses() -> None:
     now_s = [100.0]
 
     def step(data: object) -> str:
@@ -160,7 +160,7 @@ def test_a_slowed_loop_takes_its_share_longer_but_not_for_pauses() -> None:
     assert took_s == pytest.approx(1.2 * plain_s, abs=2.0 + 7 * 0.2 * 0.4)
 
 
-def test_a_hog_burns_while_so_many_trials_end_and_is_gone_after_the_sweep(
+def test_a_hog_runs_during_a_number_of_trials_and_ends_with_the_sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = iter([0, 3, 4, 5, 6])
@@ -177,7 +177,7 @@ def test_a_hog_burns_while_so_many_trials_end_and_is_gone_after_the_sweep(
     assert not never.burned
 
 
-def test_warm_seconds_leave_out_the_block_in_which_the_trainers_started() -> None:
+def test_warm_seconds_exclude_the_first_block() -> None:
     first = [(0, 100.0, 140.0), (1, 140.0, 141.5), (1, 141.0, 143.0), (2, 150.0, 151.0)]
     record = synthetic.made(3, 2, np.random.default_rng(0), noise.recorded())
     trials = [
@@ -189,7 +189,7 @@ def test_warm_seconds_leave_out_the_block_in_which_the_trainers_started() -> Non
     assert answer.trainers_s() == pytest.approx(43.0 + 1.0)
 
 
-def test_pairs_that_tell_a_difference_apart() -> None:
+def test_number_of_pairs_that_detect_a_difference() -> None:
     """By hand: ((1.960 + 1.282) · 0.09 / log 1.05)² = 35.8, and two more."""
     assert slowdown.pairs_for(0.05, 0.09) == 38
     assert slowdown.pairs_for(0.2, 0.01) == 6

@@ -1,75 +1,71 @@
-"""Whether rnnsweep's comparisons can be trusted: proven on real trainings on this machine.
+"""Error rates of rnnsweep's comparisons, measured in real sweeps on this machine.
 
     python -m tests.benchmarks.trust [--only PART]... [--quick] [--fresh]
 
 * synthetic: sweeps of equal arms with recorded noise, through the report's own code.
-* equal: one implementation declared as two arms, in trainers of their own, in thirty real sweeps.
-* slowdown: 20 % and 5 % that are built into one arm are found, with `blocks: auto`.
-* hog: processes that burn every core in the middle of a sweep are noticed and change no verdict.
-* adaptive: arms timed in slices get the verdicts of whole trainings, in a tenth of the time, and
-  without a bias from when they stop.
+* equal: one implementation declared as two arms with separate trainers, in thirty real sweeps.
+* slowdown: slowdowns of 20 % and 5 % in one arm are detected, with `blocks: auto`.
+* hog: processes that load every core in the middle of a sweep are detected and change no verdict.
+* adaptive: arms timed in slices get the verdicts of whole trainings in a tenth of the time, and
+  stopping them early causes no bias.
 
-It takes some forty minutes on two cores, and a quiet machine: only the hog is to disturb it. What
-has been found is kept, so that the next start goes on; `--fresh` begins anew. `--quick` asks a few
-sweeps of each part, to see that all of it works, and its verdicts prove nothing. Written to
-tests/benchmarks/results: trust.json and trust.txt; what is quick, beside its sweeps. Ends with 1
-where a promise is broken.
+It takes some forty minutes on two cores of an idle machine: only the hog may disturb it. Findings
+are kept, so that the next start resumes; `--fresh` starts from scratch. `--quick` runs a few sweeps
+of each part to check that they work; its findings have no value. Results are
+tests/benchmarks/results/trust.json and trust.txt, or files next to the sweeps with `--quick`. The
+exit code is 1 if a promise is broken.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
-import psutil
-
-from orchestrator import __version__
 from orchestrator.cli.output import quiet
+from tests.benchmarks import rig
 from tests.benchmarks.trusting import adaptive, equal, hog, slowdown, synthetic
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import Interrupted
 
 RESULTS = Path(__file__).with_name("results")
+PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
 PARTS = ("synthetic", "slowdown", "equal", "hog", "adaptive")
 
 
 def main() -> None:
-    """Run the parts, print what was promised and what was found, write both."""
+    """Run the parts, then print and write promises and findings."""
     asked = _arguments()
     name = "trust-quick" if asked.quick else "trust"
     output = asked.output or (asked.home if asked.quick else RESULTS)
     notebook = Notebook.open(output / f"{name}.json", fresh=asked.fresh)
-    notebook.environment = environment()
+    notebook.environment = rig.environment(*PACKAGES)
     home = asked.home / notebook.begun
     home.mkdir(parents=True, exist_ok=True)
-    print(heading(notebook.environment), flush=True)
+    print(_heading(notebook), flush=True)
     try:
         with quiet(home / "proof.log") as console:
             for part in asked.only or PARTS:
                 began_s = time.monotonic()
-                found = runs(home, notebook, quick=asked.quick)[part]()
-                notebook.conclude(part, found, time.monotonic() - began_s)
-                for each in found:
-                    console.print(each.text())
+                findings = runs(home, notebook, quick=asked.quick)[part]()
+                notebook.conclude(part, findings, time.monotonic() - began_s)
+                for finding in findings:
+                    console.print(finding.text())
     except Interrupted as interrupted:
-        print(f"stopped in the sweep {interrupted}: the same command goes on with it")
+        print(f"stopped in the sweep {interrupted}: resume with the same command")
         sys.exit(3)
     text = report(notebook)
     (output / f"{name}.txt").write_text(text, encoding="utf-8")
     print(f"\nwritten: {output / name}.json and .txt")
-    sys.exit(0 if all(each.kept for each in notebook.all()) else 1)
+    sys.exit(0 if all(finding.kept for finding in notebook.all()) else 1)
 
 
 def runs(
     home: Path, notebook: Notebook, *, quick: bool
 ) -> Mapping[str, Callable[[], Sequence[Finding]]]:
-    """What each part runs."""
+    """Return a function for each part."""
     if quick:
         return {
             "synthetic": lambda: synthetic.run(60),
@@ -87,49 +83,25 @@ def runs(
     }
 
 
-def environment() -> dict[str, str]:
-    """Hardware, versions and date; how busy the machine was before anything began."""
-    packages = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "cpu": _cpu(),
-        "cpus": str(os.cpu_count()),
-        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
-        "load before": f"{os.getloadavg()[0]:.1f}",
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "rnnsweep": __version__,
-        **{package: version(package) for package in packages},
-    }
-
-
-def heading(told: Mapping[str, str]) -> str:
-    """A title, and what it was run on."""
-    return "Trust\n" + ", ".join(f"{name} {value}" for name, value in told.items())
-
-
 def report(notebook: Notebook) -> str:
-    """All that was found so far."""
-    parts = [heading(notebook.environment)]
+    """Format all findings so far."""
+    parts = [_heading(notebook)]
     for part, seconds in notebook.seconds.items():
-        found = [each.text() for each in notebook.all() if each.part == part]
-        parts.append("\n".join([f"{part}, {seconds:.0f} s", *found]))
+        findings = [finding.text() for finding in notebook.all() if finding.part == part]
+        parts.append("\n".join([f"{part}, {seconds:.0f} s", *findings]))
     return "\n\n".join(parts) + "\n"
 
 
-def _cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+def _heading(notebook: Notebook) -> str:
+    return f"Trust\n{rig.heading(notebook.environment)}"
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", action="append", choices=PARTS, help="this part, or these")
-    parser.add_argument("--quick", action="store_true", help="see that it works; proves nothing")
-    parser.add_argument("--fresh", action="store_true", help="begin anew")
-    parser.add_argument("--output", type=Path, help="a folder for what was found")
+    parser.add_argument("--quick", action="store_true", help="only check that it works")
+    parser.add_argument("--fresh", action="store_true", help="start from scratch")
+    parser.add_argument("--output", type=Path, help="a folder for the results")
     parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="for its sweeps")
     return parser.parse_args()
 

@@ -1,16 +1,16 @@
-"""Whether fast hardware ever waits for slow, on a cluster whose classes differ 20 × in speed.
+"""Idle time of fast hardware on a cluster whose hardware classes differ 20 × in speed.
 
     python -m tests.benchmarks.unlike_nodes [--output FOLDER] [--only random|tpe|simulated]
                                             [--note TEXT]
 
 A Ray cluster on this machine, of nodes that may use one CPU (the fast class: one node) or two (the
-slow class: four nodes). Trials sleep, so that the machine's own CPUs are left to what is measured.
+slow class: four nodes). Trials sleep, so that the machine's CPUs are free for the scheduling.
 
-* random: all blocks open, as a sweep of rnnsweep's, and as plain Tune with the same searcher. To
-  reach: no class idle for more than 5 % of its time, and a makespan of at most 1.10 × its bound.
-* tpe: the trade between idle hardware and what the sampler learns, at several settings, once each.
-* simulated: the same settings and more with a clock that is only counted, and our own `Blocks` and
-  `Suggester`, over many seeds: the best value found, which one run cannot tell.
+* random: all blocks open, as a sweep of rnnsweep, and as plain Tune with the same searcher.
+  Targets: every class idle for at most 5 % of its time, and a makespan of at most 1.10 × its bound.
+* tpe: the trade between idle hardware and learning of the sampler, one run of several settings.
+* simulated: the same settings and more with a simulated clock, and the product's `Blocks` and
+  `Suggester`, over many seeds: the best value, which varies between runs.
 """
 
 from __future__ import annotations
@@ -51,52 +51,52 @@ _REAL = (
 
 
 def main() -> None:
-    """Measure, print the tables, and write them with their figures where asked to."""
+    """Measure, print the tables, and write them with their figures if requested."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--blocks", type=int, default=60)
     parser.add_argument("--fast-s", type=float, default=1.5, help="a fast trial's mean seconds")
     parser.add_argument("--seeds", type=int, default=40, help="simulations of each setting")
     parser.add_argument("--only", choices=["random", "tpe", "simulated"])
-    parser.add_argument("--note", default="", help="what a reader has to know of this run: kept")
+    parser.add_argument("--note", default="", help="a remark about this run, which is recorded")
     parser.add_argument("--output", type=Path, help="a folder for the tables and their figures")
     asked = parser.parse_args()
     parts = [asked.only] if asked.only else ["random", "tpe", "simulated"]
-    environment = rig.told("ray", "optuna", "mlflow")
-    found: dict[str, Any] = {"environment": environment, "asked": _plain(vars(asked))}
+    environment = rig.environment("ray", "optuna", "mlflow")
+    result: dict[str, Any] = {"environment": environment, "asked": _plain(vars(asked))}
     texts = [_heading(environment, asked.note)]
     base = Question("", asked.blocks, asked.fast_s, _RATIO * asked.fast_s, _DEVICES)
 
-    def tell(part: str, rows: list[dict[str, Any]], table: str) -> None:
-        found[part] = rows
+    def show(part: str, rows: list[dict[str, Any]], table: str) -> None:
+        result[part] = rows
         texts.append(table)
         print(f"{texts[-1]}\n")
         if asked.output:
-            rig.keep(asked.output, "unlike_nodes", found, "\n\n".join(texts))
+            rig.keep(asked.output, "unlike_nodes", result, "\n\n".join(texts))
 
     print(f"{texts[0]}\n")
     if {"random", "tpe"} & set(parts):
         with unlike_nodes(**_DEVICES) as address:
             if "random" in parts:
                 rows = [
-                    _told(run(dataclasses.replace(base, name=name), address))
+                    _as_row(run(dataclasses.replace(base, name=name), address))
                     for run, name in ((ours, "rnnsweep"), (plain_tune, "plain Tune, OptunaSearch"))
                 ]
-                tell("random", rows, _table("Random search, all blocks open", rows))
+                show("random", rows, _table("Random search, all blocks open", rows))
             if "tpe" in parts:
                 short = dataclasses.replace(base, fast_s=base.fast_s / 4, slow_s=base.slow_s / 4)
-                rows = [_told(ours(_question(short, name), address)) for name in _REAL]
+                rows = [_as_row(ours(_question(short, name), address)) for name in _REAL]
                 title = f"TPE, one sweep each, with trials of {short.fast_s:.2g} s on average"
-                tell("tpe", rows, _table(title, rows))
+                show("tpe", rows, _table(title, rows))
     if "simulated" in parts:
         rows = [_over_seeds(base, name, asked.seeds) for name in _SETTINGS]
-        tell("simulated", rows, _simulated_table(rows, asked.seeds))
+        show("simulated", rows, _simulated_table(rows, asked.seeds))
 
 
 def _question(base: Question, name: str, seed: int = 0) -> Question:
     return dataclasses.replace(base, name=name, seed=seed, **_SETTINGS[name])
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _as_row(result: Result) -> dict[str, Any]:
     return {**dataclasses.asdict(result), "stretch": result.stretch}
 
 
@@ -137,7 +137,7 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _simulated_table(rows: Iterable[Mapping[str, Any]], seeds: int) -> str:
     lines = [
-        f"Simulated (counted clock), means over {seeds} seeds; best: true value, 95 % interval",
+        f"Simulated clock, means over {seeds} seeds; best: true value, 95 % interval",
         f"{'':<42}{'idle: fast':>11}{'slow':>8}{'fast done':>11}{'makespan':>10}{'× bound':>9}"
         f"{'best':>8}",
     ]

@@ -1,4 +1,4 @@
-"""What a user of Keras would write: `Sequential`, `compile`, `fit`. Knows nothing of rnnsweep.
+"""A plain Keras script without rnnsweep: `Sequential`, `compile`, `fit`.
 
     python bare_keras.py '{"data": "question.npz", "implementation": "tensorflow/portable", …}'
 
@@ -20,7 +20,7 @@ WEIGHTS = ("embeddings", "kernel", "recurrent_kernel", "bias", "logits_kernel", 
 
 
 def main() -> None:
-    """Answer each line with the epochs' seconds and the last epoch's losses and metrics."""
+    """Answer each line with the seconds of the epochs and the last epoch's losses and metrics."""
     job = json.loads(sys.argv[1])
     fix_threads(job["threads"])
     settings, data = job["settings"], np.load(job["data"])
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def build(implementation: str, settings: dict[str, Any], vocabulary: int) -> Any:
-    """The compiled model; options of the implementation are Keras' own arguments."""
+    """Build the compiled model; options of the implementation become Keras' own arguments."""
     kernel, *options = implementation.partition("/")[2].split("+")
     model = keras.Sequential(
         [
@@ -92,7 +92,7 @@ class Clock(keras.callbacks.Callback):
 
 
 def fix_threads(threads: int) -> None:
-    """As many threads as CPUs, and float32 in full; JAX's threads are fixed by its environment."""
+    """Set the number of threads and full float32; JAX's threads come from its environment."""
     match keras.backend.backend():
         case "tensorflow":
             import tensorflow as tf  # noqa: PLC0415 - the one backend of this process
@@ -114,7 +114,7 @@ def fix_threads(threads: int) -> None:
 
 
 def synchronise() -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     match keras.backend.backend():
         case "tensorflow":
             import tensorflow as tf  # noqa: PLC0415

@@ -1,10 +1,10 @@
-"""What a user of PyTorch would write by hand: `nn.LSTM` and a loop. Knows nothing of rnnsweep.
+"""A hand-written PyTorch script without rnnsweep: `nn.LSTM` and a loop.
 
     python hand_written.py '{"data": "question.npz", "settings": {…}, "threads": 2, …}'
 
 It computes what Keras' `fit` computes: the mean loss and accuracy of each epoch, and those of the
-validation after it. Batches are slices of tensors that are there already, and numbers are read
-once an epoch: nothing is in this loop that need not be. Each line on standard input starts it from
+validation after it. Batches are slices of existing tensors, and numbers are read
+once an epoch, so that the loop does only necessary work. Each line on standard input starts it from
 the initial weights, and is answered with a line of JSON.
 """
 
@@ -50,7 +50,7 @@ class CharRnn(nn.Module):
 
 
 def main() -> None:
-    """Answer each line with the epochs' seconds and the last epoch's losses and metrics."""
+    """Answer each line with the seconds of the epochs and the last epoch's losses and metrics."""
     job = json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -83,7 +83,7 @@ def main() -> None:
 def one_epoch(
     model: CharRnn, data: list[Any], batch_size: int, optimizer: Any = None
 ) -> tuple[float, float]:
-    """Train where there is an optimizer; returns the mean loss and accuracy."""
+    """Train if there is an optimizer; return the mean loss and accuracy."""
     model.train(optimizer is not None)
     inputs, targets = data
     loss_sum = torch.zeros((), device=inputs.device)
@@ -101,7 +101,7 @@ def one_epoch(
 
 
 def synchronise() -> None:
-    """Wait until the GPU, if there is one, has done what it was given."""
+    """Wait until the GPU, if there is one, has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 

@@ -1,4 +1,4 @@
-"""How busy the rest of the machine is while one process is measured."""
+"""The load of the rest of the machine while one process is measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psutil
 
 @dataclass(slots=True)
 class Neighbours:
-    """CPUs that others kept busy, on average; time that a hypervisor took counts as theirs."""
+    """The mean number of CPUs that other processes, or the hypervisor, kept busy."""
 
     cpus: float = 0.0
 
@@ -20,17 +20,17 @@ class Neighbours:
 @contextmanager
 def watched(process: psutil.Process) -> Iterator[Neighbours]:
     """Measure the neighbours of a process while the block runs."""
-    found = Neighbours()
+    neighbours = Neighbours()
     began_s, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s(process)
-    yield found
+    yield neighbours
     seconds = time.perf_counter() - began_s
-    found.cpus = (_busy_s() - busy_s - (_own_s(process) - own_s)) / seconds
+    neighbours.cpus = (_busy_s() - busy_s - (_own_s(process) - own_s)) / seconds
 
 
 def _busy_s() -> float:
     times = psutil.cpu_times()._asdict()
     idle = times["idle"] + times.get("iowait", 0.0)
-    inside = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # counted as user, too
+    inside = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # counted as user as well
     return float(sum(times.values()) - idle - inside)
 
 

@@ -1,4 +1,4 @@
-"""Which arm stands beside which script, and one asking of both."""
+"""Pairs of an arm and its reference script, and one measurement of both."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _QUIET_CPUS, _TRIES = 0.1, 4
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An arm, and what a user would write in its place; `at_most` is the ratio to reach."""
+    """An arm and the script that a user would write instead; `at_most` is the target ratio."""
 
     arm: Arm
     reference: Script
@@ -54,7 +54,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Both answers of a pair, and the most CPUs that others kept busy during either."""
+    """Both answers of a pair, and the larger number of CPUs that others kept busy."""
 
     arm: Answer
     reference: Answer
@@ -67,7 +67,7 @@ class Asked:
 
 
 def opened(implementation: str, question: Question) -> Pair:
-    """Start both processes of a pair: fused stacks stand beside the hand-written loop."""
+    """Start both processes of a pair; fused stacks are paired with the hand-written loop."""
     arm = Arm(implementation, question)
     if parse_implementation(implementation).kernel == "fused":
         return Pair(arm, hand_written(question), at_most=1.05)
@@ -75,7 +75,7 @@ def opened(implementation: str, question: Question) -> Pair:
 
 
 def ask_quietly(pair: Pair, order: random.Random) -> Asked:
-    """Ask again while others take much of the machine; of a few tries, that of the least."""
+    """Measure again while others load the machine; return the try with the least load."""
     tries: list[Asked] = []
     while not tries or (tries[-1].neighbours_cpus > _QUIET_CPUS and len(tries) < _TRIES):
         tries.append(ask(pair, order))
@@ -83,7 +83,7 @@ def ask_quietly(pair: Pair, order: random.Random) -> Asked:
 
 
 def ask(pair: Pair, order: random.Random) -> Asked:
-    """Ask both sides of a pair, one right after the other."""
+    """Measure both sides of a pair, one right after the other."""
     contenders: list[Contender] = [pair.arm, pair.reference]
     answers, busy_cpus = {}, []
     for contender in order.sample(contenders, k=2):

@@ -1,4 +1,4 @@
-"""Contenders as processes that stay warm: rnnsweep's trainer, and scripts beside it."""
+"""Contenders as warm processes: rnnsweep's trainer and plain scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What every contender is asked: settings of `char_rnn`, and the file with the arrays."""
+    """The task of every contender: settings of `char_rnn`, and the file with the arrays."""
 
     settings: dict[str, Any]
     steps: int
@@ -34,9 +34,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One `fit`. `step_ms` is that of its last epoch.
+    """The result of one `fit`; `step_ms` is that of its last epoch.
 
-    Its first one is not counted: in it Keras builds the validation's pipeline, before a bare
+    The first epoch is not counted: in it Keras builds the validation's pipeline, before a bare
     script's callback can read the clock.
     """
 
@@ -45,7 +45,7 @@ class Answer:
 
 
 class Contender(Protocol):
-    """A process that is asked again and again."""
+    """A process that trains repeatedly."""
 
     name: str
 
@@ -54,7 +54,7 @@ class Contender(Protocol):
 
     @property
     def process(self) -> psutil.Process:
-        """Whose CPU time is its own."""
+        """The process whose CPU time belongs to this contender."""
 
     def close(self) -> None:
         """End the process."""
@@ -100,7 +100,7 @@ class Arm:
 
 
 class Script:
-    """A script beside this file, told what to do by its argument."""
+    """A script of this folder, with its task as argument."""
 
     def __init__(self, name: str, file: str, implementation: str, question: Question) -> None:
         self.name, self._question = name, question
@@ -143,12 +143,12 @@ class Script:
 
 
 def bare_keras(implementation: str, question: Question) -> Script:
-    """A plain Keras script with that backend, layer and those options."""
+    """Start a plain Keras script with the implementation's backend, layer and options."""
     return Script(f"bare Keras {implementation}", "bare_keras.py", implementation, question)
 
 
 def hand_written(question: Question) -> Script:
-    """A plain PyTorch loop over `nn.LSTM`."""
+    """Start a plain PyTorch loop over `nn.LSTM`."""
     return Script("hand-written PyTorch", "hand_written.py", "torch/fused", question)
 
 

@@ -1,4 +1,4 @@
-"""The one question that all contenders answer, as plain arrays in a file."""
+"""The task of all contenders, as plain arrays in a file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _VALIDATION_BATCHES = 4
 
 
 def ask(steps: int, epochs: int) -> dict[str, Any]:
-    """Settings of `char_rnn`: Embedding(64 → 128) → LSTM(128) → logits, 64 windows of 64 a step.
+    """Return settings of `char_rnn`: Embedding(64 → 128) → LSTM(128) → logits, 64 windows of 64.
 
     Args:
-        steps: of an epoch.
-        epochs: of one `fit`.
+        steps: steps per epoch.
+        epochs: epochs per `fit`.
     """
     batch_size = 64
     return {
@@ -43,7 +43,7 @@ def ask(steps: int, epochs: int) -> dict[str, Any]:
 
 
 def write(path: Path, asked: dict[str, Any]) -> None:
-    """Data in the order of the trial's batches, and its initial weights in Keras' layout."""
+    """Write data in the order of the trial's batches, and initial weights in Keras' layout."""
     settings = CharRnnSettings(**asked)
     data = load(settings)
     order = np.random.default_rng([SEED, 1]).permutation(len(data.train))

@@ -1,4 +1,4 @@
-"""What the rounds say, for a person and as JSON."""
+"""The results of the rounds as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Rounds: TypeAlias = Sequence[dict[str, Asked]]
 
 
 def as_text(environment: Mapping[str, str], pairs: Sequence[Pair], rounds: Rounds) -> str:
-    """A row for each pair, and what holds for all of them."""
+    """Return a row per pair, and values of all pairs."""
     return "\n".join([rig.heading(environment), *_lines(pairs, rounds)])
 
 
 def as_json(
     environment: Mapping[str, str], question: Question, pairs: Sequence[Pair], rounds: Rounds
 ) -> dict[str, Any]:
-    """Hardware, versions, date, settings, and every round."""
+    """Return hardware, versions, date, settings and every round."""
     return {
         "format": "rnnsweep-benchmark-steps",
         "version": 2,
@@ -33,7 +33,9 @@ def as_json(
         "steps": question.steps,
         "settings": question.settings,
         "pairs": [_row(pair, rounds) for pair in pairs],
-        "rounds": [{name: asdict(asked) for name, asked in each.items()} for each in rounds],
+        "rounds": [
+            {name: asdict(asked) for name, asked in one_round.items()} for one_round in rounds
+        ],
     }
 
 
@@ -50,7 +52,7 @@ def _lines(pairs: Sequence[Pair], rounds: Rounds) -> Iterator[str]:
     for name in ("loss", "val_loss"):
         values = _values(name, rounds)
         yield f"{name}: {min(values):.6f} to {max(values):.6f} over all contenders and rounds"
-    busy = [asked.neighbours_cpus for each in rounds for asked in each.values()]
+    busy = [asked.neighbours_cpus for one_round in rounds for asked in one_round.values()]
     yield (
         f"{len(rounds)} rounds; others kept {median(busy):.2f} CPUs busy (median), at most"
         f" {max(busy):.2f}"
@@ -58,28 +60,28 @@ def _lines(pairs: Sequence[Pair], rounds: Rounds) -> Iterator[str]:
 
 
 def _kind(reference: str) -> str:
-    """`bare Keras` of `bare Keras jax/portable`: the row names the implementation already."""
+    """Return `bare Keras` for `bare Keras jax/portable`, as the row names the implementation."""
     return "bare Keras" if reference.startswith("bare Keras") else reference
 
 
 def _values(metric: str, rounds: Rounds) -> list[float]:
-    """Of every contender in every round: all have done the same mathematics."""
+    """Return a metric of every contender in every round; all compute the same."""
     return [
         answer.metrics[metric]
-        for each in rounds
-        for asked in each.values()
+        for one_round in rounds
+        for asked in one_round.values()
         for answer in (asked.arm, asked.reference)
     ]
 
 
 def _row(pair: Pair, rounds: Rounds) -> dict[str, Any]:
-    asked = [each[pair.arm.implementation] for each in rounds]
-    ratio = geometric_mean([each.ratio for each in asked])
+    asked = [one_round[pair.arm.implementation] for one_round in rounds]
+    ratio = geometric_mean([result.ratio for result in asked])
     return {
         "implementation": pair.arm.implementation,
-        "step_ms": median(each.arm.step_ms for each in asked),
+        "step_ms": median(result.arm.step_ms for result in asked),
         "reference": pair.reference.name,
-        "reference_step_ms": median(each.reference.step_ms for each in asked),
+        "reference_step_ms": median(result.reference.step_ms for result in asked),
         "ratio": ratio.value if ratio else asked[0].ratio,
         "low": ratio.low if ratio else None,
         "high": ratio.high if ratio else None,
@@ -89,7 +91,7 @@ def _row(pair: Pair, rounds: Rounds) -> dict[str, Any]:
 
 
 def verdict(ratio: Estimate | None, at_most: float) -> str:
-    """Whether a limit is reached by the whole interval, missed by it, or neither."""
+    """Return whether the whole interval reaches the limit, misses it, or neither."""
     if ratio is None or ratio.low <= at_most < ratio.high:
         return "inconclusive"
     return "reached" if ratio.high <= at_most else "missed"

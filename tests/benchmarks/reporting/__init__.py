@@ -1,1 +1,1 @@
-"""What the benchmark of reports is made of: a sweep of 10,000 trials, and commands measured."""
+"""Parts of the benchmark of reports."""

@@ -88,8 +88,8 @@ def record(home: Path, configs: int) -> int:
     blocks = [_block(index) for index in range(configs)]
     with Journal.open(_folder(home)) as journal:
         if not journal.records:
-            for each in rebuild(_IDENTITY, {}, list(_finished(blocks))):
-                journal.append(each)
+            for entry in rebuild(_IDENTITY, {}, list(_finished(blocks))):
+                journal.append(entry)
     with Journal.open(_folder(home)) as journal:
         state = replay(journal.records)
     assert state is not None
@@ -110,7 +110,7 @@ def _opening(home: Path, blocks: int) -> SweepOpening:
     return SweepOpening(
         identity=_IDENTITY,
         spec_yaml=f"name: {NAME}\nworkload: image_rows\n",
-        plan={"arms": [str(each) for each in ARMS]},
+        plan={"arms": [str(arm) for arm in ARMS]},
         objectives={"val_accuracy": "maximize", "step_ms": "minimize"},
         arms=ARMS,
         impossible=(),

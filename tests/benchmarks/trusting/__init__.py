@@ -1,1 +1,1 @@
-"""The parts of `tests.benchmarks.trust`: each a promise, and what was found of it."""
+"""Parts of `tests.benchmarks.trust`, each with promises and findings."""

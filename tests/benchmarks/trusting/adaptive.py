@@ -1,6 +1,6 @@
-"""Arms timed in slices get the verdicts of whole trainings, in a tenth of their time or less.
+"""Arms timed in slices get the verdicts of whole trainings in at most a tenth of the time.
 
-And without a bias from when they stop: shown on draws whose truth is known.
+Simulated data with known truth show that stopping early causes no bias.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ _TRUTHS = (1.0, 1.05)
 _AUTO = AutoBlocks(interval=0.06, least=6, most=60)
 _TIMING = Timing(interval=0.06, least=12, most=96)
 _SURE = 2.58
-"""Standard errors of a mean that chance exceeds once in a hundred times."""
+"""Standard errors of a mean that chance exceeds once in a hundred cases."""
 
 
 def run(home: Path, notebook: Notebook, epochs: int = EPOCHS, draws: int = 400) -> list[Finding]:
-    """The same arms both ways, and the draws."""
-    told = {measure: _told(measure, home, notebook, epochs) for measure in ("full", "timing")}
-    verdicts = {measure: _verdicts(each) for measure, each in told.items()}
-    agree = _overlaps(told)
-    share = told["timing"]["warm_s"] / told["full"]["warm_s"]
-    started = told["timing"]["trainers_s"] / told["full"]["trainers_s"]
+    """Run the same arms in both modes, and the simulations."""
+    answers = {measure: _answer(measure, home, notebook, epochs) for measure in ("full", "timing")}
+    verdicts = {measure: _verdicts(answer) for measure, answer in answers.items()}
+    agree = _overlaps(answers)
+    share = answers["timing"]["warm_s"] / answers["full"]["warm_s"]
+    started = answers["timing"]["trainers_s"] / answers["full"]["trainers_s"]
     return [
         Finding(
             "adaptive",
             f"arms timed in slices get the verdicts of trainings of {epochs} epochs",
-            "; ".join(f"{measure}: {each}" for measure, each in verdicts.items()),
+            "; ".join(f"{measure}: {arm_verdicts}" for measure, arm_verdicts in verdicts.items()),
             verdicts["full"] == verdicts["timing"] and "inconclusive" not in verdicts["full"],
             tuple(
-                f"{measure}: {_ratios(each)}; {each['warm_s']:.0f} s"
-                for measure, each in told.items()
+                f"{measure}: {_ratios(answer)}; {answer['warm_s']:.0f} s"
+                for measure, answer in answers.items()
             ),
         ),
         Finding(
             "adaptive",
             "and speed-ups whose intervals overlap with those of the whole trainings",
-            ", ".join("yes" if each else "no" for each in agree),
+            ", ".join("yes" if overlap else "no" for overlap in agree),
             all(agree),
         ),
         Finding(
@@ -83,7 +83,7 @@ def run(home: Path, notebook: Notebook, epochs: int = EPOCHS, draws: int = 400) 
     ]
 
 
-def _told(measure: str, home: Path, notebook: Notebook, epochs: int) -> Mapping[str, Any]:
+def _answer(measure: str, home: Path, notebook: Notebook, epochs: int) -> Mapping[str, Any]:
     question = Question(
         f"trust-adaptive-{measure}-{epochs}",
         ARMS,
@@ -92,12 +92,12 @@ def _told(measure: str, home: Path, notebook: Notebook, epochs: int) -> Mapping[
         settings={**SMALL, "epochs": epochs},
         more={"measure": dict(QUICK_SLICES) if measure == "timing" else "full"},
     )
-    return notebook.once(question.name, question.spec(), lambda: _found(ask(question, home)))
+    return notebook.once(question.name, question.spec(), lambda: _plain(ask(question, home)))
 
 
-def _found(answer: Answer) -> dict[str, Any]:
+def _plain(answer: Answer) -> dict[str, Any]:
     return {
-        "comparisons": [plain(each) for each in answer.comparisons],
+        "comparisons": [plain(comparison) for comparison in answer.comparisons],
         "warm_s": round(warm_s(answer), 2),
         "trainers_s": round(answer.trainers_s(), 2),
         "seconds": round(answer.seconds, 1),
@@ -106,62 +106,64 @@ def _found(answer: Answer) -> dict[str, Any]:
 
 
 def warm_s(answer: Answer) -> float:
-    """Seconds of all blocks but the first one that ran, in which the trainers were started."""
+    """Return the seconds of all blocks except the first, in which the trainers were started."""
     trials = answer.record.trials
-    first = min(trials, key=lambda each: each.started_s).block
+    first = min(trials, key=lambda trial: trial.started_s).block
     spans: dict[tuple[int, int], list[FinishedTrial]] = {}
-    for each in trials:
-        if each.block != first:
-            spans.setdefault((each.block, each.repeat), []).append(each)
+    for trial in trials:
+        if trial.block != first:
+            spans.setdefault((trial.block, trial.repeat), []).append(trial)
     return sum(
-        max(each.ended_s for each in members) - min(each.started_s for each in members)
+        max(member.ended_s for member in members) - min(member.started_s for member in members)
         for members in spans.values()
     )
 
 
-def _verdicts(told: Mapping[str, Any]) -> str:
-    return ", ".join(f"{_arm(each)} {each['verdict']}" for each in told["comparisons"])
+def _verdicts(answer: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{_arm(comparison)} {comparison['verdict']}" for comparison in answer["comparisons"]
+    )
 
 
-def _overlaps(told: Mapping[str, Mapping[str, Any]]) -> list[bool]:
-    """Of each comparison, whether what both ways say of it may be true at once."""
-    both = zip(told["full"]["comparisons"], told["timing"]["comparisons"], strict=True)
+def _overlaps(answers: Mapping[str, Mapping[str, Any]]) -> list[bool]:
+    """Return for each comparison whether the intervals of both modes overlap."""
+    both = zip(answers["full"]["comparisons"], answers["timing"]["comparisons"], strict=True)
     speeds = [(full["speedup"], timing["speedup"]) for full, timing in both]
     return [a["low"] <= b["high"] and b["low"] <= a["high"] for a, b in speeds]
 
 
-def _ratios(told: Mapping[str, Any]) -> str:
+def _ratios(answer: Mapping[str, Any]) -> str:
     return ", ".join(
-        f"{_arm(each)} {each['speedup']['value']:.2f}"
-        f" ({each['speedup']['low']:.2f}–{each['speedup']['high']:.2f})"
-        for each in told["comparisons"]
+        f"{_arm(comparison)} {comparison['speedup']['value']:.2f}"
+        f" ({comparison['speedup']['low']:.2f}–{comparison['speedup']['high']:.2f})"
+        for comparison in answer["comparisons"]
     )
 
 
-def _arm(told: Mapping[str, Any]) -> str:
-    return str(told["arm"]).partition(" on ")[0]
+def _arm(comparison: Mapping[str, Any]) -> str:
+    return str(comparison["arm"]).partition(" on ")[0]
 
 
 def stopping(draws: int) -> list[Finding]:
-    """Rounds of slices and sweeps with `blocks: auto`, drawn until the product's own rule ends."""
+    """Simulate rounds of slices and sweeps with `blocks: auto`, up to the product's stop."""
     return [_sliced(draws), *(_stopped(truth, draws) for truth in _TRUTHS)]
 
 
 def _sliced(draws: int) -> Finding:
     logs, random = recorded(), np.random.default_rng(8)
-    found = [sliced_until_narrow(math.log(_TRUTHS[-1]), logs, random) for _ in range(draws)]
-    errors = [each.log_ratio - math.log(_TRUTHS[-1]) for each in found]
-    covering = sum(abs(e) <= (f.half_width or 0) for e, f in zip(errors, found, strict=True))
+    results = [sliced_until_narrow(math.log(_TRUTHS[-1]), logs, random) for _ in range(draws)]
+    errors = [result.log_ratio - math.log(_TRUTHS[-1]) for result in results]
+    covering = sum(abs(e) <= (f.half_width or 0) for e, f in zip(errors, results, strict=True))
     what = (
         f"a round of slices that stops when its interval is narrow: a true ratio of {_TRUTHS[-1]:g}"
     )
-    return _unbiased(what, errors, covering, [each.turns for each in found], "turns")
+    return _unbiased(what, errors, covering, [result.turns for result in results], "turns")
 
 
 def _unbiased(
     what: str, errors: Sequence[float], covering: int, lengths: Sequence[int], unit: str
 ) -> Finding:
-    """Whether as many intervals cover as is promised, and the mean error is next to nothing."""
+    """Check that enough intervals cover the truth and that the mean error is negligible."""
     draws = len(lengths)
     least, ordered = fewest_by_chance(draws, 0.95), sorted(lengths)
     bias, spread = statistics.fmean(errors), statistics.stdev(errors) / math.sqrt(len(errors))
@@ -178,52 +180,61 @@ def _unbiased(
 def sliced_until_narrow(
     truth: float, logs: np.ndarray[Any, Any], random: np.random.Generator
 ) -> Paired:
-    """One round of two arms that take turns, in a random order, under recorded noise."""
+    """Simulate one round of two arms that take turns in a random order, with recorded noise."""
     looks = planned_looks(_TIMING.least, _TIMING.most)
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
     signs = random.choice((-1.0, 1.0), _TIMING.most)
     ratios = [
         float(truth + s * (b - a)) for s, a, b in zip(signs, noise[::2], noise[1::2], strict=True)
     ]
-    found = [paired(ratios[:look], len(looks)) for look in looks]
-    return next((each for each in found if (each.interval or 1) <= _TIMING.interval), found[-1])
+    results = [paired(ratios[:look], len(looks)) for look in looks]
+    return next(
+        (result for result in results if (result.interval or 1) <= _TIMING.interval), results[-1]
+    )
 
 
 def _stopped(truth: float, draws: int) -> Finding:
     logs, random = recorded(), np.random.default_rng([7, round(100 * truth)])
-    found = [drawn_until_enough(truth, logs, random) for _ in range(draws)]
-    errors = [math.log(each.speedup.value / truth) for each in found if each.speedup]
+    comparisons = [drawn_until_enough(truth, logs, random) for _ in range(draws)]
+    errors = [
+        math.log(comparison.speedup.value / truth)
+        for comparison in comparisons
+        if comparison.speedup
+    ]
     covering = sum(
-        each.speedup is not None and each.speedup.low <= truth <= each.speedup.high
-        for each in found
+        comparison.speedup is not None
+        and comparison.speedup.low <= truth <= comparison.speedup.high
+        for comparison in comparisons
     )
     what = f"a sweep that stops when its interval is narrow: a true speed-up of {truth:g}"
-    return _unbiased(what, errors, covering, [len(each.pairs) for each in found], "blocks")
+    return _unbiased(
+        what, errors, covering, [len(comparison.pairs) for comparison in comparisons], "blocks"
+    )
 
 
 def drawn_until_enough(
     truth: float, logs: np.ndarray[Any, Any], random: np.random.Generator
 ) -> Comparison:
-    """One sweep of two arms, of which the second is `truth` times as fast."""
+    """Simulate one sweep of two arms, of which the second is `truth` times as fast."""
     record = _faster(made(_AUTO.most, 2, random, logs), truth)
     stopping_rule = StoppingRule(_AUTO, record.arms, 1)
-    for each in record.trials:
-        stopping_rule.take(each)
+    for trial in record.trials:
+        stopping_rule.take(trial)
         if stopping_rule.stop_decision is not None:
             break
     assert stopping_rule.stop_decision is not None
     blocks = stopping_rule.stop_decision.blocks
-    trials = tuple(each for each in record.trials if each.block < blocks)
-    (found,) = summarise(_replaced(record, trials, blocks)).comparisons
-    return found
+    trials = tuple(trial for trial in record.trials if trial.block < blocks)
+    (comparison,) = summarise(_replaced(record, trials, blocks)).comparisons
+    return comparison
 
 
 def _faster(record: SweepRecord, truth: float) -> SweepRecord:
     trials = tuple(
-        changed(each, metrics={"step_ms": each.metrics["step_ms"] / truth})
-        if each.arm == record.arms[1]
-        else each
-        for each in record.trials
+        changed(trial, metrics={"step_ms": trial.metrics["step_ms"] / truth})
+        if trial.arm == record.arms[1]
+        else trial
+        for trial in record.trials
     )
     return dataclasses.replace(record, trials=trials)
 

@@ -1,4 +1,4 @@
-"""One implementation declared as two arms, each in a trainer of its own: nothing is to be found."""
+"""One implementation declared as two arms with separate trainers: there is no difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMISED = 0.05
 
 
 def questions(sweeps: int) -> Iterator[Question]:
-    """Sweeps that differ in their seed, and so in their configs, weights and orders."""
+    """Yield sweeps with different seeds, and so different configs, weights and orders."""
     for number in range(sweeps):
         yield Question(
             f"trust-equal-{number:02}",
@@ -31,16 +31,16 @@ def questions(sweeps: int) -> Iterator[Question]:
 
 
 def run(home: Path, notebook: Notebook, sweeps: int = SWEEPS) -> list[Finding]:
-    """Run them, and count."""
-    found = [
-        notebook.once(each.name, each.spec(), partial(_told, each, home))
-        for each in questions(sweeps)
+    """Run the sweeps and count covering intervals and wrong verdicts."""
+    answers = [
+        notebook.once(question.name, question.spec(), partial(_answer, question, home))
+        for question in questions(sweeps)
     ]
-    covering = sum(each["covers"] for each in found)
-    wrong = [each["verdict"] for each in found if each["verdict"] in ("faster", "slower")]
+    covering = sum(answer["covers"] for answer in answers)
+    wrong = [answer["verdict"] for answer in answers if answer["verdict"] in ("faster", "slower")]
     least, most = fewest_by_chance(sweeps, 1 - PROMISED), most_by_chance(sweeps, PROMISED)
-    ratios = sorted(each["speedup"]["value"] for each in found)
-    widths = sorted(each["speedup"]["high"] / each["speedup"]["low"] for each in found)
+    ratios = sorted(answer["speedup"]["value"] for answer in answers)
+    widths = sorted(answer["speedup"]["high"] / answer["speedup"]["low"] for answer in answers)
     return [
         Finding(
             "equal",
@@ -51,15 +51,15 @@ def run(home: Path, notebook: Notebook, sweeps: int = SWEEPS) -> list[Finding]:
             (
                 f"speed-ups {ratios[0]:.3f} to {ratios[-1]:.3f}; the middle interval is"
                 f" ± {50 * (widths[len(widths) // 2] - 1):.1f} % wide",
-                f"{sum(each['verdict'] == 'same' for each in found)} told the arms the same;"
-                f" {sum(each['disturbed'] for each in found)} trials were disturbed",
-                f"{sum(each['seconds'] for each in found) / sweeps:.0f} s a sweep",
+                f"{sum(answer['verdict'] == 'same' for answer in answers)} found the arms the same;"
+                f" {sum(answer['disturbed'] for answer in answers)} trials were disturbed",
+                f"{sum(answer['seconds'] for answer in answers) / sweeps:.0f} s a sweep",
             ),
         )
     ]
 
 
-def _told(question: Question, home: Path) -> dict[str, Any]:
+def _answer(question: Question, home: Path) -> dict[str, Any]:
     answer = ask(question, home)
     return {
         **plain(answer.only),

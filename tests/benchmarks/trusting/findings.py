@@ -1,4 +1,4 @@
-"""What a part of the proof promised and what was found: kept as JSON, printed as text."""
+"""Promises and findings, stored as JSON and printed as text."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any
 from scipy.stats import binom
 
 SURE = 0.99
-"""How sure a count must be before it breaks a promise about a share."""
+"""The confidence with which a count must break a promise about a share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One promise of a part, and whether it was kept; `details` are lines for whoever asks why."""
+    """One promise of a part, the result, and whether it was kept; `details` explain it."""
 
     part: str
     promise: str
-    found: str
+    result: str
     kept: bool
     details: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """A few lines."""
+        """Format the finding in a few lines."""
         lines = [f"{'kept  ' if self.kept else 'BROKEN'} {self.part}: {self.promise}"]
-        lines += [f"       found: {self.found}", *(f"       {each}" for each in self.details)]
+        lines += [f"       found: {self.result}", *(f"       {line}" for line in self.details)]
         return "\n".join(lines)
 
 
 @dataclass(slots=True)
 class Notebook:
-    """All that was found so far, beside the answers of single sweeps: an interrupted proof goes on.
+    """All findings and answers of single sweeps so far, so that an interrupted run can resume.
 
-    `begun` names the folder of its sweeps: a proof that begins anew has one of its own.
+    `begun` names the folder of its sweeps; a fresh run has a folder of its own.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Notebook:
 
     @classmethod
     def open(cls, path: Path, *, fresh: bool) -> Notebook:
-        """Of that file, with what stands in it."""
+        """Open a notebook file, or start a new notebook."""
         if fresh or not path.exists():
             return cls(path, f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}")
         return cls(path, **json.loads(path.read_text(encoding="utf-8")))
@@ -57,51 +57,51 @@ class Notebook:
     def once(
         self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]
     ) -> Mapping[str, Any]:
-        """What was found of a sweep: by `find`, unless just that was asked before.
+        """Return the answer of a sweep: from `find`, or from the notebook if the spec is the same.
 
         Args:
-            name: the sweep's.
-            asked: all that it was asked; kept as a digest, since another question needs an answer
+            name: the name of the sweep.
+            asked: the spec; stored as a digest, since another spec needs an answer
                 of its own.
-            find: gets the answer.
+            find: runs the sweep and returns its answer.
         """
         digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
         if self.answers.get(name, {}).get("asked") != digest:
             when = time.strftime("%Y-%m-%d %H:%M")
             self.answers[name] = {**find(), "asked": digest, "asked_at": when}
             self.write()
-        found: Mapping[str, Any] = self.answers[name]
-        return found
+        answer: Mapping[str, Any] = self.answers[name]
+        return answer
 
-    def conclude(self, part: str, found: Sequence[Finding], seconds: float) -> None:
-        """Keep what a part found."""
-        self.findings[part] = [asdict(each) for each in found]
+    def conclude(self, part: str, findings: Sequence[Finding], seconds: float) -> None:
+        """Keep what a part findings."""
+        self.findings[part] = [asdict(finding) for finding in findings]
         self.seconds[part] = self.seconds.get(part, 0.0) + round(seconds, 1)
         self.write()
 
     def write(self) -> None:
-        """Write the file whole, or not at all."""
+        """Write the file atomically."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_suffix(".new")
-        told = asdict(self)
-        del told["path"]
-        new.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        content = asdict(self)
+        del content["path"]
+        new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         new.replace(self.path)
 
     def all(self) -> list[Finding]:
-        """Every finding, part by part."""
+        """Return every finding, part by part."""
         return [
-            Finding(**{**each, "details": tuple(each["details"])})
-            for part in self.findings.values()
-            for each in part
+            Finding(part, promise, result, kept, tuple(details))
+            for stored in self.findings.values()
+            for part, promise, result, kept, details in map(dict.values, stored)
         ]
 
 
 def most_by_chance(n: int, share: float) -> int:
-    """Of n draws, the most hits that a share as promised allows, `SURE` of the time."""
+    """Return the largest number of hits in n draws that the promised share allows."""
     return int(binom.ppf(SURE, n, share))
 
 
 def fewest_by_chance(n: int, share: float) -> int:
-    """Of n draws, the fewest hits that a share as promised allows, `SURE` of the time."""
+    """Return the smallest number of hits in n draws that the promised share allows."""
     return int(binom.ppf(1 - SURE, n, share))

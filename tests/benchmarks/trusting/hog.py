@@ -1,4 +1,4 @@
-"""A hog that burns every core in the middle of a sweep is noticed, and changes no verdict."""
+"""A hog (load on every core in the middle of a sweep) is detected and changes no verdict."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ os.sched_setaffinity(0, {{{cpu}}})
 end = time.monotonic() + {seconds}
 while time.monotonic() < end: pass
 """
-"""On a core of its own: the scheduler may set two beside each other, and leave a trainer alone."""
+"""One process per core, since the scheduler may put two on one core and spare a trainer."""
 
 _SETTINGS = {**SMALL, "epochs": 60}
-"""Trials of some seconds: telemetry reads the node once a second."""
+"""Trials take some seconds, because telemetry reads the node once a second."""
 
 ACTIONS = ("mark", "rerun")
 
 _BLOCKS = 12
 _POLL_S = 0.2
 _NOTICED = 0.8
-"""The least share of the trials wholly beside it that is to be marked."""
+"""The share of trials during the hog that must be marked."""
 
 
 @dataclass(slots=True)
 class Hog:
-    """Burns all cores from when so many trials of a sweep have ended, for so many trials more."""
+    """Load on all cores, after a number of trials of a sweep and during a number of trials."""
 
     folder: SweepFolder
     after: int
@@ -57,7 +57,7 @@ class Hog:
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """Watch the sweep's journal meanwhile."""
+        """Watch the sweep's journal during the block."""
         watcher = threading.Thread(target=self._watch, daemon=True, name="hog")
         watcher.start()
         try:
@@ -75,13 +75,13 @@ class Hog:
         ]
         self.burned = True
         self._ended(self.after + self.during)
-        for each in processes:
-            each.kill()
-            each.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
         self.over = True
 
     def _ended(self, wanted: int) -> bool:
-        """Wait until so many trials have ended; False where the sweep ends before."""
+        """Wait until a number of trials have ended; return False if the sweep ends before."""
         while not self._over.wait(_POLL_S):
             with contextlib.suppress(OSError):
                 if _count(self.folder) >= wanted:
@@ -94,12 +94,12 @@ def _count(folder: SweepFolder) -> int:
 
 
 def ended(folder: SweepFolder) -> list[TrialFinished]:
-    """Every outcome in the sweep's journal, those that were done again among them."""
-    return [each for each in read(folder.generation(1)) if isinstance(each, TrialFinished)]
+    """Return every outcome in the sweep's journal, including re-run trials."""
+    return [record for record in read(folder.generation(1)) if isinstance(record, TrialFinished)]
 
 
 def run(home: Path, notebook: Notebook, blocks: int = _BLOCKS) -> list[Finding]:
-    """Equal arms, and one that is a third slower: without the hog, with it, and done again."""
+    """Compare equal arms, and an arm a third slower: without the hog, with it, and with re-runs."""
     return [
         _part("equal arms", f"{FUSED}+again", ("same", "inconclusive"), home, notebook, blocks),
         _part("an arm a third slower", f"{FUSED}+slow_33", ("slower",), home, notebook, blocks),
@@ -114,40 +114,42 @@ def _part(
     notebook: Notebook,
     blocks: int,
 ) -> Finding:
-    found = {action: _told(other, action, home, notebook, blocks) for action in ACTIONS}
-    quiet = _told(other, "", home, notebook, blocks)
-    noticed = all(each["marked_beside"] >= _NOTICED * each["beside"] for each in found.values())
-    verdicts = [quiet["verdict"], *(each["verdict"] for each in found.values())]
+    answers = {action: _answer(other, action, home, notebook, blocks) for action in ACTIONS}
+    quiet = _answer(other, "", home, notebook, blocks)
+    noticed = all(
+        answer["marked_beside"] >= _NOTICED * answer["beside"] for answer in answers.values()
+    )
+    verdicts = [quiet["verdict"], *(answer["verdict"] for answer in answers.values())]
     return Finding(
         "hog",
-        f"{what}: a hog on every core during a third of the sweep is noticed, and the"
+        f"{what}: a hog on every core during a third of the sweep is detected, and the"
         f" verdict stays {' or '.join(right)}",
-        f"without it {verdicts[0]}; disturbed: mark tells {verdicts[1]}, disturbed: rerun"
+        f"without it {verdicts[0]}; disturbed: mark gives {verdicts[1]}, disturbed: rerun"
         f" {verdicts[2]}",
         noticed and all(verdict in right for verdict in verdicts),
         (
             f"without it: {quiet['marked_else']} of {quiet['else']} trials marked; speed-up"
             f" {_range(quiet)}",
             *(
-                f"{action}: {each['marked_beside']} of {each['beside']} trials beside it marked,"
-                f" and {each['marked_else']} of {each['else']} others; {each['outcomes']} outcomes"
-                f" of {2 * blocks} trials; speed-up {_range(each)}"
-                f"{', of quiet rounds alone' if each['quiet_only'] else ''}"
-                for action, each in found.items()
+                f"{action}: {answer['marked_beside']} of {answer['beside']} trials during the hog"
+                f" marked, and {answer['marked_else']} of {answer['else']} others;"
+                f" {answer['outcomes']} outcomes of {2 * blocks} trials; speed-up {_range(answer)}"
+                f"{', of undisturbed rounds only' if answer['quiet_only'] else ''}"
+                for action, answer in answers.items()
             ),
         ),
     )
 
 
-def _range(told: Mapping[str, Any]) -> str:
-    speedup = told["speedup"]
+def _range(answer: Mapping[str, Any]) -> str:
+    speedup = answer["speedup"]
     return f"{speedup['value']:.3f} ({speedup['low']:.3f}–{speedup['high']:.3f})"
 
 
-def _told(
+def _answer(
     other: str, action: str, home: Path, notebook: Notebook, blocks: int
 ) -> Mapping[str, Any]:
-    """With the hog, and what `disturbed` is to do; without an action, without the hog."""
+    """Run a sweep with the hog and an action of `disturbed`; without an action, without the hog."""
     question = Question(
         f"trust-hog-{other.partition('+')[2].replace('_', '-')}-{action or 'quiet'}",
         (FUSED, other),
@@ -164,21 +166,21 @@ def _told(
         with hog.around():
             answer = ask(question, home)
         assert hog.burned, f"{question.name}: the sweep was over before the hog began"
-        # wholly beside it: it came and went in others
+        # the first and last trial of the hog are only partly disturbed
         return _described(answer, hog, range(hog.after + 1, hog.after + hog.during))
 
     return notebook.once(question.name, question.spec(), find)
 
 
-def _described(answer: Answer, hog: Hog, beside: range) -> dict[str, Any]:
-    outcomes = [each.finished.outcome for each in ended(hog.folder)]
-    marks = [bool(each.disturbance) for each in outcomes]
+def _described(answer: Answer, hog: Hog, hogged: range) -> dict[str, Any]:
+    outcomes = [record.finished.outcome for record in ended(hog.folder)]
+    marks = [bool(outcome.disturbance) for outcome in outcomes]
     return {
         **plain(answer.only),
         "outcomes": len(outcomes),
-        "beside": len(beside),
-        "marked_beside": sum(marks[at] for at in beside if at < len(marks)),
-        "else": len(outcomes) - len(beside),
-        "marked_else": sum(marks) - sum(marks[at] for at in beside if at < len(marks)),
+        "beside": len(hogged),
+        "marked_beside": sum(marks[at] for at in hogged if at < len(marks)),
+        "else": len(outcomes) - len(hogged),
+        "marked_else": sum(marks) - sum(marks[at] for at in hogged if at < len(marks)),
         "trials_s": round(answer.trainers_s(), 1),
     }

@@ -1,4 +1,4 @@
-"""A slowdown that is built into one arm is found, by as many blocks as it takes."""
+"""A slowdown of one arm is detected with `blocks: auto`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.benchmarks.trusting.sweeps import (
 )
 
 SWEEPS: Mapping[int, int] = {20: 5, 5: 10}
-"""Percent, and how many sweeps are to find it."""
+"""The percentage of a slowdown, and the number of sweeps."""
 
 _MISSED: Mapping[int, int] = {20: 0, 5: 1}
 _SLICES = {"mode": "timing", "slices": [24, 36], "slice_s": 0.03}
-"""Short ones, and many: this machine's cores change their speed several times in a second."""
+"""Many short slices, because cores change their speed several times a second."""
 
 _AUTO: Mapping[int, Mapping[str, Any]] = {
     20: {"interval": 0.05, "at_least": 6, "at_most": 24},
@@ -36,7 +36,7 @@ _POWER = 0.9
 
 
 def questions(percent: int, sweeps: int) -> Iterator[Question]:
-    """Sweeps of an arm and the same with a wait after each step, to as many blocks as it takes."""
+    """Yield sweeps of an arm and its slowed version, with `blocks: auto`."""
     for number in range(sweeps):
         yield Question(
             f"trust-slow-{percent}-{number:02}",
@@ -49,24 +49,24 @@ def questions(percent: int, sweeps: int) -> Iterator[Question]:
 
 
 def run(home: Path, notebook: Notebook, share: float = 1.0) -> list[Finding]:
-    """Run them; `share` of the sweeps, at least one of each."""
+    """Run a share of the sweeps, at least one of each percentage."""
     findings = []
     for percent, promised in SWEEPS.items():
         sweeps = max(1, round(promised * share))
-        found = [_told(question, home, notebook) for question in questions(percent, sweeps)]
-        hits = sum(each["verdict"] == "slower" for each in found)
+        answers = [_answer(question, home, notebook) for question in questions(percent, sweeps)]
+        hits = sum(answer["verdict"] == "slower" for answer in answers)
         truth = 100 / (100 + percent)
-        speeds = [each["speedup"] for each in found]
-        covering = sum(each["low"] <= truth <= each["high"] for each in speeds)
+        speeds = [answer["speedup"] for answer in answers]
+        covering = sum(speed["low"] <= truth <= speed["high"] for speed in speeds)
         least = sweeps - _MISSED[percent] if sweeps == promised else sweeps
         findings.append(
             Finding(
                 "slowdown",
-                f"a slowdown of {percent} % is found in at least {least} of {sweeps} sweeps with"
+                f"a slowdown of {percent} % is answers in at least {least} of {sweeps} sweeps with"
                 " blocks: auto",
                 f"in {hits}",
                 hits >= least,
-                tuple(_details(found)),
+                tuple(_details(answers)),
             )
         )
         findings.append(
@@ -83,7 +83,7 @@ def run(home: Path, notebook: Notebook, share: float = 1.0) -> list[Finding]:
     return findings
 
 
-def _told(question: Question, home: Path, notebook: Notebook) -> Mapping[str, Any]:
+def _answer(question: Question, home: Path, notebook: Notebook) -> Mapping[str, Any]:
     return notebook.once(question.name, question.spec(), lambda: _plain(ask(question, home)))
 
 
@@ -99,16 +99,16 @@ def _plain(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _details(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    speeds = sorted(each["speedup"]["value"] for each in found)
+def _details(answers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    speeds = sorted(answer["speedup"]["value"] for answer in answers)
     yield f"speed-ups {speeds[0]:.3f} to {speeds[-1]:.3f}"
-    for what, unit in (("pairs", "blocks"), ("slices", "slices"), ("trainers_s", "s of trials")):
-        values = [each[what] for each in found]
+    for key, unit in (("pairs", "blocks"), ("slices", "slices"), ("trainers_s", "s of trials")):
+        values = [answer[key] for answer in answers]
         yield f"{statistics.median(values):g} {unit} in the middle, {max(values):g} at most"
 
 
 def _whole_trials(home: Path, notebook: Notebook, blocks: int) -> Finding:
-    """How many pairs of whole trainings it would take, by the spread of some."""
+    """Estimate the number of pairs of whole trainings from the spread of some."""
     question = Question(
         "trust-slow-whole",
         (FUSED, f"{FUSED}+slow_5"),
@@ -117,31 +117,30 @@ def _whole_trials(home: Path, notebook: Notebook, blocks: int) -> Finding:
         hardware=ONE_THREAD,
         settings={**SMALL, "epochs": 4},
     )
-    told = _told(question, home, notebook)
+    answer = _answer(question, home, notebook)
     sliced = [
-        each["pair_sd"]
-        for name, each in notebook.answers.items()
-        if name.startswith("trust-slow-5-") and each["pair_sd"]
+        other["pair_sd"]
+        for name, other in notebook.answers.items()
+        if name.startswith("trust-slow-5-") and other["pair_sd"]
     ]
-    whole_sd, slice_sd = told["pair_sd"], statistics.median(sliced) if sliced else math.nan
-    each_s = told["trainers_s"] / blocks
+    whole_sd, slice_sd = answer["pair_sd"], statistics.median(sliced) if sliced else math.nan
+    pair_s = answer["trainers_s"] / blocks
     whole, by_slices = pairs_for(0.05, whole_sd), pairs_for(0.05, slice_sd)
     return Finding(
         "slowdown",
-        "fewer pairs of arms timed in slices than of whole trainings tell 5 % apart nine times in"
-        " ten",
+        "fewer pairs of arms timed in slices than of whole trainings detect 5 % nine times in ten",
         f"{by_slices} against {whole}, by the spread of the pairs: {slice_sd:.3f} and"
         f" {whole_sd:.3f} (standard deviation of the log-ratios)",
         by_slices <= whole,
-        (f"whole trainings as short as these take {each_s:.1f} s a pair",),
+        (f"whole trainings as short as these take {pair_s:.1f} s a pair",),
     )
 
 
 def pairs_for(difference: float, sd: float, power: float = _POWER) -> int:
-    """Pairs that tell a difference (a share) from none at the 5 % level, so often.
+    """Return the number of pairs that detect a difference at the 5 % level with this power.
 
-    By the normal approximation, n = ((z₀.₉₇₅ + z_power) · sd / log(1 + d))², and two more for the
-    t interval's sake; at least six, below which there is no verdict.
+    It uses the normal approximation n = ((z₀.₉₇₅ + z_power) · sd / log(1 + d))², plus two for the
+    t interval. The result is at least six, the minimum for a verdict.
     """
     if math.isnan(sd):
         return 0

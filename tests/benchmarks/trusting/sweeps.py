@@ -1,6 +1,6 @@
-"""Real sweeps for the proof: written as a user would, run by `run_sweep`, read from MLflow.
+"""Real sweeps: described by a spec, run by `run_sweep`, read from MLflow.
 
-Each has a name of its own in one home, and so goes on where an interrupted proof left off.
+Each has its own name in one home, so that an interrupted run can resume.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ SMALL: Mapping[str, Any] = {
 }
 
 QUICK_SLICES: Mapping[str, Any] = {"mode": "timing", "slices": [12, 16], "slice_s": 0.03}
-"""Slices that are short enough for many sweeps: a pass of ten steps of some 3 ms each."""
+"""Slices short enough for many sweeps: ten steps of some 3 ms."""
 
 ONE_THREAD: Mapping[str, Any] = {"class": "cpu", "threads": 1}
-"""Of two CPUs the driver, Ray and MLflow want a tenth: two threads that wait for each other at each
+"""Driver, Ray and MLflow use a tenth of two CPUs. Two threads that wait for each other at each
 step are as slow as the one that was interrupted, and blocks vary twice as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A sweep of arms of one machine's CPU. `more` are further keys of its spec."""
+    """A sweep of arms on one machine's CPU. `more` holds further keys of its spec."""
 
     name: str
     implementations: Sequence[str]
@@ -63,7 +63,7 @@ class Question:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def spec(self) -> str:
-        """Its spec file."""
+        """Return the text of the spec file."""
         low, high = self.units
         search: dict[str, Any] = {
             "sampler": "random",
@@ -92,12 +92,12 @@ class Question:
 
 
 class Interrupted(Exception):
-    """A sweep of the proof was stopped by a signal."""
+    """A sweep was stopped by a signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A sweep as its report has it, and how long this start of it took."""
+    """A sweep's record and comparisons, and the duration of this start."""
 
     record: SweepRecord
     comparisons: tuple[Comparison, ...]
@@ -106,12 +106,12 @@ class Answer:
     @property
     def only(self) -> Comparison:
         """The one comparison of a sweep of two arms."""
-        (found,) = self.comparisons
-        return found
+        (comparison,) = self.comparisons
+        return comparison
 
     def trainers_s(self) -> float:
-        """Seconds in which trials ran, those of one round at once counted once."""
-        spans = sorted((each.started_s, each.ended_s) for each in self.record.trials)
+        """Return the seconds in which trials ran; interleaved trials count once."""
+        spans = sorted((trial.started_s, trial.ended_s) for trial in self.record.trials)
         total, until_s = 0.0, 0.0
         for began_s, ended_s in spans:
             total += max(0.0, ended_s - max(began_s, until_s))
@@ -119,16 +119,16 @@ class Answer:
         return total
 
     def slices(self) -> int:
-        """Slices of all arms together."""
-        return round(sum(each.metrics.get("slices", 0.0) for each in self.record.trials))
+        """Return the number of slices of all arms."""
+        return round(sum(trial.metrics.get("slices", 0.0) for trial in self.record.trials))
 
     def disturbed(self) -> int:
-        """Trials that were disturbed, of those that count."""
-        return sum(bool(each.disturbance) for each in self.record.trials)
+        """Return the number of disturbed trials."""
+        return sum(bool(trial.disturbance) for trial in self.record.trials)
 
 
 def ask(question: Question, home: Path, while_running: Callable[[], Any] | None = None) -> Answer:
-    """Run a sweep, or what is missing of it, and compare its arms.
+    """Run or resume a sweep and compare its arms.
 
     Args:
         question: the sweep.
@@ -136,7 +136,7 @@ def ask(question: Question, home: Path, while_running: Callable[[], Any] | None 
         while_running: called when the first trials are about to be handed out.
 
     Raises:
-        Interrupted: it was stopped, and can go on.
+        Interrupted: it was stopped and can be resumed.
         RuntimeError: trials of it failed.
     """
     began_s = time.monotonic()
@@ -157,7 +157,7 @@ def ask(question: Question, home: Path, while_running: Callable[[], Any] | None 
         )
     if ended.stopped is not None:
         raise Interrupted(question.name)
-    wrong = [each for each in ended.record.trials if each.status in ("failed", "wrong_kernel")]
+    wrong = [trial for trial in ended.record.trials if trial.status in ("failed", "wrong_kernel")]
     if wrong or not ended.record.trials:
         raise RuntimeError(
             f"{question.name}: {len(wrong)} of {len(ended.record.trials)} trials failed: "
@@ -168,13 +168,13 @@ def ask(question: Question, home: Path, while_running: Callable[[], Any] | None 
 
 
 def plain(comparison: Comparison) -> dict[str, Any]:
-    """What is kept of a comparison."""
-    told = dataclasses.asdict(comparison.speedup) if comparison.speedup else None
+    """Return the stored fields of a comparison."""
+    speedup = dataclasses.asdict(comparison.speedup) if comparison.speedup else None
     return {
         "arm": str(comparison.arm),
         "verdict": comparison.verdict,
         "pairs": len(comparison.pairs),
-        "speedup": told,
+        "speedup": speedup,
         "quiet_only": comparison.quiet_only,
         "disturbed_blocks": len(comparison.disturbed_blocks),
         "reason": comparison.reason,
@@ -182,6 +182,6 @@ def plain(comparison: Comparison) -> dict[str, Any]:
 
 
 def covers(comparison: Comparison, truth: float) -> bool:
-    """Whether the plain 95 % interval holds the true ratio."""
-    found = comparison.speedup
-    return found is not None and found.low <= truth <= found.high
+    """Return True if the plain 95 % interval covers the true ratio."""
+    speedup = comparison.speedup
+    return speedup is not None and speedup.low <= truth <= speedup.high

@@ -1,7 +1,7 @@
-"""Sweeps whose truth is known, with the noise of real trials, through the report's own code.
+"""Simulated sweeps of equal arms with the noise of real trials, judged by the report's code.
 
-Blocks are unlike: their times differ by a factor of thirty, their noise by one of four, their
-arms come in a random order. Every arm is the same implementation.
+Blocks differ: their times by a factor of thirty, their noise by a factor of four, and their
+arms have a random order. Every arm is the same implementation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.orchestrator.sample_hardware import on_cpu
 
 BLOCKS = (6, 12, 40)
 PROMISED = 0.05
-"""The share of sweeps of equal arms whose interval misses 1, or whose verdict is a wrong one."""
+"""The promised maximum share of sweeps with a wrong interval or a wrong verdict."""
 
 _CPU = on_cpu("AMD EPYC", 2)
 _SPEEDS = 30.0
@@ -33,7 +33,7 @@ _KERNEL = Kernel("fused", "fused", "by construction")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Sweeps to draw: how many, and of how many equal arms."""
+    """The number of sweeps to simulate, and of equal arms."""
 
     sweeps: int = 400
     arms: int = 2
@@ -41,14 +41,14 @@ class Course:
 
 
 def arms(count: int) -> tuple[Arm, ...]:
-    """As many arms that are the same, by names of their own."""
+    """Return equal arms with different names."""
     return tuple(Arm(f"torch/fused{f'+again_{i}' if i else ''}", _CPU) for i in range(count))
 
 
 def made(
     blocks: int, count: int, random: np.random.Generator, logs: np.ndarray[Any, Any]
 ) -> SweepRecord:
-    """A sweep of equal arms, whose trials ran one after another under recorded noise."""
+    """Simulate a sweep of equal arms whose trials ran one after another with recorded noise."""
     sides = arms(count)
     noise = iter(drawn(logs, blocks * count, random.uniform(LEAST_SD, MOST_SD), random))
     trials: list[FinishedTrial] = []
@@ -83,7 +83,7 @@ def _trial(arm: Arm, block: int, step_ms: float) -> FinishedTrial:
 
 
 def summaries(course: Course) -> Iterator[ReportSummary]:
-    """The report's own summary of each sweep."""
+    """Yield the report's own summary of each sweep."""
     logs = recorded()
     random = np.random.default_rng(course.seed)
     for number in range(course.sweeps):
@@ -91,16 +91,17 @@ def summaries(course: Course) -> Iterator[ReportSummary]:
 
 
 def run(sweeps: int = 400) -> list[Finding]:
-    """Two arms that are the same, and four of them."""
+    """Simulate sweeps of two and of four equal arms."""
     return [_two(Course(sweeps)), *_several(Course(sweeps, arms=4, seed=2))]
 
 
 def _two(course: Course) -> Finding:
-    found = [summary.comparisons[0] for summary in summaries(course)]
+    comparisons = [summary.comparisons[0] for summary in summaries(course)]
     covering = sum(
-        each.speedup is not None and each.speedup.low <= 1 <= each.speedup.high for each in found
+        comparison.speedup is not None and comparison.speedup.low <= 1 <= comparison.speedup.high
+        for comparison in comparisons
     )
-    wrong = sum(each.verdict in ("faster", "slower") for each in found)
+    wrong = sum(comparison.verdict in ("faster", "slower") for comparison in comparisons)
     least = fewest_by_chance(course.sweeps, 1 - PROMISED)
     most = most_by_chance(course.sweeps, PROMISED)
     return Finding(
@@ -110,10 +111,10 @@ def _two(course: Course) -> Finding:
         f"{covering} cover it; {wrong} verdicts of a difference",
         covering >= least and wrong <= most,
         (
-            _noise_told(),
+            _describe_noise(),
             *_by_blocks(
-                [len(each.pairs) for each in found],
-                [each.verdict in ("faster", "slower") for each in found],
+                [len(comparison.pairs) for comparison in comparisons],
+                [comparison.verdict in ("faster", "slower") for comparison in comparisons],
             ),
         ),
     )
@@ -121,7 +122,7 @@ def _two(course: Course) -> Finding:
 
 def _several(course: Course) -> Iterator[Finding]:
     wrong = [
-        any(each.verdict in ("faster", "slower") for each in summary.comparisons)
+        any(comparison.verdict in ("faster", "slower") for comparison in summary.comparisons)
         for summary in summaries(course)
     ]
     most = most_by_chance(course.sweeps, PROMISED)
@@ -141,7 +142,7 @@ def _by_blocks(blocks: Sequence[int], wrong: Sequence[bool]) -> Iterator[str]:
             yield f"{count} blocks: {sum(of)} of {len(of)} with a verdict of a difference"
 
 
-def _noise_told() -> str:
+def _describe_noise() -> str:
     logs = recorded()
     lags = ", ".join(f"{autocorrelation(logs, lag):.2f} at {lag}" for lag in (1, 5, 25))
     return (

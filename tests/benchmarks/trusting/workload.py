@@ -1,10 +1,10 @@
-"""`image_rows` on PyTorch under names of our own: the same implementation again, or a slower one.
+"""`image_rows` on PyTorch with additional options for equal and slower arms.
 
-    torch/fused            as it is
-    torch/fused+again      the same, declared as an arm of its own
-    torch/fused+slow_20    the same, and 20 % more work: now and then a training step is done again
+    torch/fused            unchanged
+    torch/fused+again      the same, declared as another arm
+    torch/fused+slow_20    20 % more work: some training steps are repeated
 
-Options that are not ours (`again`, `slow_20`) are taken off before the workload sees them.
+The additional options (`again`, `slow_20`) are removed before the workload sees them.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from workloads.tasks import image_rows
 _SLOW = re.compile(r"slow_(\d+)")
 
 _REST = 4.0
-"""A pause before a step that is so many times as long as the step is no part of the loop."""
+"""A pause of at least this many step durations does not belong to the loop."""
 
 
 def run(trial: Context) -> dict[str, float]:
-    """One trial, with the slowdown that its implementation's name asks for."""
+    """Run one trial with the slowdown of its options."""
     settings = ImageRowsSettings(**trial.settings)
     asked = trial.implementation
-    ours = tuple(each for each in asked.options if each == "again" or _SLOW.fullmatch(each))
-    plain = tuple(each for each in asked.options if each not in ours)
+    ours = tuple(option for option in asked.options if option == "again" or _SLOW.fullmatch(option))
+    plain = tuple(option for option in asked.options if option not in ours)
     inner = dataclasses.replace(
         trial,
         implementation=dataclasses.replace(asked, options=plain),
@@ -50,17 +50,17 @@ def run(trial: Context) -> dict[str, float]:
 
 
 def slowdown(options: tuple[str, ...]) -> float:
-    """The share of a step that is waited after it: 0.2 for `slow_20`."""
-    found = [_SLOW.fullmatch(each) for each in options]
-    return sum(int(each[1]) for each in found if each) / 100
+    """Return the slowdown as a share: 0.2 for `slow_20`."""
+    matches = [_SLOW.fullmatch(option) for option in options]
+    return sum(int(match[1]) for match in matches if match) / 100
 
 
 class Slowed:
-    """A training step that is done again now and then, so that the whole loop takes a share longer.
+    """A training step that is sometimes repeated, so that the whole loop takes a share longer.
 
-    What the loop does between two steps counts as the step's; a pause between two slices or epochs
-    does not. It is work and no wait: while a thread waits, strangers take its caches, and a step
-    after a wait of 20 % took 7 % longer by itself.
+    Work of the loop between two steps counts as part of the step; a pause between two slices or
+    epochs does not. The slowdown is work, not sleep: during a sleep other threads evict the caches,
+    and a step after a wait of 20 % took 7 % longer by itself.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Slowed:
 
 
 def _renamed(trial: Context, event: Any) -> None:
-    """Pass an event on; what proves a kernel speaks of the arm's own name."""
+    """Forward an event; a kernel proof gets the name of the arm."""
     if type(event).__name__ == "KernelProof" and event.ran == event.asked:
         name = trial.implementation.kernel_text
         event = dataclasses.replace(event, asked=name, ran=name)

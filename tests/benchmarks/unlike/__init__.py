@@ -1,1 +1,1 @@
-"""The parts of `tests.benchmarks.unlike_nodes`: nodes, sweeps over them, how busy they were."""
+"""Parts of `tests.benchmarks.unlike_nodes`: nodes, sweeps over them, and their idle time."""

@@ -1,4 +1,4 @@
-"""How busy unlike devices were, from when each trial began and ended there."""
+"""Utilization of different devices, from the times of their trials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One trial on some device of a class, which it has to itself; seconds of one clock."""
+    """One trial on a device of a class, in seconds of one clock."""
 
     hardware: str
     began_s: float
@@ -18,11 +18,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One class of a run.
+    """The use of one hardware class in a run.
 
-    `idle_share` is what its devices were idle of the time from the class's first trial to the end
-    of its last; `waited_s` how long after the run's start the first trial began, and `done_s`
-    when the last one ended.
+    `idle_share` is the idle share of its devices between the class's first trial and the end
+    of its last. `waited_s` is the time from the run's start to the first trial, `done_s` the time
+    to the end of the last.
     """
 
     hardware: str
@@ -36,10 +36,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run: its classes, its makespan, and that over its lower bound.
+    """A run: its classes, its makespan, and the lower bound of the makespan.
 
-    The bound is what the busiest class needs if its work is spread evenly over its devices and
-    nothing is lost between trials.
+    The bound is the time of the busiest class if its work is spread evenly over its devices and
+    no time is lost between trials.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Result:
 def judge(
     name: str, spans: Sequence[Span], began_s: float, devices: dict[str, int], best: float | None
 ) -> Result:
-    """Sum up a run that began (handed out its first trial) at `began_s`."""
+    """Summarize a run whose first trial was assigned at `began_s`."""
     uses = tuple(
         _use(hardware, number, [span for span in spans if span.hardware == hardware], began_s)
         for hardware, number in devices.items()

@@ -1,7 +1,7 @@
-"""A Ray cluster of unlike nodes on this machine: nodes that may use unlike numbers of CPUs.
+"""A Ray cluster of different nodes on this machine: they may use different numbers of CPUs.
 
-Each node's processes are confined to some of the machine's CPUs, so that its probe finds another
-class of hardware: one CPU is the fast class, two are the slow one.
+Each node's processes are confined to some of the machine's CPUs, so that its probe detects another
+hardware class: one CPU is the fast class, two CPUs are the slow one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _STORE_BYTES = 80 * 2**20
 
 @contextlib.contextmanager
 def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
-    """The address of a cluster of a head without CPUs, and so many nodes of either class.
+    """Start a head without CPUs and nodes of both classes; yield the cluster's address.
 
     Raises:
-        SystemExit: this machine has too few CPUs to tell the classes apart.
+        SystemExit: this machine has too few CPUs for two classes.
     """
     usable = sorted(os.sched_getaffinity(0))
     if len(usable) < SLOW_CPUS:
         raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.update(token_settings())  # as a sweep does: a cluster without ends its actors
+    os.environ.update(token_settings())  # as a sweep does; other clusters end its actors
     from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
 
-    folder = tempfile.mkdtemp(prefix="unlike-")  # else it would be the machine's `auto` cluster
+    folder = tempfile.mkdtemp(prefix="unlike-")  # otherwise it becomes the machine's `auto` cluster
     cluster = Cluster(initialize_head=True, head_node_args={**_node(cpus=0), "temp_dir": folder})
     try:
         for number in range(fast + slow):

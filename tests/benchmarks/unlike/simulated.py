@@ -1,8 +1,8 @@
-"""The same sweeps with a clock that is only counted: our `Blocks` and `Suggester`, no Ray.
+"""The same sweeps with a simulated clock: the product's `Blocks` and `Suggester`, without Ray.
 
-What a trial takes and learns is `sleeper`'s, what is handed out where and told when is the code
-that runs in a real sweep, and a trial begins the moment its lane has room. So that many seeds can
-be tried: how good a sampler is cannot be told from one.
+Durations and accuracies are those of `sleeper`. The code of a real sweep assigns the trials and
+reports them to the sampler. A trial begins as soon as its lane has room. So many seeds can
+be tried, since one seed does not show the quality of a sampler.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.workloads.examples import sleeper
 
 
 def simulated(question: Question) -> Result:
-    """Run it with a counted clock.
+    """Run a sweep with a simulated clock.
 
     Returns:
         The result; its `best` is the best config's value without noise.
@@ -53,8 +53,8 @@ def simulated(question: Question) -> Result:
     events: list[tuple[float, int, Assignment]] = []
     order, now_s, best = itertools.count(), 0.0, 0.0
     while not blocks.done:
-        while (found := blocks.next()) is not None:
-            waiting.setdefault(found[0].lane.node.id, []).append(found[0])
+        while (assigned := blocks.next()) is not None:
+            waiting.setdefault(assigned[0].lane.node.id, []).append(assigned[0])
         for node, issues in waiting.items():
             while issues and at_work[node] < issues[0].lane.room(issues[0].device):
                 issue = issues.pop(0)
@@ -88,7 +88,7 @@ def _seconds(question: Question, issue: Assignment) -> float:
 
 
 def unlike_nodes(devices: Mapping[str, int]) -> list[Node]:
-    """So many nodes of each class, as probes of the real ones would tell them apart."""
+    """Return nodes of each class, with profiles as probes of real nodes would report."""
     cpus = {"fast": FAST_CPUS, "slow": SLOW_CPUS}
     return [
         Node(

@@ -1,4 +1,4 @@
-"""The same work on the same unlike nodes: as a sweep of rnnsweep's, and as plain Tune does it."""
+"""The same work on the same nodes, as a sweep of rnnsweep and as plain Tune."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ seed: {seed}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to run: sizes in seconds and blocks, and how it is searched.
+    """A sweep to run: sizes in seconds and blocks, and the search.
 
-    `less_rounds` are the slow arm's own amount of work, of the 10 that are all of it.
+    `less_rounds` is the slow arm's amount of work; the full amount is 10.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Question:
     seed: int = 0
 
     def spec(self) -> str:
-        """The sweep's spec file."""
+        """Return the text of the spec file."""
         slow = '{class: "*, 2 CPUs"'
         slow += f", settings: {{rounds: {self.less_rounds}}}}}" if self.less_rounds else "}"
         return _SPEC.format(
@@ -79,7 +79,7 @@ class Question:
 
 
 def ours(question: Question, address: str) -> Result:
-    """Run it as a sweep, with journal, MLflow and report as usual."""
+    """Run it as a normal sweep, with journal, MLflow and report."""
     spec = parse(question.spec(), source="unlike")
     with tempfile.TemporaryDirectory() as scratch, StopSignal(lambda: None) as stop:
         home = Path(scratch)
@@ -93,17 +93,17 @@ def ours(question: Question, address: str) -> Result:
         records = read(SweepFolder(home, spec.name).generation(1))
     complete = [trial for trial in ended.record.trials if trial.status == "complete"]
     assert len(complete) == 2 * question.blocks, f"{len(complete)} trials complete"
-    finished = [each.finished for each in records if isinstance(each, TrialFinished)]
-    began_s = min(each.at_s for each in records if isinstance(each, AttemptStarted))
+    finished = [record.finished for record in records if isinstance(record, TrialFinished)]
+    began_s = min(record.at_s for record in records if isinstance(record, AttemptStarted))
     spans = [
         Span(
-            "fast" if str(each.trial.arm.hardware).endswith(", 1 CPU") else "slow",
-            each.outcome.started_s,
-            each.outcome.ended_s,
+            "fast" if str(trial.trial.arm.hardware).endswith(", 1 CPU") else "slow",
+            trial.outcome.started_s,
+            trial.outcome.ended_s,
         )
-        for each in finished
+        for trial in finished
     ]
-    best = max(sleeper.true_accuracy(_floats(each.trial.config)) for each in finished)
+    best = max(sleeper.true_accuracy(_floats(trial.trial.config)) for trial in finished)
     return judge(question.name, spans, began_s, dict(question.devices), best)
 
 
@@ -116,7 +116,7 @@ def _floats(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def plain_tune(question: Question, address: str) -> Result:
-    """As a user would write it: OptunaSearch over configs and hardware, actors kept warm."""
+    """Run it as plain Tune: OptunaSearch over configs and hardware, with reused actors."""
     import optuna  # noqa: PLC0415  (with Ray, seconds)
     import ray  # noqa: PLC0415
     from ray import tune  # noqa: PLC0415
@@ -128,7 +128,7 @@ def plain_tune(question: Question, address: str) -> Result:
     }
     space["hardware"] = distributions.CategoricalDistribution(["fast", "slow"])
     seconds = {"fast": question.fast_s, "slow": question.slow_s}
-    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # which a sweep of ours has set
+    os.environ.pop("TUNE_MAX_PENDING_TRIALS_PG", None)  # set by a sweep of rnnsweep
     ray.init(address=address, log_to_driver=False, logging_level="warning")
     try:
         nodes = _by_speed()
@@ -165,16 +165,16 @@ def plain_tune(question: Question, address: str) -> Result:
                 run_config=tune.RunConfig(storage_path=scratch, verbose=0),
             )
             began_s = time.time()
-            results = [each.metrics for each in tuner.fit() if each.metrics]
+            results = [result.metrics for result in tuner.fit() if result.metrics]
     finally:
         ray.shutdown()
         os.environ.pop("RAY_ADDRESS", None)
-    spans = [Span(each["hardware_used"], each["began_s"], each["ended_s"]) for each in results]
+    spans = [Span(row["hardware_used"], row["began_s"], row["ended_s"]) for row in results]
     return judge(question.name, spans, began_s, dict(question.devices), None)
 
 
 def _by_speed() -> dict[str, list[str]]:
-    """The ids of the nodes by class, as their own processes tell it."""
+    """Return the ids of the nodes by class, detected in their own processes."""
     import ray  # noqa: PLC0415
 
     def count() -> int:
@@ -189,7 +189,7 @@ def _by_speed() -> dict[str, list[str]]:
             for node in alive
         ]
     )
-    found: dict[str, list[str]] = {"fast": [], "slow": []}
+    ids: dict[str, list[str]] = {"fast": [], "slow": []}
     for node, cpus in zip(alive, counts, strict=True):
-        found["fast" if cpus == FAST_CPUS else "slow"].append(node["NodeID"])
-    return found
+        ids["fast" if cpus == FAST_CPUS else "slow"].append(node["NodeID"])
+    return ids
