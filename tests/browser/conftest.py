@@ -1,4 +1,4 @@
-"""A real headless Chromium, and pages opened in it under watch."""
+"""A headless Chromium, and pages in it whose messages and requests are recorded."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass
-class Opened:
-    """A page that is open, and what it said and asked for meanwhile."""
+class WatchedPage:
+    """An open page with its console messages, requests and alerts."""
 
     page: Page
-    said: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     alerts: list[str] = field(default_factory=list)
 
 
-Open = Callable[..., Opened]
+Open = Callable[..., WatchedPage]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Gone with the module: while Playwright is open, no other test may run an event loop."""
+    """A browser per module, since no other test may run an event loop while Playwright is open."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         skip_here(f"none of {', '.join(NAMES)} is installed here: apt-get install chromium")
@@ -46,31 +46,31 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-def refuse(opened: Opened, box: Dialog) -> None:
-    """Keep what an alert said, and close it."""
-    opened.alerts.append(box.message)
+def refuse(watched: WatchedPage, box: Dialog) -> None:
+    """Record the text of an alert and close it."""
+    watched.alerts.append(box.message)
     box.dismiss()
 
 
 @pytest.fixture
 def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
-    """Opens a record's report; keywords are those of a browser's context."""
+    """Return a function that opens a record's report; keywords configure the browser's context."""
     contexts = []
 
-    def opened(record: SweepRecord, **settings: Any) -> Opened:
+    def opened(record: SweepRecord, **settings: Any) -> WatchedPage:
         file = tmp_path / "report.html"
         file.write_text(to_html(samples.summary(record)), encoding="utf-8")
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings})
         contexts.append(context)
-        found = Opened(context.new_page())
-        found.page.on("console", lambda message: found.said.append(message.text))
-        found.page.on("pageerror", lambda error: found.said.append(str(error)))
-        found.page.on("request", lambda request: found.asked.append(request.url))
-        found.page.on("dialog", lambda box: refuse(found, box))
-        found.page.goto(file.as_uri())
+        watched = WatchedPage(context.new_page())
+        watched.page.on("console", lambda message: watched.messages.append(message.text))
+        watched.page.on("pageerror", lambda error: watched.messages.append(str(error)))
+        watched.page.on("request", lambda request: watched.requests.append(request.url))
+        watched.page.on("dialog", lambda box: refuse(watched, box))
+        watched.page.goto(file.as_uri())
         if settings.get("java_script_enabled", True):
-            found.page.wait_for_selector("html[data-drawn]", state="attached", timeout=120_000)
-        return found
+            watched.page.wait_for_selector("html[data-drawn]", state="attached", timeout=120_000)
+        return watched
 
     yield opened
     for context in contexts:

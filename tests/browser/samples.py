@@ -1,4 +1,4 @@
-"""Sweeps for the page's tests: made by hand, as rich, as poor, as large or as hostile as asked."""
+"""Artificial sweeps for tests of the page: rich, small, large or hostile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HOSTILE = (
 def arms(
     implementations: Sequence[str] = IMPLEMENTATIONS, hardware: Sequence[HardwareUse] = HARDWARE
 ) -> list[Arm]:
-    """All implementations on all hardware, but for cuDNN on a CPU."""
+    """Return all implementations on all hardware, except cuDNN on a CPU."""
     pairs = (Arm(i, h) for h in hardware for i in implementations)
     return [arm for arm in pairs if "cudnn" not in arm.implementation or arm.device == "gpu"]
 
@@ -54,9 +54,9 @@ def arms(
 def rich(
     blocks: int = 14, repeats: int = 2, of: Sequence[Arm] | None = None, epochs: int = 8
 ) -> SweepRecord:
-    """A sweep with everything that a page can show, from a seeded source of noise."""
+    """Return a sweep with everything that a page can show, with seeded noise."""
     noise = random.Random(7)
-    every = list(of) if of is not None else arms()
+    all_arms = list(of) if of is not None else arms()
     trials = []
     for block in range(blocks):
         config = {
@@ -65,20 +65,20 @@ def rich(
             "batch_size": noise.choice((32, 64, 128)),
         }
         for repeat in range(repeats):
-            for place, arm in enumerate(every):
+            for place, arm in enumerate(all_arms):
                 trials.append(_trial(noise, arm, place, block, repeat, config, epochs))
     _spoil(trials)
     objectives = {"val_accuracy": "maximize", "step_ms": "minimize"}
-    return sweep(trials, every, objectives=objectives)
+    return sweep(trials, all_arms, objectives=objectives)
 
 
 def small() -> SweepRecord:
-    """Five arms on two kinds of hardware, enough of them for verdicts."""
+    """Return a sweep of five arms on two kinds of hardware, with enough blocks for verdicts."""
     return rich(blocks=7, repeats=1, of=arms(IMPLEMENTATIONS[:3], HARDWARE[:2]), epochs=3)
 
 
 def summary(record: SweepRecord) -> ReportSummary:
-    """The record summarised, with telemetry of one trial of each arm."""
+    """Summarise a record, with telemetry of one trial per arm."""
     first: dict[Arm, FinishedTrial] = {}
     for trial in record.trials:
         if trial.status == "complete":
@@ -130,7 +130,7 @@ def _trial(
 
 
 def _spoil(trials: list[FinishedTrial]) -> None:
-    """Two trials that failed and one that ran another kernel, where there are enough."""
+    """Let two trials fail and one run another kernel, if there are enough."""
     failure = "out_of_memory: the kernel ended the trainer at 15,109 MiB"
     for at in (40, 41):
         if at < len(trials):
@@ -155,9 +155,9 @@ def _telemetry(place: int) -> Telemetry:
 
 
 def hostile() -> SweepRecord:
-    """A sweep every text of which is an attempt to be markup."""
-    every = [Arm(name, on_cpu(HOSTILE[0])) for name in HOSTILE]
-    record = rich(blocks=7, repeats=1, of=every)
+    """Return a sweep in which every text tries to be markup."""
+    all_arms = [Arm(name, on_cpu(HOSTILE[0])) for name in HOSTILE]
+    record = rich(blocks=7, repeats=1, of=all_arms)
     trials = [
         changed(
             trial,

@@ -1,4 +1,4 @@
-"""MLflow's own UI on a sweep's store, as `rnnsweep ui` serves it and its printed link shows it."""
+"""MLflow's own UI on a sweep's store, opened by the link that `rnnsweep ui` prints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CURVE = "system/cpu_utilization_percentage"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A sweep of two arms and four configs, with its report beside it."""
+    """A home with a sweep of two arms and four configs, and its report."""
     path = fresh_home(tmp_path_factory.mktemp("ui"))
     with writer(path) as opened:
         opened.open_sweep(opening(path))
@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def served(home: Home) -> Iterator[str]:
-    """`rnnsweep ui` on it; the link that it prints."""
+    """Run `rnnsweep ui` on the home and yield the printed link."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -67,12 +67,14 @@ def test_the_printed_link_shows_the_trials_by_arm(served: str, page: Page) -> No
     columns = page.locator("[role=columnheader][col-id]")
     expect(columns.filter(has_text="val_accuracy")).to_be_visible()
     placed = {
-        each.get_attribute("col-id"): int(each.get_attribute("aria-colindex") or 0)
-        for each in columns.all()
+        header.get_attribute("col-id"): int(header.get_attribute("aria-colindex") or 0)
+        for header in columns.all()
     }
-    shown = sorted(placed, key=lambda column: placed[column])  # in the page they stand in any order
+    shown = sorted(
+        placed, key=lambda column: placed[column]
+    )  # their order in the page is arbitrary
     assert shown.index("metrics.`val_accuracy`") < shown.index("metrics.`step_ms`")
-    assert "attributes.`Source`" not in shown  # MLflow's own choice has it
+    assert "attributes.`Source`" not in shown  # part of MLflow's default view
 
 
 def test_its_charts_compare_the_arms(served: str, page: Page) -> None:

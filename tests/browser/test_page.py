@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: it opens, draws, asks nothing of anybody, obeys no text."""
+"""The HTML report in a real browser: it draws, sends no request and executes no text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.browser.conftest import Open
 from tests.orchestrator.sample_records import sweep
 
 
-def test_a_page_draws_every_point_says_nothing_and_asks_for_nothing(open_page: Open) -> None:
+def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) -> None:
     record = samples.rich()
     charts = [plot for plot in plots_of(samples.summary(record)) if isinstance(plot, Chart)]
     assert {chart.part for chart in charts} >= {
         "speed", "fronts", "crossovers", "learning", "phases", "telemetry",
     }  # fmt: skip
     opened = open_page(record)
-    assert opened.said == []
-    assert [url.split(":")[0] for url in opened.asked] == ["file"]
+    assert opened.messages == []
+    assert [url.split(":")[0] for url in opened.requests] == ["file"]
     page = opened.page
     for chart in charts:
         drawn = page.locator(f"#figure-{chart.key} .plot")
@@ -37,25 +37,25 @@ def test_a_page_draws_every_point_says_nothing_and_asks_for_nothing(open_page: O
     assert any("▼ slower" in cell for cell in cells)
 
 
-def test_no_text_of_a_sweep_is_obeyed(open_page: Open) -> None:
+def test_no_text_of_a_sweep_is_executed(open_page: Open) -> None:
     opened = open_page(samples.hostile())
     page = opened.page
     page.get_by_role("button", name="Details").first.click()
     page.locator("figure summary").first.click()
     assert opened.alerts == []
-    assert opened.said == []
-    assert [url.split(":")[0] for url in opened.asked] == ["file"]
+    assert opened.messages == []
+    assert [url.split(":")[0] for url in opened.requests] == ["file"]
     assert page.locator("img, iframe, object, [onerror], [onload], main svg a").count() == 0
     assert page.locator("a:not([href^='#'])").count() == 0
-    told = page.locator("h1").inner_text()
-    assert samples.HOSTILE[1] in told
+    heading = page.locator("h1").inner_text()
+    assert samples.HOSTILE[1] in heading
     assert samples.HOSTILE[0] in page.locator("#trial-table").inner_text()
     titles = page.locator(".plot .annotation-text").all_text_contents()
     assert any(title.startswith(samples.HOSTILE[0]) for title in titles)
     assert any("$\\frac{a}{b}$" in title for title in titles)
 
 
-def test_the_page_may_ask_for_nothing_and_run_no_other_script(open_page: Open) -> None:
+def test_the_page_may_send_no_request_and_run_no_other_script(open_page: Open) -> None:
     page = open_page(samples.rich(blocks=1)).page
     ran = page.evaluate(
         """() => {
@@ -67,8 +67,8 @@ def test_the_page_may_ask_for_nothing_and_run_no_other_script(open_page: Open) -
     )
     assert ran is False
     refused = page.evaluate(
-        """() => new Promise((tell) => {
-            document.addEventListener("securitypolicyviolation", (event) => tell(event.blockedURI));
+        """() => new Promise((report) => {
+            document.addEventListener("securitypolicyviolation", (event) => report(event.blockedURI));
             fetch("https://localhost:1/x").catch(() => {});
         })"""
     )
@@ -77,20 +77,20 @@ def test_the_page_may_ask_for_nothing_and_run_no_other_script(open_page: Open) -
 
 def test_a_sweep_without_trials_has_a_page(open_page: Open) -> None:
     opened = open_page(samples.rich(blocks=0))
-    assert opened.said == []
+    assert opened.messages == []
     assert "No trial has ended yet" in opened.page.locator("#trials").inner_text()
     assert opened.page.locator(".plot").count() == 0
 
 
-def test_a_sweep_of_which_no_arm_can_run_has_a_page(open_page: Open) -> None:
+def test_a_sweep_without_a_possible_arm_has_a_page(open_page: Open) -> None:
     opened = open_page(replace(sweep([], []), expected_trials=0))
-    assert opened.said == []
+    assert opened.messages == []
     assert "cuDNN kernels need an NVIDIA GPU" in opened.page.locator("main").inner_text()
 
 
 def test_one_arm_has_a_page(open_page: Open) -> None:
     opened = open_page(samples.rich(blocks=8, of=samples.arms()[:1]))
-    assert opened.said == []
+    assert opened.messages == []
     assert opened.page.locator("#figure-speedups").count() == 0
     assert opened.page.locator("#figure-phases .point").count() > 0
 
@@ -103,13 +103,13 @@ def test_thousands_of_trials_are_shown_a_page_at_a_time(open_page: Open) -> None
     assert rows.count() == 50
     count = page.locator("#trial-count")
     assert count.inner_text() == f"Showing 1–50 of {len(record.trials)} trials"
-    wanted = record.trials[-1].run_id
-    page.get_by_label("Text (config, node, run, failure)").fill(wanted)
+    run_id = record.trials[-1].run_id
+    page.get_by_label("Text (config, node, run, failure)").fill(run_id)
     assert rows.count() == 1
-    assert wanted in rows.inner_text()
+    assert run_id in rows.inner_text()
 
 
-def test_without_scripts_all_is_there_but_plots_and_trials(open_page: Open) -> None:
+def test_without_scripts_only_plots_and_trials_are_missing(open_page: Open) -> None:
     page = open_page(samples.small(), java_script_enabled=False).page
     assert "need JavaScript" in page.locator("noscript").inner_text()
     page.locator("#figure-speedups summary").click()

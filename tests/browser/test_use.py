@@ -1,4 +1,4 @@
-"""The HTML report as people use it: by keyboard, by screen reader, in the dark, on paper."""
+"""Use of the HTML report: by keyboard, with a screen reader, in dark mode, on paper."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _COLUMNS = ("arm", "config", "outcome", "val_accuracy", "step_ms", "train_s", "b
 
 
 def column(page: Page, name: str) -> list[str]:
-    """The texts of one column of the trials that are shown."""
+    """Return the texts of one column of the visible trials."""
     place = _COLUMNS.index(name)
     cells = "row => [...row.cells].map(cell => cell.innerText)"
     rows = page.evaluate(f"[...document.querySelectorAll('#trial-table tbody tr')].map({cells})")
     return [row[place] for row in rows]
 
 
-def test_trials_are_filtered_by_keyboard_and_the_count_is_told(open_page: Open) -> None:
+def test_trials_are_filtered_by_keyboard_and_counted(open_page: Open) -> None:
     page = open_page(samples.rich()).page
     count = page.locator("#trial-count[role=status]")
     page.get_by_label("Hardware", exact=True).focus()
@@ -57,7 +57,7 @@ def test_trials_are_sorted_by_keyboard(open_page: Open) -> None:
     assert page.locator("th[aria-sort=descending]").count() == 1
 
 
-def test_a_trial_shows_its_run_its_whole_config_and_what_became_of_it(open_page: Open) -> None:
+def test_a_trials_details_show_its_run_config_and_failure(open_page: Open) -> None:
     record = samples.rich()
     failed = next(trial for trial in record.trials if trial.status == "failed")
     page = open_page(record).page
@@ -66,9 +66,9 @@ def test_a_trial_shows_its_run_its_whole_config_and_what_became_of_it(open_page:
     assert button.get_attribute("aria-expanded") == "false"
     button.press("Enter")
     assert button.get_attribute("aria-expanded") == "true"
-    told = page.locator("#trial-table .more").inner_text()
+    details = page.locator("#trial-table .more").inner_text()
     for text in (failed.run_id, failed.failure_text, *map(str, failed.config.values())):
-        assert text in told
+        assert text in details
     button.press("Enter")
     assert page.locator("#trial-table .more").count() == 0
 
@@ -82,23 +82,23 @@ def test_pages_of_trials_are_turned(open_page: Open) -> None:
     assert page.get_by_role("button", name="Next").is_disabled()
 
 
-def test_what_is_plotted_can_be_chosen(open_page: Open) -> None:
+def test_plotted_series_can_be_chosen(open_page: Open) -> None:
     page = open_page(samples.small()).page
     bars = page.locator("#figure-phases .plot .point")
     before = bars.count()
     page.locator("#figure-phases").get_by_label("compile").press("Space")
     assert bars.count() == before - len(samples.small().arms)
     points = page.locator("#figure-speedups .plot .trace .point")
-    every = points.count()
+    all_points = points.count()
     page.get_by_label("Hardware in plots").select_option(str(samples.HARDWARE[1]))
-    assert 0 < points.count() < every
+    assert 0 < points.count() < all_points
     page.get_by_label("Hardware in plots").select_option("")
-    assert points.count() == every
+    assert points.count() == all_points
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast(open_page: Open, scheme: str) -> None:
-    """4.5 to 1 at least: WCAG 2.2, 1.4.3; formula of its 'relative luminance'."""
+    """Require a contrast of at least 4.5 to 1 (WCAG 2.2, 1.4.3, 'relative luminance')."""
     page = open_page(samples.small(), color_scheme=scheme).page
     page.locator("#figure-speedups summary").click()
     weak = page.evaluate(_CONTRAST)
@@ -159,20 +159,20 @@ def test_a_page_is_printed_light_with_all_details_open(open_page: Open) -> None:
 
 def test_headings_landmarks_labels_and_ids_are_in_order(open_page: Open) -> None:
     page = open_page(samples.small()).page
-    found = page.evaluate(_STRUCTURE)
-    assert found["lang"] == "en"
-    assert found["landmarks"] == [1, 1, 1, 1]
-    assert found["twice"] == []
-    assert found["unnamed"] == []
-    assert found["levels"][0] == 1
-    assert found["levels"].count(1) == 1
-    steps = zip(found["levels"], found["levels"][1:], strict=False)
+    structure = page.evaluate(_STRUCTURE)
+    assert structure["lang"] == "en"
+    assert structure["landmarks"] == [1, 1, 1, 1]
+    assert structure["twice"] == []
+    assert structure["unnamed"] == []
+    assert structure["levels"][0] == 1
+    assert structure["levels"].count(1) == 1
+    steps = zip(structure["levels"], structure["levels"][1:], strict=False)
     assert all(after - before <= 1 for before, after in steps)
-    assert found["plots"] == []
-    assert found["headless"] == []
+    assert structure["plots"] == []
+    assert structure["headless"] == []
 
 
-def test_the_keyboard_reaches_all_and_shows_where_it_is(open_page: Open) -> None:
+def test_the_keyboard_reaches_every_control_and_the_focus_is_visible(open_page: Open) -> None:
     page = open_page(samples.small()).page
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
@@ -198,8 +198,8 @@ _CONTRAST = """() => {
     };
     const behind = (element) => {
         for (let at = element; at; at = at.parentElement) {
-            const found = parts(getComputedStyle(at).backgroundColor);
-            if (found[3] === 255) return found;
+            const paint = parts(getComputedStyle(at).backgroundColor);
+            if (paint[3] === 255) return paint;
         }
         return parts(getComputedStyle(document.documentElement).backgroundColor);
     };
@@ -221,9 +221,9 @@ _CONTRAST = """() => {
 _STRUCTURE = """() => {
     const all = (selector) => [...document.querySelectorAll(selector)];
     const byId = (id) => document.getElementById(id)?.textContent.trim();
-    const told = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
+    const text = (element, by) => (element.getAttribute(by) ?? "").split(" ").map(byId).join("");
     const named = (element) => element.getAttribute("aria-label")
-        || told(element, "aria-labelledby")
+        || text(element, "aria-labelledby")
         || [...(element.labels ?? [])].map((label) => label.innerText).join("").trim()
         || (/BUTTON|FIELDSET/.test(element.tagName) && element.textContent.trim());
     const shown = (element) => element.outerHTML.slice(0, 120);
@@ -236,7 +236,7 @@ _STRUCTURE = """() => {
         levels: all("h1, h2, h3, h4").map((heading) => Number(heading.tagName[1])),
         twice: ids.filter((id, i) => ids.indexOf(id) !== i),
         unnamed: all(controls).filter((e) => !named(e)).map(shown),
-        plots: all("div.plot").filter((e) => !told(e, "aria-describedby")).map(shown),
+        plots: all("div.plot").filter((e) => !text(e, "aria-describedby")).map(shown),
         headless: all("table").filter((e) => !e.querySelector("thead th[scope=col]")).map(shown),
     };
 }"""
