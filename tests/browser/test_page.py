@@ -67,8 +67,8 @@ def test_the_page_may_send_no_request_and_run_no_other_script(open_page: Open) -
     )
     assert ran is False
     refused = page.evaluate(
-        """() => new Promise((report) => {
-            document.addEventListener("securitypolicyviolation", (event) => report(event.blockedURI));
+        """() => new Promise((done) => {
+            document.addEventListener("securitypolicyviolation", (event) => done(event.blockedURI));
             fetch("https://localhost:1/x").catch(() => {});
         })"""
     )
