@@ -2,7 +2,7 @@
 
 A workload is a function that takes a `Context` and returns the trial's metrics:
 
-    from workloads.context import Context
+    from rnnsweep import Context
 
     def run(trial: Context) -> dict[str, float]:
         with trial.phase("load"):

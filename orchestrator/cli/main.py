@@ -192,7 +192,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
 @_format_option
 @with_exit_code
 def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
-    """List all workloads, or describe one by NAME: settings, metrics, and what can run here."""
+    """List all workloads, or describe one by NAME, with what can run here."""
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import catalogue
     from orchestrator.hardware import classify

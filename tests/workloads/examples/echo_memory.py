@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.context import Context
+from rnnsweep import Context
 
 Array = NDArray[np.floating[Any]]
 _SAMPLES, _STEPS, _BATCH = 512, 6, 32

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from workloads.context import Context
+from rnnsweep import Context
 from workloads.failures import DataError, NotPossible
 
 _MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from workloads.context import Context
+from rnnsweep import Context
 
 
 def run(trial: Context) -> dict[str, float]:

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Mapping
 
-from workloads.context import Context
+from rnnsweep import Context
 
 SPACE = ("depth", "width", "rate", "decay")
 """Parameters between 0 and 1; `width` also decides the duration of a trial."""

@@ -14,7 +14,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from workloads.context import Context
+from rnnsweep import Context
 from workloads.failures import NotPossible
 
 
