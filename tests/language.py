@@ -1,6 +1,6 @@
 """Check of the project's language: banned words in prose, bare adverbs as names.
 
-The rules are few and mechanical; the reasons for them are in docs/contributing.md. Run it on some
+The rules are few and mechanical; the reasons for them are in docs/glossary.md. Run it on some
 files with `python -m tests.language FILE...`, or on everything that git tracks without arguments.
 """
 
