@@ -1,8 +1,8 @@
-"""Whether an arm costs accuracy: what the blocks' differences show, and what diverging says to it.
+"""Comparison of accuracies, with diverged trainings taken into account.
 
-A round in which one side diverged is left out, for it has no accuracy; the rounds that are left
-are those in which this side did well. So they show no equal accuracy, and none that is better than
-the other's, where that did not diverge there.
+A round in which one side diverged has no accuracy and is excluded. The remaining rounds are those
+in which this side trained well. So they can show neither an equal accuracy nor a better one, if the
+other side did not diverge there.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _SPOILS: Mapping[AccuracyVerdict, tuple[bool, bool]] = {
     "better": (True, False),
     "worse": (False, True),
 }
-"""Whose diverging speaks against a verdict: this side's, the other one's; both where not named."""
+"""The side whose divergence contradicts a verdict: (this side, other side); default both."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyComparison:
     """The mean over blocks of the arm's val_accuracy minus the baseline's.
 
-    `difference` has the plain 95 % interval; the verdict is read from `corrected`, which is None
+    `difference` has the plain 95 % interval; the verdict follows from `corrected`, which is None
     for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
-    difference) is adjusted for the report's other comparisons. `step` is what one validation sample
-    changes an accuracy by, where that is more than the margin: intervals allow for it. `diverged`
-    and `baseline_diverged` count blocks in which that side's training alone ended in numbers that
-    are not finite; `reason` says why a verdict is `inconclusive`, and is empty otherwise.
+    difference) is adjusted for the report's other comparisons. `step` is the change of accuracy by
+    one validation sample, if that exceeds the margin; intervals account for it. `diverged` and
+    `baseline_diverged` count blocks in which only that side's training ended in numbers that are
+    not finite. `reason` explains an `inconclusive` verdict and is None otherwise.
     """
 
     difference: Estimate
@@ -54,7 +54,7 @@ class AccuracyComparison:
     step: float | None = None
     diverged: int = 0
     baseline_diverged: int = 0
-    reason: str = ""
+    reason: str | None = None
 
 
 def compare_accuracies(
@@ -63,7 +63,7 @@ def compare_accuracies(
     sides: Sequence[tuple[Arm, Arm | None]],
     paired: Sequence[PairedArms | None],
 ) -> list[AccuracyComparison | None]:
-    """Each arm's accuracy beside its baseline's, judged together; None where it is not known."""
+    """Compare each arm's accuracy with its baseline's, as one family; None if it is unknown."""
     margin = record.criteria.margins.accuracy
     samples = (data.validation_samples for data in record.datasets)
     step = coarse_step(samples, _accuracies(matched), margin)
@@ -71,11 +71,11 @@ def compare_accuracies(
     steps = Steps.at(step, 1 - CONFIDENCE)
     ended = ends(record)
     return [
-        _comparison(stepped_interval(pair.differences, CONFIDENCE, steps), each, margin, step,
+        _comparison(stepped_interval(pair.differences, CONFIDENCE, steps), judgement, margin, step,
                     (len(ended.alone(arm, base)), len(ended.alone(base, arm))))
         if pair is not None and base is not None
         else None
-        for (arm, base), pair, each in zip(sides, paired, judged, strict=True)
+        for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True)
     ]  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _comparison(
     step: float | None,
     diverged: tuple[int, int],
 ) -> AccuracyComparison | None:
-    """What was judged, in words; `diverged` are blocks in which the arm, or the baseline, did."""
+    """Make the comparison; `diverged` counts blocks in which only the arm, or the baseline, did."""
     if difference is None:
         return None
     verdict, reason = accuracy_verdict(judged, difference.n, diverged, ("its", "the baseline's"))
@@ -117,28 +117,28 @@ def accuracy_verdict(
     diverged: tuple[int, int],
     whose: tuple[str, str],
     unit: str = "block",
-) -> tuple[AccuracyVerdict, str]:
-    """The verdict on one side's accuracy beside the other's, and why nothing can be told.
+) -> tuple[AccuracyVerdict, str | None]:
+    """Return the verdict on one side's accuracy, and the reason if it is inconclusive.
 
     Args:
         judged: their differences, this side minus the other one.
-        blocks: how many these are.
-        diverged: in how many blocks this side alone diverged, and in how many the other alone.
-        whose: how either side's training is called.
-        unit: what the blocks are called.
+        blocks: number of differences.
+        diverged: number of blocks in which only this side diverged, and only the other.
+        whose: the possessives of this side and of the other: `its`, `the baseline's`.
+        unit: the noun for the blocks.
     """
     verdict = _VERDICTS.get(judged.finding, "inconclusive")
-    told = [
+    contradictions = [
         f"{side} training diverged in {count(lost, unit)} in which {other} did not"
         for side, other, lost, counts in zip(
             whose, whose[::-1], diverged, _SPOILS.get(verdict, (True, True)), strict=True
         )
         if counts and lost
     ]
-    if told:
-        return "inconclusive", ", and ".join(told)
+    if contradictions:
+        return "inconclusive", ", and ".join(contradictions)
     if blocks < MIN_BLOCKS:
         return "inconclusive", f"{count(blocks, unit)}; at least {MIN_BLOCKS} are needed"
     if verdict == "inconclusive":
-        return verdict, "the interval includes 0, and reaches beyond the margin"
-    return verdict, ""
+        return verdict, "the interval includes 0 and exceeds the margin"
+    return verdict, None

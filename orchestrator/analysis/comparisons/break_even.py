@@ -1,4 +1,4 @@
-"""How many steps a longer compilation needs to pay for itself ("XLA pays after N steps")."""
+"""Break-even: the number of steps after which a longer compilation pays off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STEP, _COMPILE = "step_ms", "compile_s"
 
 @dataclass(frozen=True, slots=True)
 class BlockExpense:
-    """One block: how much longer the arm compiles, and by how much its step is shorter."""
+    """One block: the extra compile time of the arm, and the time saved per step."""
 
     block: int
     extra_compile_s: float
@@ -36,12 +36,12 @@ class BlockExpense:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """An arm that compiles longer than another, and after how many steps it has caught up.
+    """An arm that compiles longer than another, and the steps after which that pays off.
 
-    `steps` is the ratio of the means over blocks with Fieller's interval; None where it is never,
-    or cannot be told, for `reason`. Only warm trainers' trials count, since the first pays for its
-    start; where all are fresh (`trainers`) all pay for it alike, and count.
-    All intervals are wide enough for all pairs of the report to be right together (Bonferroni).
+    `steps` is the ratio of the means over blocks with Fieller's interval; None if it never pays off
+    or is inconclusive, for `reason`. Only trials of warm trainers count, because the first trial
+    includes the start of its trainer. If all trainers are fresh (`trainers`), all trials count.
+    All intervals are corrected for the number of pairs in the report (Bonferroni).
     """
 
     arm: Arm
@@ -52,14 +52,12 @@ class BreakEven:
     saved_step_ms: Estimate | None
     blocks: tuple[BlockExpense, ...]
     trainers: Trainers = "warm"
-    reason: str = ""
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Expenses:
-    """What two arms pay, over what `trainers`; `disturbance_reason` is why too many blocks were
-    disturbed.
-    """
+    """The compile and step times of two arms, measured on `trainers`."""
 
     blocks: tuple[BlockExpense, ...]
     trainers: Trainers
@@ -69,46 +67,46 @@ class _Expenses:
 def break_evens(
     matched: CompleteRounds, baseline: Baseline | None, confidence: float = CONFIDENCE
 ) -> tuple[BreakEven, ...]:
-    """On each hardware: every arm beside the baseline's implementation, and +xla beside without.
+    """Compare, on each hardware, every arm with the baseline's implementation, and +xla with none.
 
-    Pairs that compute alike; of each, the arm that compiles longer comes first.
+    Only pairs with the same mathematics; the arm that compiles longer comes first.
 
     Args:
-        matched: the trials.
-        baseline: what they are compared with.
+        matched: the complete rounds.
+        baseline: the baseline of each arm.
         confidence: the level of the intervals, for one pair.
     """
     trainers = _trainers(matched)
-    found: dict[frozenset[Arm], tuple[Arm, Arm, _Expenses]] = {}
+    pairs: dict[frozenset[Arm], tuple[Arm, Arm, _Expenses]] = {}
     for arm in matched.trials:
-        for base in _beside(arm, matched.trials, baseline):
+        for base in _partners(arm, matched.trials, baseline):
             pair = frozenset((arm, base))
-            expenses = None if pair in found else _expenses(matched, arm, base, trainers)
+            expenses = None if pair in pairs else _expenses(matched, arm, base, trainers)
             if expenses is not None and expenses.blocks:
-                found[pair] = (arm, base, expenses)
-    each_one = 1 - (1 - confidence) / max(1, len(found))
-    return tuple(_break_even(*each, each_one) for each in found.values())
+                pairs[pair] = (arm, base, expenses)
+    corrected = 1 - (1 - confidence) / max(1, len(pairs))
+    return tuple(_break_even(*pair, corrected) for pair in pairs.values())
 
 
-def _beside(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
-    """The arms on the same hardware whose compilation this arm's is to be held against."""
-    names = {each.implementation for each in baseline.of.values()} if baseline else set()
-    known = known_implementation(arm)
-    if known and "xla" in known.options:
-        rest = tuple(option for option in known.options if option != "xla")
-        names.add(str(replace(known, options=rest)))
+def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
+    """Return the arms on the same hardware whose compilation this arm's is compared with."""
+    names = {base.implementation for base in baseline.of.values()} if baseline else set()
+    implementation = known_implementation(arm)
+    if implementation and "xla" in implementation.options:
+        rest = tuple(option for option in implementation.options if option != "xla")
+        names.add(str(replace(implementation, options=rest)))
     return [
-        each
-        for each in arms
-        if each.implementation in names
-        and each != arm
-        and each.hardware == arm.hardware
-        and mathematics_of(each) == mathematics_of(arm)
+        other
+        for other in arms
+        if other.implementation in names
+        and other != arm
+        and other.hardware == arm.hardware
+        and mathematics_of(other) == mathematics_of(arm)
     ]
 
 
 def _trainers(matched: CompleteRounds) -> Trainers:
-    """Which trials count, by the rule that the report's other measures go by (`measures_of`)."""
+    """Return which trials count, by the same rule as `measures_of`."""
     trials = (
         trial for rounds in matched.trials.values() for own in rounds.values() for trial in own
     )
@@ -116,20 +114,20 @@ def _trainers(matched: CompleteRounds) -> Trainers:
 
 
 def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) -> _Expenses:
-    """The blocks in which both had such a trainer, over the rounds in which both had one.
+    """Return the expenses of the blocks with such a trainer on both sides, over these rounds.
 
-    As for speed-ups, quiet rounds are enough where there are blocks enough that have one.
+    As for speed-ups, only quiet rounds count if enough blocks have one.
     """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
     shared = sorted((ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base)))
     reasons = (matched.disturbances.get(side, {}) for side in (arm, base))
     noisy = set(shared).intersection(chain.from_iterable(reasons))
-    quiet = [each for each in shared if each not in noisy]
+    quiet = [key for key in shared if key not in noisy]
     used, undisturbed, disturbed = (len({block for block, _ in r}) for r in (shared, quiet, noisy))
     blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for each in quiet if undisturbed >= MIN_BLOCKS else shared:
-        (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[each], theirs[each]
-        blocks[each[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
+    for key in quiet if undisturbed >= MIN_BLOCKS else shared:
+        (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[key], theirs[key]
+        blocks[key[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
     expenses = (
         BlockExpense(block, *(math.fsum(side) / len(side) for side in zip(*rounds, strict=True)))
         for block, rounds in blocks.items()
@@ -140,49 +138,51 @@ def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) 
 def _paid(
     matched: CompleteRounds, arm: Arm, trainers: Trainers
 ) -> dict[Round, tuple[float, float]]:
-    """Compile seconds and step milliseconds of the rounds that such a trainer ran."""
-    found = {}
-    for each, trials in matched.trials.get(arm, {}).items():
+    """Return compile seconds and step milliseconds of the rounds that such a trainer ran."""
+    times = {}
+    for key, trials in matched.trials.get(arm, {}).items():
         for trial in trials:
-            told = tuple(trial.metrics.get(metric, math.nan) for metric in (_COMPILE, _STEP))
+            values = tuple(trial.metrics.get(metric, math.nan) for metric in (_COMPILE, _STEP))
             fresh = trial.trainer_trials == 0
-            if fresh == (trainers == "fresh") and all(map(math.isfinite, told)):
-                found[each] = (told[0], told[1])
-    return found
+            if fresh == (trainers == "fresh") and all(map(math.isfinite, values)):
+                times[key] = (values[0], values[1])
+    return times
 
 
 def _break_even(arm: Arm, base: Arm, paid: _Expenses, confidence: float) -> BreakEven:
     expenses: Sequence[BlockExpense] = paid.blocks
-    if math.fsum(each.extra_compile_s for each in expenses) < 0:
+    if math.fsum(expense.extra_compile_s for expense in expenses) < 0:
         arm, base = base, arm
         expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
-    extra = t_interval([each.extra_compile_s for each in expenses], confidence)
-    saved = t_interval([each.saved_step_ms for each in expenses], confidence)
-    told = BreakEven(arm, base, "inconclusive", None, extra, saved, tuple(expenses), paid.trainers)
+    extra = t_interval([expense.extra_compile_s for expense in expenses], confidence)
+    saved = t_interval([expense.saved_step_ms for expense in expenses], confidence)
+    result = BreakEven(
+        arm, base, "inconclusive", None, extra, saved, tuple(expenses), paid.trainers
+    )
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
         blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
         reason = f"{blocks} with {paid.trainers} trainers on both; at least {MIN_BLOCKS} are needed"
-        return replace(told, reason=reason)
+        return replace(result, reason=reason)
     if paid.disturbance_reason:
-        return replace(told, reason=paid.disturbance_reason)
+        return replace(result, reason=paid.disturbance_reason)
     if extra.low <= 0:
-        return replace(told, reason="they compile equally long, as far as can be told")
+        return replace(result, reason="a difference of their compile times is not shown")
     if saved.high <= 0:
-        return replace(told, verdict="never", reason="its steps are no shorter")
+        return replace(result, verdict="never", reason="its steps are not shorter")
     if saved.low <= 0:
-        return replace(told, reason="whether its steps are shorter cannot be told")
-    return replace(told, verdict="pays", steps=_ratio_of_means(expenses, confidence))
+        return replace(result, reason="a difference of their step times is not shown")
+    return replace(result, verdict="pays", steps=_ratio_of_means(expenses, confidence))
 
 
 def _ratio_of_means(expenses: Sequence[BlockExpense], confidence: float) -> Estimate:
-    """Steps: mean seconds over mean milliseconds, with Fieller's interval for a ratio of means.
+    """Return the steps: mean seconds over mean milliseconds, with Fieller's interval.
 
-    Both means are known to be above 0. Source: Fieller, "Some problems in interval estimation",
+    Both means are above 0. Source: Fieller, "Some problems in interval estimation",
     Journal of the Royal Statistical Society B 16(2), 1954: the ratios r for which the mean of
-    x - r y is not told apart from 0.
+    x - r y does not differ from 0.
     """
-    x = np.array([1000 * each.extra_compile_s for each in expenses])
-    y = np.array([each.saved_step_ms for each in expenses])
+    x = np.array([1000 * expense.extra_compile_s for expense in expenses])
+    y = np.array([expense.saved_step_ms for expense in expenses])
     n = len(expenses)
     (xx, xy), (_, yy) = np.cov(x, y) / n
     t2 = float(stdtrit(n - 1, (1 + confidence) / 2)) ** 2

@@ -1,4 +1,4 @@
-"""The same figures by size: a report that pools all sizes hides what a reader has to choose by."""
+"""Measures and speed-ups by size, because means over all sizes hide what depends on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orchestrator.analysis.statistics.formatting import number
 from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
 
 _GROUPS = 4
-"""How many ranges a param with more values is divided into, with equally many blocks in each."""
+"""Number of ranges for a param with more values, with equally many blocks in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SizeGroup:
 @dataclass(frozen=True, slots=True)
 class BySize:
     """The groups along one param that varied. `explains` is the share (R²) of the variance of the
-    blocks' mean log time that the param explains by itself: the most telling param is first.
+    blocks' mean log time that the param alone explains; the param that explains most is first.
     """
 
     param: str
@@ -156,7 +156,7 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
         return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
     parts: dict[int, list[ConfigValue]] = defaultdict(list)
     done = 0
-    for size in sizes:  # in the part in which the middle of its blocks lies
+    for size in sizes:  # the part that contains the middle of its blocks
         parts[int(_GROUPS * (done + len(own[size]) / 2) / len(values))].append(size)
         done += len(own[size])
     return [
@@ -179,16 +179,16 @@ def _name(size: ConfigValue) -> str:
 
 
 def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float | None]) -> float:
-    """The share of the variance of the log times: R² on the log of a number, else η² of groups."""
-    told = {block: time for block in values if (time := times.get(block)) is not None}
-    y = np.array(list(told.values()))
+    """Return the explained variance of the log times: R² for a number, η² for groups."""
+    known_times = {block: time for block in values if (time := times.get(block)) is not None}
+    y = np.array(list(known_times.values()))
     if len(y) < 3 or not np.ptp(y):
         return 0.0
-    if all(_is_finite(values[block]) and float(values[block]) > 0 for block in told):
-        x = np.log([float(values[block]) for block in told])
+    if all(_is_finite(values[block]) and float(values[block]) > 0 for block in known_times):
+        x = np.log([float(values[block]) for block in known_times])
         return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
     groups: dict[ConfigValue, list[float]] = defaultdict(list)
-    for block, time in told.items():
+    for block, time in known_times.items():
         groups[values[block]].append(time)
     within = sum(np.var(own) * len(own) for own in groups.values())
     return float(1 - within / (np.var(y) * len(y)))

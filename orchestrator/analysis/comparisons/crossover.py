@@ -157,7 +157,7 @@ def _crossover(comparison: Comparison, design: Design, margin: float, family: in
     assert base is not None
     assert metric is not None  # or there would be no pair
     pairs = comparison.pairs
-    at, covariates = design.at, design.beside
+    at, covariates = design.at, design.covariates
     logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
     crossover = Crossover(
         arm=comparison.arm, baseline=base, param=design.param, metric=metric,

@@ -1,8 +1,8 @@
-"""Trainings that diverged: they ended in a loss, or a metric, that is not finite.
+"""Trainings that diverged: their loss, or another metric, is not finite at the end.
 
-Such a trial has nothing to be compared, and is no accident either: it is how that training ends on
-that arm. So it counts as one that reaches no accuracy, and rounds that are left out because one
-side alone diverged say something against equal accuracies.
+Such a trial has no value to compare, but it is a result of the arm and no accident. So it counts as
+a training that reaches no accuracy, and rounds that are excluded because only one side diverged
+contradict equal accuracies.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from orchestrator.core.trial import Arm, FinishedTrial
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The rounds of each arm by how its training ended: complete, or else diverged."""
+    """The rounds of each arm, by the end of its training: complete or diverged."""
 
     complete: Mapping[Arm, frozenset[Round]]
     diverged: Mapping[Arm, frozenset[Round]]
 
     def alone(self, arm: Arm, other: Arm) -> frozenset[int]:
-        """The blocks in which the arm diverged in a round that the other one completed."""
+        """Return the blocks in which the arm diverged in a round that the other arm completed."""
         none: frozenset[Round] = frozenset()
         return frozenset(
             block for block, _ in self.diverged.get(arm, none) & self.complete.get(other, none)
@@ -32,12 +32,12 @@ class Ends:
 
 
 def diverged(trial: FinishedTrial) -> bool:
-    """Whether the training ended in numbers that are not finite."""
+    """Check that the training ended in numbers that are not finite."""
     return trial.failure is not None and trial.failure.reason == "non_finite"
 
 
 def ends(record: SweepRecord) -> Ends:
-    """How the trainings of each arm ended; one that was completed at last did not diverge."""
+    """Return how the trainings of each arm ended; one that a retry completed did not diverge."""
     complete: dict[Arm, set[Round]] = defaultdict(set)
     broken: dict[Arm, set[Round]] = defaultdict(set)
     for trial in record.trials:
@@ -52,21 +52,22 @@ def ends(record: SweepRecord) -> Ends:
 
 
 def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRounds:
-    """The rounds in which every arm that completes at all was completed, or diverged.
+    """Return the rounds in which every arm with a complete trial completed or diverged.
 
-    An arm none of whose trials completed, and some diverged, has those of these rounds in which it
-    did; it holds up no other arm, as in `matched`.
+    An arm without any complete trial has those of these rounds in which it diverged. As in
+    `matched`, it removes no round of the other arms.
     """
     if not any(map(diverged, record.trials)):
         return matched
     able = tuple(arm for arm in record.arms if arm not in matched.set_aside)
-    found = match(replace(record, arms=able), _has_ended)
+    with_ended = match(replace(record, arms=able), _has_ended)
     lost: dict[Arm, dict[Round, list[FinishedTrial]]] = defaultdict(dict)
     for trial in record.trials:
-        each = trial.block, trial.repeat
-        if trial.arm in matched.set_aside and each in found.rounds and diverged(trial):
-            lost[trial.arm].setdefault(each, []).append(trial)
-    return replace(found, trials={**found.trials, **lost}, set_aside=matched.set_aside)
+        key = trial.block, trial.repeat
+        if trial.arm in matched.set_aside and key in with_ended.rounds and diverged(trial):
+            lost[trial.arm].setdefault(key, []).append(trial)
+    trials = {**with_ended.trials, **lost}
+    return replace(with_ended, trials=trials, set_aside=matched.set_aside)
 
 
 def _has_ended(trial: FinishedTrial) -> bool:

@@ -20,12 +20,11 @@ from orchestrator.core.trial import Arm, FinishedTrial
 class Cell:
     """One arm: its speed-up over its baseline, and median and quartiles of each metric.
 
-    `verdict` is the comparison's; `baseline`, `different mathematics` or empty where there is
-    none. `matched` tells whether the figures are over the rounds that are complete on every arm.
-    `run_ids` are the trials behind the figures, by the trainers whose trials count for a measure
-    (`Measure.trainer`); those behind the speed-up are the comparison's pairs. `energy_scope` is
-    what the energy is that of: energies of unlike scopes are not to be compared, and where an
-    arm's own trials have unlike ones there is no figure.
+    `verdict` is the comparison's, or `baseline`, `different mathematics` or empty. `matched` is
+    true if the figures are over the rounds that are complete on every arm. `run_ids` are the trials
+    behind the figures, by the trainers whose trials count for a measure (`Measure.trainer`); those
+    behind the speed-up are the comparison's pairs. Energies of unlike `energy_scope` are not
+    comparable; an arm whose own trials differ in it has no figure.
     """
 
     arm: Arm
@@ -42,8 +41,8 @@ class Cell:
 class Matrix:
     """Rows are implementations, columns hardware (as arms use it), in the order of the spec.
 
-    An implementation that does not stand on a hardware class has no cell there. Arms that are
-    timed in slices have hardware of their own and no accuracy.
+    An implementation without an arm on a hardware class has no cell there. Arms that are timed in
+    slices have hardware columns of their own and no accuracy.
     """
 
     implementations: tuple[str, ...] = ()
@@ -60,26 +59,27 @@ def matrix(
     baseline: Baseline | None,
     measures: Sequence[Measure],
 ) -> Matrix:
-    """Lay the arms out; `used` are the trials behind each arm's measures."""
+    """Arrange the arms; `used` are the trials behind each arm's measures."""
     verdicts: dict[Arm, tuple[Estimate | None, str]] = {
-        **{each.arm: (each.speedup, each.verdict) for each in fair},
-        **{each.arm: (None, "different mathematics") for each in unlike},
+        **{comparison.arm: (comparison.speedup, comparison.verdict) for comparison in fair},
+        **{contrast.arm: (None, "different mathematics") for contrast in unlike},
     }
-    known = {measure.metric for measure in measures}  # an objective may be one of them
+    present = {measure.metric for measure in measures}  # an objective may be one of them
     expenses = [
-        each
-        for each in EXPENSES
-        if each.metric not in known and any(finite(own, each.metric) for own in used.values())
+        expense
+        for expense in EXPENSES
+        if expense.metric not in present
+        and any(finite(trials, expense.metric) for trials in used.values())
     ]
-    for over in baseline.of.values() if baseline else ():
-        verdicts.setdefault(over, (None, "baseline"))
+    for base in baseline.of.values() if baseline else ():
+        verdicts.setdefault(base, (None, "baseline"))
     return Matrix(
-        implementations=tuple(dict.fromkeys(each.arm.implementation for each in arms)),
-        hardware=tuple(dict.fromkeys(each.arm.hardware for each in arms)),
+        implementations=tuple(dict.fromkeys(arm.arm.implementation for arm in arms)),
+        hardware=tuple(dict.fromkeys(arm.arm.hardware for arm in arms)),
         measures=(*measures, *expenses),
         cells=tuple(
-            _cell(each, used.get(each.arm, ()), verdicts.get(each.arm, (None, "")), expenses)
-            for each in arms
+            _cell(arm, used.get(arm.arm, ()), verdicts.get(arm.arm, (None, "")), expenses)
+            for arm in arms
         ),
     )
 
@@ -87,23 +87,23 @@ def matrix(
 def _cell(
     arm: ArmSummary,
     trials: Sequence[FinishedTrial],
-    told: tuple[Estimate | None, str],
+    speedup: tuple[Estimate | None, str],
     expenses: Sequence[Measure],
 ) -> Cell:
     scopes = scopes_of(trials)
-    found = {
-        each.metric: spread(finite(trials, each.metric))
-        for each in expenses
-        if len(scopes) < 2 or each.metric not in SCOPED
+    spreads = {
+        expense.metric: spread(finite(trials, expense.metric))
+        for expense in expenses
+        if len(scopes) < 2 or expense.metric not in SCOPED
     }
     fresh = [trial.run_id for trial in trials if trial.trainer_trials == 0]
     return Cell(
         arm=arm.arm,
         mode=arm.arm.measure,
         matched=arm.matched,
-        speedup=told[0],
-        verdict=told[1],
-        figures={**arm.measures, **{metric: value for metric, value in found.items() if value}},
+        speedup=speedup[0],
+        verdict=speedup[1],
+        figures={**arm.measures, **{metric: value for metric, value in spreads.items() if value}},
         run_ids={
             "any": tuple(trial.run_id for trial in trials),
             "warm": tuple(trial.run_id for trial in trials if trial.trainer_trials > 0),

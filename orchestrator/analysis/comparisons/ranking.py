@@ -1,8 +1,8 @@
-"""Which arm is first: the fastest implementation on some hardware, the cheapest hardware for one.
+"""Rankings: the fastest implementation on some hardware, the cheapest hardware for one, …
 
-A comparison answers for one arm and its baseline; who has to choose asks which of several is best.
-All pairs of a group are judged together, so that the one that happens to lead is not believed for
-having been chosen by its own numbers: a wrong "first" stands in at most 5 % of groups.
+A comparison has one arm and its baseline; a choice is between several arms. All pairs of a group
+are one family, which accounts for the leader being chosen by its own numbers: a wrong leader occurs
+in at most 5 % of groups.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ from orchestrator.core.trial import Arm
 Standing = Literal["same", "worse", "inconclusive"]
 
 RANKED = ("energy_per_sample_j", "train_cost_usd")
-"""What arms are ranked by beside time, where it was measured; small is good."""
+"""Metrics of rankings in addition to time, if they were measured; small is good."""
 
 _Logs = Mapping[Arm, Mapping[Round, float]]
-"""Each arm's mean log of a metric by complete round, where it has any."""
+"""Each arm's mean log of a metric, by complete round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """An arm beside the leader of its group.
+    """An arm compared with the leader of its group.
 
-    `ratio` is how many times the leader's value its own is (geometric mean over blocks), with the
-    corrected interval, or the plain one where the blocks are too few, or too disturbed, for a
-    standing.
+    `ratio` is its value over the leader's (geometric mean over blocks), with the corrected
+    interval, or the plain one if the blocks are too few or too disturbed for a standing.
     """
 
     arm: Arm
@@ -56,14 +55,13 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """A group of arms that may be compared, by one metric; the leader has the smallest values.
+    """A group of comparable arms, ranked by one metric; the leader has the smallest values.
 
-    `among` is what the reader chooses between: implementations `within` one hardware class,
-    hardware `within` one implementation, or arms (`within` is empty). `sole` tells whether the
-    leader is shown to be better than each of the others by more than can be chance. `disturbed`
-    counts those of the `blocks` in which one of these arms was disturbed, where there were too few
-    quiet ones. `reason` says why the blocks tell nothing of any arm, and is empty where they may.
-    `left_out` are arms of an earlier start that belong here, and are not ranked for want of rounds.
+    `among` is the kind of choice: implementations `within` one hardware class, hardware `within`
+    one implementation, or arms (`within` is empty). `sole` is true if the leader is significantly
+    better than each of the others. `disturbed` counts the `blocks` in which one of these arms was
+    disturbed, if there were too few quiet ones. `reason` explains why no standing is possible; None
+    if it is. `left_out` are arms of an earlier start that lack the rounds for a rank.
     """
 
     metric: str
@@ -74,7 +72,7 @@ class Ranking:
     blocks: int
     sole: bool
     disturbed: int = 0
-    reason: str = ""
+    reason: str | None = None
     left_out: tuple[Arm, ...] = ()
 
 
@@ -91,53 +89,55 @@ def rankings(
 
     Args:
         matched: the complete rounds.
-        metric: what time is told by; None for no ranking by it.
+        metric: the metric of time; None for no ranking by time.
         margin: the share within which values are the same.
-        scopes: what each arm's energy is that of; empty where it is of several things, or unknown.
-        error: the share of groups in which one may wrongly stand before another.
+        scopes: the scope of each arm's energy; empty if it is mixed or unknown.
+        error: the share of groups in which a standing may be wrong.
     """
-    found = []
-    for each in filter(None, (metric, *RANKED)):
-        logs = _logs(matched, each)
-        for group in groups(matched, list(logs), each, scopes):
+    results = []
+    for ranked_by in filter(None, (metric, *RANKED)):
+        logs = _logs(matched, ranked_by)
+        for group in groups(matched, list(logs), ranked_by, scopes):
             if (shared := _shared(matched, group.arms, logs)) is not None:
-                found.append(_rank(each, group, shared, margin, error))
-    return tuple(found)
+                results.append(_rank(ranked_by, group, shared, margin, error))
+    return tuple(results)
 
 
 def _logs(matched: CompleteRounds, metric: str) -> _Logs:
-    found: dict[Arm, dict[Round, float]] = {}
+    means: dict[Arm, dict[Round, float]] = {}
     for arm, rounds in matched.trials.items():
-        for each, trials in rounds.items():
-            told = [math.log(value) for value in finite(trials, metric) if value > 0]
-            if told:
-                found.setdefault(arm, {})[each] = math.fsum(told) / len(told)
-    return found
+        for key, trials in rounds.items():
+            logs = [math.log(value) for value in finite(trials, metric) if value > 0]
+            if logs:
+                means.setdefault(arm, {})[key] = math.fsum(logs) / len(logs)
+    return means
 
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What the arms of a group have in common: their mean logs, an arm a row and a block a column.
+    """The mean logs of a group in its common blocks: a row for each arm, a column for each block.
 
     `disturbed` and `reason` are those of a ranking.
     """
 
     logs: Numbers
     disturbed: int = 0
-    reason: str = ""
+    reason: str | None = None
 
 
 def _shared(matched: CompleteRounds, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
-    """The group's own rounds: the quiet ones where they are enough, else all; None without any."""
+    """Return the group's common rounds: quiet ones if they are enough, else all; None if none."""
     rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.not_interleaved(arms)
     noisy = {each for arm in arms for each in matched.disturbances.get(arm, ())} & rounds
-    used, quiet, disturbed = (_blocks(some) for some in (rounds, rounds - noisy, noisy))
+    used, quiet, disturbed = (_blocks(keys) for keys in (rounds, rounds - noisy, noisy))
     if not rounds:
         return None
     if len(quiet) >= MIN_BLOCKS:
         return _Shared(_means(rounds - noisy, arms, logs))
-    few = f"at least {MIN_BLOCKS} are needed" if len(used) < MIN_BLOCKS else ""
-    reason = few or disturbance_reason(len(used), len(quiet), len(disturbed)) or ""
+    if len(used) < MIN_BLOCKS:
+        reason: str | None = f"at least {MIN_BLOCKS} are needed"
+    else:
+        reason = disturbance_reason(len(used), len(quiet), len(disturbed))
     return _Shared(_means(rounds, arms, logs), len(disturbed), reason)
 
 
@@ -147,26 +147,26 @@ def _blocks(rounds: set[Round]) -> set[int]:
 
 def _means(rounds: set[Round], arms: Sequence[Arm], logs: _Logs) -> Numbers:
     blocks: dict[int, list[Round]] = defaultdict(list)
-    for each in sorted(rounds):
-        blocks[each[0]].append(each)
+    for key in sorted(rounds):
+        blocks[key[0]].append(key)
     return np.array(
         [
-            [math.fsum(logs[arm][each] for each in own) / len(own) for own in blocks.values()]
+            [math.fsum(logs[arm][key] for key in keys) / len(keys) for keys in blocks.values()]
             for arm in arms
         ]
     )
 
 
 def _rank(metric: str, group: Group, shared: _Shared, margin: float, error: float) -> Ranking:
-    """The leader, and where the others stand."""
-    arms, kept = group.arms, shared.logs
+    """Return the leader, and the standings of the others."""
+    arms, logs = group.arms, shared.logs
     pairs = list(combinations(range(len(arms)), 2))
-    logs_apart = [(kept[j] - kept[i]).tolist() if not shared.reason else [] for i, j in pairs]
-    judged = dict(zip(pairs, judge(logs_apart, math.log1p(margin), error), strict=True))
-    order = sorted(range(len(arms)), key=lambda i: float(kept[i].mean()))
+    differences = [(logs[j] - logs[i]).tolist() if not shared.reason else [] for i, j in pairs]
+    judged = dict(zip(pairs, judge(differences, math.log1p(margin), error), strict=True))
+    order = sorted(range(len(arms)), key=lambda i: float(logs[i].mean()))
     lead = order[0]
     behind = tuple(
-        _behind(arms[i], kept[i] - kept[lead], *_seen(judged, lead, i)) for i in order[1:]
+        _behind(arms[i], logs[i] - logs[lead], *_judgement_of(judged, lead, i)) for i in order[1:]
     )
     return Ranking(
         metric,
@@ -174,30 +174,30 @@ def _rank(metric: str, group: Group, shared: _Shared, margin: float, error: floa
         group.within,
         leader=arms[lead],
         behind=behind,
-        blocks=kept.shape[1],
-        sole=all(each.standing == "worse" for each in behind),
+        blocks=logs.shape[1],
+        sole=all(rival.standing == "worse" for rival in behind),
         disturbed=shared.disturbed,
         reason=shared.reason,
         left_out=group.left_out,
     )
 
 
-def _seen(
+def _judgement_of(
     judged: Mapping[tuple[int, int], Judgement], lead: int, other: int
 ) -> tuple[Judgement, bool]:
-    """The pair's judgement, and whether it stands the other way round."""
+    """Return the pair's judgement, and true if its direction is reversed."""
     return (judged[lead, other], False) if lead < other else (judged[other, lead], True)
 
 
-def _behind(arm: Arm, logs: Numbers, judgement: Judgement, turned: bool) -> Behind:
+def _behind(arm: Arm, logs: Numbers, judgement: Judgement, reversed_pair: bool) -> Behind:
     standing: Standing = "inconclusive"
     if judgement.finding == "same":
         standing = "same"
-    elif judgement.finding == ("less" if turned else "more"):
+    elif judgement.finding == ("less" if reversed_pair else "more"):
         standing = "worse"
     if judgement.corrected is None:
         return Behind(arm, standing, geometric_mean(np.exp(logs).tolist()))
-    found = judgement.corrected
-    if turned:
-        found = Estimate(found.n, -found.value, -found.high, -found.low)
-    return Behind(arm, standing, exponential(found))
+    estimate = judgement.corrected
+    if reversed_pair:
+        estimate = Estimate(estimate.n, -estimate.value, -estimate.high, -estimate.low)
+    return Behind(arm, standing, exponential(estimate))

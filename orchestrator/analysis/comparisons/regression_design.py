@@ -1,13 +1,12 @@
-"""What else varied beside a param, as columns of a regression: what a curve along it allows for.
+"""Design matrices for regressions along one param, adjusted for the other params that varied.
 
-A number takes one column, whatever its values are: its log where it is positive everywhere, itself
-where it may be 0 or less. One that only some configs have takes its value, and a second column for
-being there; all else takes one for each further value. Columns that others span add nothing and are
-left out: their params are allowed for already.
+A number takes one column: its log if it is positive everywhere, itself otherwise. A number that
+only some configs have takes a second column for its presence. Anything else takes a column for each
+further value. Columns that others span are omitted, because their params are adjusted for already.
 
-Where the blocks are too few for all of that, whole params are left out, and named: those first that
-go least with the param along which the curve runs, for these can bend it least. The speed-ups have
-no say in it: who picks by them picks the answer.
+If there are too few blocks for all of that, whole params are omitted and named: first those that
+are least correlated with the param of the curve, because they bias it least. The speed-ups do not
+enter this choice, which would bias the result.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.core.trial import Config, ConfigValue, is_number
 
 MIN_FREEDOM = 3
-"""Residual degrees of freedom that a straight line has to keep."""
+"""Residual degrees of freedom that a straight line needs."""
 _ROUNDING = 1e-9
-"""The share of a column below which what others leave of it is rounding."""
+"""Relative size of a residual below which it is rounding error."""
 ABSENT = "absent"
-"""Where a param is held that most configs do not have."""
+"""The value at which a param is held that most configs do not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The blocks' values of one param, and the others that varied beside it.
+    """The blocks' values of one param, and the covariates for the others that varied.
 
-    `beside` has a row for each block, and is 0 where the params that it allows for are `held`;
-    `unadjusted` are those for which the blocks are too few. `tied` are params that tell this one's
-    value, each by itself or else all together, so that nothing along it can be told from them.
+    `covariates` has a row for each block and is 0 where its params are at `held`; `unadjusted` are
+    params for which there are too few blocks. `tied` are params that determine this one, each alone
+    or all together, so that their effects cannot be separated.
     """
 
     param: str
     at: Numbers
-    beside: Numbers
+    covariates: Numbers
     held: Mapping[str, float | str]
     unadjusted: tuple[str, ...]
     tied: tuple[str, ...]
@@ -49,27 +48,27 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class _Coded:
-    """A param as columns, each 0 where the param is held."""
+    """A param as columns, each 0 where the param has the value `held`."""
 
     columns: tuple[Numbers, ...]
     held: float | str
 
 
 def designs(configs: Sequence[Config]) -> tuple[Design, ...]:
-    """A design for each numeric param that varied among the blocks' configs."""
+    """Return a design for each numeric param that varied among the blocks' configs."""
     coded = _coded(configs)
     return tuple(
         _design(
             param,
             np.array([float(config[param]) for config in configs]),
-            {name: each for name, each in coded.items() if name != param},
+            {name: columns for name, columns in coded.items() if name != param},
         )
         for param in numeric_params(configs)
     )
 
 
 def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
-    """The params that are a positive number in every config, and not always the same one."""
+    """Return the params that are a positive number in every config and vary."""
     return tuple(
         name
         for name in sorted(set.intersection(*(set(config) for config in configs)))
@@ -80,45 +79,45 @@ def numeric_params(configs: Sequence[Config]) -> tuple[str, ...]:
 
 def _design(param: str, at: Numbers, others: Mapping[str, _Coded]) -> Design:
     x, blocks = np.log(at), len(at)
-    bearing = {name: _explained(x, each.columns) for name, each in others.items()}
-    order = sorted(others, key=lambda name: (round(bearing[name], 9), name))
+    correlation = {name: _explained(x, coded.columns) for name, coded in others.items()}
+    order = sorted(others, key=lambda name: (round(correlation[name], 9), name))
     for dropped in range(len(order) + 1):
         kept = [name for name in others if name not in order[:dropped]]
-        beside, basis = _independent(blocks, (c for name in kept for c in others[name].columns))
-        if blocks - beside.shape[1] - 2 >= MIN_FREEDOM:
+        covariates, basis = _independent(blocks, (c for name in kept for c in others[name].columns))
+        if blocks - covariates.shape[1] - 2 >= MIN_FREEDOM:
             break
-    allowed = [name for name, each in others.items() if _spans(basis, each.columns)]
+    adjusted = [name for name, coded in others.items() if _spans(basis, coded.columns)]
     return Design(
         param=param,
         at=at,
-        beside=beside,
-        held={name: others[name].held for name in allowed},
-        unadjusted=tuple(name for name in others if name not in allowed),
+        covariates=covariates,
+        held={name: others[name].held for name in adjusted},
+        unadjusted=tuple(name for name in others if name not in adjusted),
         tied=_tied(x, others, kept),
     )
 
 
 def _tied(x: Numbers, others: Mapping[str, _Coded], kept: Iterable[str]) -> tuple[str, ...]:
-    """The params that tell this one: each by itself, or all, or all that are allowed for.
+    """Return the params that determine this one: each alone, or all, or all adjusted ones.
 
-    As many columns as blocks tell everything, and so nothing.
+    As many columns as blocks determine anything, so they do not count.
     """
-    alone = tuple(name for name in others if _tells(x, others[name].columns))
-    if alone:
-        return alone
+    single = tuple(name for name in others if _determines(x, others[name].columns))
+    if single:
+        return single
     for names in (tuple(others), tuple(kept)):
-        if _tells(x, [column for name in names for column in others[name].columns]):
+        if _determines(x, [column for name in names for column in others[name].columns]):
             return names
     return ()
 
 
-def _tells(x: Numbers, columns: Iterable[Numbers]) -> bool:
+def _determines(x: Numbers, columns: Iterable[Numbers]) -> bool:
     _, basis = _independent(len(x), columns)
     return basis.shape[1] < len(x) and _spans(basis, (x,))
 
 
 def _explained(x: Numbers, columns: Sequence[Numbers]) -> float:
-    """How much of a param another tells: R², adjusted for its columns (0 is what chance tells)."""
+    """Return how much of a param another explains: R², adjusted for its columns (0 by chance)."""
     _, basis = _independent(len(x), columns)
     freedom = len(x) - basis.shape[1]
     if freedom < 1:
@@ -128,54 +127,54 @@ def _explained(x: Numbers, columns: Sequence[Numbers]) -> float:
 
 
 def _independent(blocks: int, columns: Iterable[Numbers]) -> tuple[Numbers, Numbers]:
-    """The columns that neither a constant nor those before them span, and a basis of all that.
+    """Return the columns that neither a constant nor earlier ones span, and a basis of all.
 
     The basis is orthonormal, by Gram and Schmidt; its first vector is the constant.
     """
     basis = np.full((blocks, 1), 1 / math.sqrt(blocks))
-    found = [np.empty((blocks, 0))]
+    independent = [np.empty((blocks, 0))]
     for column in columns:
         if basis.shape[1] == blocks:
             break
-        rest = _beyond(basis, column)
+        rest = _residual(basis, column)
         if rest is not None:
-            found.append(column[:, None])
+            independent.append(column[:, None])
             basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
-    return np.hstack(found), basis
+    return np.hstack(independent), basis
 
 
 def _spans(basis: Numbers, columns: Iterable[Numbers]) -> bool:
-    return all(_beyond(basis, column) is None for column in columns)
+    return all(_residual(basis, column) is None for column in columns)
 
 
-def _beyond(basis: Numbers, column: Numbers) -> Numbers | None:
-    """What of a column the basis does not span, None where that is rounding."""
+def _residual(basis: Numbers, column: Numbers) -> Numbers | None:
+    """Return the part of a column that the basis does not span; None if it is rounding error."""
     rest: Numbers = column - basis @ (basis.T @ column)
-    rest = rest - basis @ (basis.T @ rest)  # once more, for what the first pass rounded off
+    rest = rest - basis @ (basis.T @ rest)  # a second pass for the rounding error of the first
     within = np.linalg.norm(rest) <= _ROUNDING * np.linalg.norm(column)
     return None if within else rest
 
 
 def _coded(configs: Sequence[Config]) -> dict[str, _Coded]:
-    """Every param that varied; those that all configs have are first, as others hang on them."""
+    """Code every param that varied; those in all configs first, because others depend on them."""
     everywhere = set.intersection(*(set(config) for config in configs))
     names = sorted(set().union(*configs), key=lambda name: (name not in everywhere, name))
-    like = configs  # those that are as the params so far are held
-    found: dict[str, _Coded] = {}
+    like = configs  # those that agree with the values held so far
+    coded: dict[str, _Coded] = {}
     for name in names:
         values = [config.get(name) for config in configs]
         if len({str(value) for value in values}) == 1:
             continue
-        told = [value for value in values if value is not None]
-        if not all(map(_is_finite, told)):
-            found[name] = _categories(name, configs)
-            held = found[name].held
+        present = [value for value in values if value is not None]
+        if not all(map(_is_finite, present)):
+            coded[name] = _categories(name, configs)
+            held = coded[name].held
             like = [config for config in like if _text(config, name) == held] or like
         elif name in everywhere:
-            found[name] = _number(np.array(told, dtype=float))
+            coded[name] = _number(np.array(present, dtype=float))
         else:
-            found[name] = _conditional(name, configs, like)
-    return found
+            coded[name] = _conditional(name, configs, like)
+    return coded
 
 
 def _is_finite(value: ConfigValue | None) -> bool:
@@ -187,7 +186,7 @@ def _text(config: Config, name: str) -> str:
 
 
 def _categories(name: str, configs: Sequence[Config]) -> _Coded:
-    """An indicator for each value but the one that was tried most, at which it is held."""
+    """Make an indicator for each value except the most frequent one, at which it is held."""
     texts = [_text(config, name) for config in configs]
     most = max(sorted(set(texts)), key=texts.count)
     rest = sorted(set(texts) - {most})
@@ -202,10 +201,10 @@ def _number(values: Numbers) -> _Coded:
 
 
 def _conditional(name: str, configs: Sequence[Config], like: Sequence[Config]) -> _Coded:
-    """A number that some configs lack: how far it is off its median, and whether it is there.
+    """Code a number that some configs lack: its distance from the median, and its presence.
 
-    Held is what most of the configs have that are `like` what else is held: with the cell held at
-    lstm, a setting of gru alone is absent.
+    It is held as most configs have it that agree with the other held values (`like`): with the cell
+    held at lstm, a setting of gru alone is absent.
     """
     median = median_low([float(config[name]) for config in configs if name in config])
     off = np.array([float(config.get(name, median)) - median for config in configs])

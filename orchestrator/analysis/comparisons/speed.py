@@ -1,7 +1,7 @@
-"""Each arm against its baseline, block by block.
+"""Comparison of each arm with its baseline, block by block.
 
-Arms that compute the same are compared, and judged together: the more comparisons, the wider each
-one's interval. Arms that do not compute the same are only put side by side.
+Arms that compute the same are compared, as one family: the more comparisons, the wider each
+interval. Arms that compute something else are only listed next to each other.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Comparison:
     """An arm against its baseline.
 
     `speedup` is the geometric mean of the blocks' ratios, baseline time over the arm's time, with
-    its plain 95 % interval: above 1 the arm is faster. The verdict is read from `corrected`, the
-    interval at the level `confidence` that allows for the report's other comparisons; `p_value` (of
-    no difference) is adjusted likewise, below 5 % where the interval excludes 1. `same` is wholly
-    within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than two
-    blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason` says
-    why a verdict is `inconclusive`, and is empty otherwise; `blocks_needed` what more blocks would
-    bring (its half-width is one of the logarithm of the ratio). `plain_confidence` is the level of
-    `speedup`: more than 95 % in a sweep that stopped by the width of its intervals, for 95 % of
-    them to be right.
+    its plain 95 % interval: above 1 the arm is faster. The verdict follows from `corrected`, the
+    interval at the level `confidence`, which is corrected for the report's other comparisons;
+    `p_value` (of no difference) is adjusted likewise, below 5 % if the interval excludes 1. `same`
+    is wholly within `margin` (a share: 0.02 is 1 / 1.02 to 1.02). Estimates are None for fewer than
+    two blocks, corrected ones for fewer than `MIN_BLOCKS`, or too many disturbed ones. `reason`
+    explains an `inconclusive` verdict and is None otherwise. `blocks_needed` estimates how many
+    more blocks give which half-width (of the logarithm of the ratio). `plain_confidence` is the
+    level of `speedup`: above 95 % in a sweep that stopped by the width of its intervals, for a
+    coverage of 95 %.
 
     `measures` are the measuring modes of the arm and the baseline. `disturbed_blocks` are those in
     which a side's timing was disturbed, `disturbance` the causes in the first one. With
@@ -64,7 +64,7 @@ class Comparison:
     pairs: tuple[Pair, ...]
     speedup: Estimate | None
     verdict: Verdict
-    reason: str
+    reason: str | None
     corrected: Estimate | None = None
     confidence: float | None = None
     p_value: float | None = None
@@ -81,10 +81,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """An arm beside a baseline that computes something else: no fair pair, and so no verdict.
+    """An arm and a baseline that computes something else: no fair pair, and so no verdict.
 
-    `mathematics` says what differs. `time_ratio` and `accuracy_difference` are made as a
-    comparison's: the baseline's time over the arm's, and the arm's val_accuracy minus the
+    `mathematics` is the difference. `time_ratio` and `accuracy_difference` are computed as in a
+    comparison: the baseline's time over the arm's, and the arm's val_accuracy minus the
     baseline's, with plain 95 % intervals.
     """
 
@@ -100,7 +100,7 @@ class Contrast:
 def compare(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline
 ) -> tuple[Comparison, ...]:
-    """Every arm but the baseline itself and those of other mathematics, in the spec's order."""
+    """Compare every arm with its baseline, in the spec's order; skip those of other mathematics."""
     metric = time_metric(matched)
     sides = [
         (arm, base)
@@ -110,24 +110,24 @@ def compare(
     numbers = arm_values(matched, metric)
     paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
     margins = record.criteria.margins
-    error = 1 - confidence_for(record.criteria.auto_blocks)  # it may have ended by these widths
-    speeds = judge(
-        [p.verdict_log_ratios if p else [] for p in paired], math.log1p(margins.speed), error
-    )
+    # The sweep may have ended by the widths of these intervals.
+    error = 1 - confidence_for(record.criteria.auto_blocks)
+    log_ratios = [pair.verdict_log_ratios if pair else [] for pair in paired]
+    speeds = judge(log_ratios, math.log1p(margins.speed), error)
     accuracies = compare_accuracies(record, matched, sides, paired)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
-        _compare(matched, (arm, base), metric, found, judged, record.criteria)
-        if base is not None and found is not None
+        _compare(matched, (arm, base), metric, pair, judged, record.criteria)
+        if base is not None and pair is not None
         else _incomparable(arm, metric, margins)
-        for (arm, base), found, judged in zip(sides, paired, both, strict=True)
+        for (arm, base), pair, judged in zip(sides, paired, both, strict=True)
     )
 
 
 def contrast(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline
 ) -> tuple[Contrast, ...]:
-    """The arms whose mathematics is not their baseline's, in the order of the spec."""
+    """List the arms whose mathematics differs from their baseline's, in the order of the spec."""
     numbers = arm_values(matched, time_metric(matched))
     confidence = confidence_for(record.criteria.auto_blocks)
     return tuple(
@@ -138,7 +138,7 @@ def contrast(
 
 
 def difference_of(arm: Arm, other: Arm) -> str:
-    """What only one of the two computes (`activation relu`); empty where they are a fair pair."""
+    """Return what only one of the two computes (`activation relu`); empty for a fair pair."""
     one, two = mathematics_of(arm), mathematics_of(other)
     return "" if one == two else " and ".join(filter(None, (one, two)))
 
@@ -161,23 +161,22 @@ def _compare(
     matched: CompleteRounds,
     sides: tuple[Arm, Arm],
     metric: str | None,
-    found: PairedArms,
+    pair: PairedArms,
     judged: tuple[Judgement, AccuracyComparison | None],
     criteria: ReportCriteria,
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
     plain = confidence_for(criteria.auto_blocks)
-    told = speed.finding != "inconclusive"
     return Comparison(
         arm=arm,
         baseline=base,
         metric=metric,
-        pairs=found.times,
-        speedup=found.ratio(plain),
+        pairs=pair.times,
+        speedup=pair.ratio(plain),
         verdict=_SPEED.get(speed.finding, "inconclusive"),
-        reason=""
-        if told
-        else found.disturbance_reason or _inconclusive_reason(matched, sides, metric, found.times),
+        reason=(pair.disturbance_reason or _inconclusive_reason(matched, sides, metric, pair.times))
+        if speed.finding == "inconclusive"
+        else None,
         corrected=exponential(speed.corrected) if speed.corrected else None,
         confidence=speed.confidence,
         p_value=speed.p_value,
@@ -186,23 +185,23 @@ def _compare(
         blocks_needed=speed.blocks_needed,
         accuracy=accuracy,
         measures=(arm.measure, base.measure),
-        quiet_only=found.quiet_only,
-        disturbed_blocks=tuple(sorted(found.disturbed)),
-        disturbance=found.disturbed[min(found.disturbed)] if found.disturbed else {},
-        not_interleaved_rounds=found.not_interleaved,
+        quiet_only=pair.quiet_only,
+        disturbed_blocks=tuple(sorted(pair.disturbed)),
+        disturbance=pair.disturbed[min(found.disturbed)] if found.disturbed else {},
+        not_interleaved_rounds=pair.not_interleaved,
     )
 
 
 def _contrast(numbers: ArmValues, arm: Arm, base: Arm, confidence: float) -> Contrast:
-    found = pair_up(numbers, arm, base)
-    ratio, differs = found.ratio(confidence), difference_of(arm, base)
-    return Contrast(arm, base, differs, numbers.metric, found.times, ratio, found.difference)
+    pair = pair_up(numbers, arm, base)
+    ratio, differs = pair.ratio(confidence), difference_of(arm, base)
+    return Contrast(arm, base, differs, numbers.metric, pair.times, ratio, pair.difference)
 
 
 def _inconclusive_reason(
     matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
 ) -> str:
-    """Why nothing can be told."""
+    """Return why there is no verdict."""
     for side in sides:
         if side in matched.set_aside:
             return f"no trial of {side} is complete"
@@ -211,4 +210,4 @@ def _inconclusive_reason(
     if len(pairs) < MIN_BLOCKS:
         number = f"{len(pairs)} block{'' if len(pairs) == 1 else 's'}" if pairs else ""
         return f"{number or 'no complete block'}; at least {MIN_BLOCKS} are needed"
-    return "the interval includes 1, and reaches beyond the margin"
+    return "the interval includes 1 and exceeds the margin"

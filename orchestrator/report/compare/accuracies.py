@@ -31,7 +31,7 @@ class AccuracyChange:
     margin: float
     diverged: int
     diverged_before: int
-    reason: str
+    reason: str | None
 
     @property
     def is_spoilt(self) -> bool:

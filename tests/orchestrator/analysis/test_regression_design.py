@@ -24,23 +24,23 @@ def test_a_number_that_may_be_zero_is_one_column_in_itself() -> None:
     rates = (0.3, 0.0, 0.1, 0.5, 0.2, 0.4, 0.0, 0.1)
     design = along_units(with_units(*({"dropout": rate} for rate in rates)))
     assert design.held == {"dropout": 0.1}
-    assert design.beside[:, 0] == pytest.approx([rate - 0.1 for rate in rates])
-    assert design.beside.shape == (8, 1)
+    assert design.covariates[:, 0] == pytest.approx([rate - 0.1 for rate in rates])
+    assert design.covariates.shape == (8, 1)
 
 
 def test_a_positive_number_is_one_column_in_its_log() -> None:
     sizes = (32, 64, 32, 128, 64, 32, 64, 128)
     design = along_units(with_units(*({"batch_size": size} for size in sizes)))
     assert design.held == {"batch_size": 64}
-    assert design.beside[:, 0] == pytest.approx(np.log(np.array(sizes) / 64))
+    assert design.covariates[:, 0] == pytest.approx(np.log(np.array(sizes) / 64))
 
 
 def test_a_text_is_an_indicator_for_each_further_value() -> None:
     cells = ("gru", "lstm", "lstm", "relu", "gru", "lstm", "lstm", "relu")
     design = along_units(with_units(*({"cell": cell} for cell in cells)))
     assert design.held == {"cell": "lstm"}
-    assert design.beside.sum(axis=0).tolist() == [2, 2]
-    assert design.beside[1].tolist() == [0, 0]
+    assert design.covariates.sum(axis=0).tolist() == [2, 2]
+    assert design.covariates[1].tolist() == [0, 0]
 
 
 CLIPPED: list[Config] = [{"clip": 1.0}, {}, {"clip": 0.5}, {"clip": 2.0}, {}, {"clip": 1.0}, {}, {}]
@@ -49,7 +49,7 @@ CLIPPED: list[Config] = [{"clip": 1.0}, {}, {"clip": 0.5}, {"clip": 2.0}, {}, {"
 def test_a_conditional_number_is_its_value_and_whether_it_is_there() -> None:
     design = along_units(with_units(*CLIPPED))
     assert design.held == {"clip": "absent"}
-    off, there = design.beside.T
+    off, there = design.covariates.T
     assert off.tolist() == [0, 0, -0.5, 1, 0, 0, 0, 0]
     assert there.tolist() == [float("clip" in config) for config in CLIPPED]
 
@@ -67,11 +67,11 @@ def test_whether_it_is_there_is_left_out_where_another_param_says_so(
         for cell, rate in zip(cells, rates, strict=True)
     ]
     design = along_units(with_units(*rest))
-    assert design.beside.shape == (8, 2)  # the cell, and the rate
+    assert design.covariates.shape == (8, 2)  # the cell, and the rate
     assert design.held["cell"] == likelier
     assert design.held["recurrent_dropout"] == held
     like_held = [
-        row for row, each in zip(design.beside, rest, strict=True)
+        row for row, each in zip(design.covariates, rest, strict=True)
         if each["cell"] == likelier and each.get("recurrent_dropout", "absent") == held
     ]  # fmt: skip
     assert like_held
@@ -89,7 +89,7 @@ def test_with_too_few_blocks_what_goes_least_with_the_param_is_left_out_first() 
     ]
     design = along_units(configs)
     assert (tuple(design.held), design.unadjusted) == (("features",), ("batch_size", "layers"))
-    assert design.beside.shape == (6, 6 - 2 - MIN_FREEDOM)
+    assert design.covariates.shape == (6, 6 - 2 - MIN_FREEDOM)
     roomy = along_units([*configs, {**configs[0], "layers": 2}])
     assert (tuple(roomy.held), roomy.unadjusted) == (("features", "layers"), ("batch_size",))
 
@@ -100,7 +100,7 @@ def test_what_another_says_is_allowed_for_by_it() -> None:
         {"width": width, "features": 2 * width} for width in (8, 16, 8, 32, 16, 8, 32, 16)
     ]
     design = along_units(with_units(*rest))
-    assert design.beside.shape == (8, 1)
+    assert design.covariates.shape == (8, 1)
     assert (set(design.held), design.unadjusted) == ({"features", "width"}, ())
 
 

@@ -169,7 +169,7 @@ def test_what_disturbed_one_arm_is_nothing_to_the_others() -> None:
     xla, unroll = summarise(sweep(trials, (PORTABLE, XLA, UNROLL))).comparisons
     assert (len(xla.pairs), xla.disturbed_blocks, xla.quiet_only) == (8, (), True)
     assert (unroll.disturbed_blocks, unroll.quiet_only) == ((0, 1, 2, 3), False)
-    assert unroll.reason.startswith("4 of 8 blocks were quiet")
+    assert (unroll.reason or "").startswith("4 of 8 blocks were quiet")
 
 
 def test_a_disturbance_takes_nothing_from_the_accuracies() -> None:
