@@ -167,7 +167,7 @@ def test_disturbed_rounds_count_only_for_want_of_quiet_ones() -> None:
 def test_disturbed_rounds_are_told_where_they_count() -> None:
     record = disturbed(timed((12, 10, 15)).trials[:21], {UNROLL: (0, 1)})  # seven blocks
     (ranking,) = ranked(record)
-    assert (ranking.blocks, ranking.disturbed, ranking.reason) == (7, 2, "")
+    assert (ranking.blocks, ranking.disturbed, ranking.reason) == (7, 2, None)
     assert ranking.sole
     assert "over 7 blocks, 2 of them disturbed" in said(record)
 

@@ -27,7 +27,7 @@ def test_the_ratio_is_baseline_time_over_the_arms() -> None:
     assert found.speedup is not None
     assert (found.arm, found.baseline, found.metric) == (XLA, PORTABLE, "step_ms")
     assert found.speedup.value == pytest.approx(1.25)
-    assert (found.verdict, found.reason) == ("faster", "")
+    assert (found.verdict, found.reason) == ("faster", None)
 
 
 @given(st.lists(st.floats(0.1, 10.0), min_size=2, max_size=12))

@@ -216,7 +216,7 @@ def scattered(
 def test_same_is_within_the_margin_whatever_else_the_interval_excludes() -> None:
     found = only(scattered(1.005, 0.004))
     assert found.corrected is not None and 1 < found.corrected.low < found.corrected.high < 1.02
-    assert (found.verdict, found.reason) == ("same", "")
+    assert (found.verdict, found.reason) == ("same", None)
     assert sentence(scattered(1.005, 0.004)).startswith(
         f"tensorflow/portable+xla and tensorflow/portable on {CPU} are equally fast within 2 % "
         "(1.0024–1.0076), over 12 blocks"
