@@ -128,7 +128,7 @@ class _Shared:
 def _shared(matched: CompleteRounds, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
     """Return the group's common rounds: quiet ones if they are enough, else all; None if none."""
     rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.not_interleaved(arms)
-    noisy = {each for arm in arms for each in matched.disturbances.get(arm, ())} & rounds
+    noisy = {key for arm in arms for key in matched.disturbances.get(arm, ())} & rounds
     used, quiet, disturbed = (_blocks(keys) for keys in (rounds, rounds - noisy, noisy))
     if not rounds:
         return None

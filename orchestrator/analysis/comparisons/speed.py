@@ -187,7 +187,7 @@ def _compare(
         measures=(arm.measure, base.measure),
         quiet_only=pair.quiet_only,
         disturbed_blocks=tuple(sorted(pair.disturbed)),
-        disturbance=pair.disturbed[min(found.disturbed)] if found.disturbed else {},
+        disturbance=pair.disturbed[min(pair.disturbed)] if pair.disturbed else {},
         not_interleaved_rounds=pair.not_interleaved,
     )
 
