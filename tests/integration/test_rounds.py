@@ -89,7 +89,7 @@ def test_a_killed_rerun_is_repeated_and_the_store_has_the_last_outcome(
     outcomes = last_outcomes(home)
     assert len(outcomes) == 4
     assert len(home.finished(NAME)) == 8, "each round ran twice, as the first was disturbed"
-    assert {outcome["environment"]["rerun"] for outcome in outcomes.values()} == {1}
+    assert {outcome["rerun"] for outcome in outcomes.values()} == {1}
     assert {outcome["attempt"] for outcome in outcomes.values()} == {2}
     children = {run.data.tags["trial_key"]: run for run in home.children(NAME)}
     assert sorted(children) == sorted(outcomes)
