@@ -1,4 +1,4 @@
-"""Metrics that a sweep's trials may have, whether or not any has them."""
+"""The metrics that the trials of a sweep can have, whether or not any has them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from orchestrator.report.query.table import Sheet, SheetColumn
 
 
 def with_known(sheet: Sheet, record: SweepRecord, asked: list[str]) -> Sheet:
-    """The sheet with those of the columns asked for that are metrics which no trial has.
+    """Return the sheet with the requested columns that are metrics which no trial has.
 
-    No trial has an energy on a machine that cannot tell it: `energy_j is missing` is then true of
-    each, and no mistake.
+    No trial has an energy on a machine without an energy counter: `energy_j is missing` is then
+    true for every trial, and no error.
     """
     lacking = [name for name in dict.fromkeys(asked) if name not in sheet.names]
     if not lacking:
         return sheet
-    known = known_metrics(record)
-    added = tuple(SheetColumn(name, "number", "metric") for name in lacking if name in known)
+    possible = known_metrics(record)
+    added = tuple(SheetColumn(name, "number", "metric") for name in lacking if name in possible)
     blank = (None,) * len(added)
     return replace(
         sheet, columns=(*sheet.columns, *added), rows=tuple((*row, *blank) for row in sheet.rows)
@@ -28,7 +28,7 @@ def with_known(sheet: Sheet, record: SweepRecord, asked: list[str]) -> Sheet:
 
 
 def known_metrics(record: SweepRecord) -> frozenset[str]:
-    """What reports tell, what is seen from outside, and what the workload says that it measures."""
+    """Return the metrics of reports, of telemetry and prices, and of the workload."""
     from workloads.registry import TIMING_METRICS, built_in_workloads  # noqa: PLC0415  (for few questions)
 
     own = [

@@ -38,7 +38,7 @@ def test_what_is_absent_or_not_finite_is_empty() -> None:
     assert (row["step_ms"], row["kernel_ran"]) == ("", "")
 
 
-def test_taken_names_are_told_apart() -> None:
+def test_taken_names_are_replaced() -> None:
     config = {"outcome": "on", "step_ms": 5, "config.outcome": 1}
     (row,) = read(sweep([trial(PORTABLE, 0, config=config)], (PORTABLE,)))
     assert (row["outcome"], row["step_ms"], row["metric.step_ms"]) == ("complete", "5", "10.0")

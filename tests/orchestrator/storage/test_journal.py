@@ -127,7 +127,7 @@ def test_a_last_line_that_the_disk_lost_is_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "tells"),
+    ("damage", "reason"),
     [
         (b"{not json}", "Invalid JSON"),
         (b'{"record":"block_suggested","block":"3","config":{},"at_s":1.0}', "valid integer"),
@@ -136,8 +136,8 @@ def test_a_last_line_that_the_disk_lost_is_dropped(tmp_path: Path) -> None:
         (b'{"record":"sweep_opened","journal_version":6,"identity":0}', "identity"),
     ],
 )
-def test_damage_in_the_middle_is_told_with_its_line(
-    tmp_path: Path, damage: bytes, tells: str
+def test_damage_in_the_middle_is_reported_with_its_line(
+    tmp_path: Path, damage: bytes, reason: str
 ) -> None:
     lines = write(tmp_path).splitlines()
     lines[2] = damage
@@ -146,7 +146,7 @@ def test_damage_in_the_middle_is_told_with_its_line(
         Journal.open(tmp_path)
     message = str(caught.value)
     assert f"{tmp_path / journal.FILE_NAME}, line 3: expected a journal record" in message
-    assert tells in message
+    assert reason in message
     assert "Move the file away and run the same command again" in message
     Path(tmp_path / journal.FILE_NAME).unlink()
     Journal.open(tmp_path).close()  # the refused opening holds no lock
@@ -184,7 +184,7 @@ def test_a_journal_of_another_version_is_refused(
         assert "--fresh" in message
 
 
-def test_a_second_writer_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     with Journal.open(tmp_path), pytest.raises(Locked, match=f"pid {os.getpid()} on "):
         Journal.open(tmp_path)
     Journal.open(tmp_path).close()
@@ -244,7 +244,7 @@ def test_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> Non
         acknowledged = [int(line) for line in process.stdout]
     last = max([50, *acknowledged])
     with Journal.open(tmp_path) as opened:  # the lock went with its holder
-        blocks = [each.block for each in opened.records if isinstance(each, BlockSuggested)]
+        blocks = [record.block for record in opened.records if isinstance(record, BlockSuggested)]
     assert blocks[: last + 1] == list(range(last + 1))
     assert len(blocks) <= last + 2
 
@@ -254,8 +254,8 @@ def test_replay_folds_and_keeps_the_order() -> None:
     assert state is not None
     assert state.identity == IDENTITY
     assert list(state.blocks) == [0, 1]
-    assert [each.trial.block for each in state.finished.values()] == [0, 1]
-    assert [type(each).__name__ for each in state.order] == [
+    assert [trial.block for trial in state.finished.values()] == [0, 1]
+    assert [type(record).__name__ for record in state.order] == [
         "BlockSuggested",
         "BlockSuggested",
         "TrialFinished",
@@ -267,13 +267,13 @@ def test_replay_folds_and_keeps_the_order() -> None:
 
 
 def test_a_retried_trial_counts_once_with_its_last_outcome() -> None:
-    again = finished(1, attempt=2, ended_s=500.0)
-    state = replay((*RECORDS, TrialFinished(finished(2)), TrialFinished(again)))
+    retried = finished(1, attempt=2, ended_s=500.0)
+    state = replay((*RECORDS, TrialFinished(finished(2)), TrialFinished(retried)))
     assert state is not None
-    assert [each.trial.block for each in state.finished.values()] == [0, 2, 1]
-    assert state.finished[again.trial.key] == again
-    told = [each.finished for each in state.order if isinstance(each, TrialFinished)]
-    assert told == [finished(0), finished(2), again]
+    assert [trial.block for trial in state.finished.values()] == [0, 2, 1]
+    assert state.finished[retried.trial.key] == retried
+    sampled = [record.finished for record in state.order if isinstance(record, TrialFinished)]
+    assert sampled == [finished(0), finished(2), retried]
 
 
 def test_replay_of_nothing_and_of_a_headless_journal() -> None:
@@ -282,7 +282,7 @@ def test_replay_of_nothing_and_of_a_headless_journal() -> None:
         replay(RECORDS[1:])
 
 
-def test_a_lost_journal_is_made_again_from_trials(tmp_path: Path) -> None:
+def test_a_lost_journal_is_rebuilt_from_trials(tmp_path: Path) -> None:
     trials = [finished(3), finished(0), finished(3, ended_s=400.0)]
     trials[2] = replace(trials[2], trial=replace(trials[2].trial, repeat=1, key="other"))
     write(tmp_path, tuple(rebuild(IDENTITY, {"name": "q"}, trials)))

@@ -1,4 +1,4 @@
-"""What earlier starts left, here and in a store that other homes write to as well."""
+"""The state that earlier starts left, here and in a store that other homes write to."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def agreed(journal: Journal, here: Sequence[Record], stored: Sequence[FinishedTrial]) -> SweepState:
     """The state after agreeing, which must be the journal's too."""
     records: list[Record] = [SweepOpened(IDENTITY, {}), *here]
-    for each in records:
-        journal.append(each)
+    for record in records:
+        journal.append(record)
     state = resume.merge_stored(journal, records, stored)
     assert replay(read(journal.path.parent)) == state
     return state

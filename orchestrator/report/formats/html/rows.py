@@ -43,18 +43,18 @@ def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
     """
     texts = _Texts()
     trials = summary.trials
-    place = {found.arm: i for i, found in enumerate(summary.arms)}
+    place = {arm_summary.arm: i for i, arm_summary in enumerate(summary.arms)}
     params, metrics = config_names(trials), metric_names(trials)
     cells = {column.name: [column.get(trial) for trial in trials] for column in COLUMNS}
     shown = [m for m in (*summary.sweep.objectives, *_FIRST) if m in metrics]
     return {
         "arms": [
             {
-                "name": visible(name(found.arm)),
-                "implementation": visible(found.arm.implementation),
-                "hardware": visible(str(found.arm.hardware)),
+                "name": visible(name(arm_summary.arm)),
+                "implementation": visible(arm_summary.arm.implementation),
+                "hardware": visible(str(arm_summary.arm.hardware)),
             }
-            for found in summary.arms
+            for arm_summary in summary.arms
         ],
         "shown": list(dict.fromkeys(shown))[:MOST_SHOWN],
         "arm": [place[trial.arm] for trial in trials],

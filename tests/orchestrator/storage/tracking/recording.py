@@ -29,7 +29,7 @@ def record(home: Path, *trials: FinishedTrial) -> list[FinishedTrial]:
 
 def runs(home: Path, filter_text: str = "") -> list[Any]:
     client = MlflowClient(tracking_uri=address(home))
-    experiments = [each.experiment_id for each in client.search_experiments()]
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
     return list(client.search_runs(experiments, filter_text))
 
 
@@ -39,8 +39,8 @@ def children(home: Path) -> list[Any]:
 
 def table(home: Path) -> Path:
     """The file of the sweep's table, where it lies."""
-    (found,) = home.glob("mlartifacts/**/trials.parquet")
-    return found
+    (path,) = home.glob("mlartifacts/**/trials.parquet")
+    return path
 
 
 def other_owner() -> Owner:

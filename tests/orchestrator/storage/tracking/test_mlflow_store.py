@@ -1,4 +1,4 @@
-"""Where stores are, and what is told of those that cannot be used."""
+"""The addresses of stores, and the errors of stores that cannot be used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
     home = fresh_home(tmp_path / "50%20 a#b?c&d ü")
     record(home, failed())
     assert record(home) == [failed()]
-    assert {each.name for each in home.iterdir()} >= {"mlflow.db", "mlartifacts"}
+    assert {path.name for path in home.iterdir()} >= {"mlflow.db", "mlartifacts"}
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "tells"),
+    ("uri", "reason"),
     [
         ("sqlite:////proc/nowhere/mlflow.db", "nowhere"),
         ("http://127.0.0.1:9", "127.0.0.1:9"),
@@ -58,19 +58,19 @@ def test_reading_makes_no_store(tmp_path: Path) -> None:
         ("file:///tmp/mlruns", "use sqlite:///PATH or a server's address"),
     ],
 )
-def test_a_store_that_cannot_be_used_is_told_soon(
-    uri: str, tells: str, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_cannot_be_used_is_reported_soon(
+    uri: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
         Writer(uri, None).open_sweep(opening(Path("home")))
-    assert tells in str(caught.value)
+    assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is not a database, " * 100)
     with pytest.raises(TrackingError, match="file is not a database"):
         writer(tmp_path).open_sweep(opening(tmp_path))
@@ -107,12 +107,12 @@ def test_allowed_hosts_are_advised_by_the_status_code(
     assert ("--allowed-hosts" in str(caught.value)) == is_advised
 
 
-def test_a_deleted_experiment_is_told_with_the_way_back(home: Path) -> None:
+def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
     record(home)
     client = MlflowClient(tracking_uri=address(home))
-    found = client.get_experiment_by_name("quickstart")
-    assert found is not None
-    client.delete_experiment(found.experiment_id)
+    experiment = client.get_experiment_by_name("quickstart")
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
     with pytest.raises(TrackingError, match="mlflow experiments restore"):
         record(home)
 

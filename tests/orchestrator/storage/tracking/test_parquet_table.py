@@ -54,22 +54,22 @@ def test_a_finished_sweep_is_read_without_its_runs(home: Path, runs_read: list[s
     table(home).unlink()
     assert read(home) == with_table
     assert len(runs_read) == len(with_table.trials) == 3
-    assert [len(each.epochs) for each in with_table.trials] == [300, 3, 0]
+    assert [len(trial.epochs) for trial in with_table.trials] == [300, 3, 0]
 
 
 def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: list[str]) -> None:
     record(home, finished(0), failed(1), finished(2))
     late = finished(3, ended_s=1.6e9)  # under another home, before the others were
-    again = finished(1, attempt=2)
+    retried = finished(1, attempt=2)
     with writer(home) as opened:
         assert len(opened.open_sweep(opening(home))) == 3
-        opened.record([late, again])
+        opened.record([late, retried])
         assert runs_read == []
-        assert trials(home) == [finished(0), again, finished(2), late]
-        assert sorted(runs_read) == sorted([late.trial.key, again.trial.key])
+        assert trials(home) == [finished(0), retried, finished(2), late]
+        assert sorted(runs_read) == sorted([late.trial.key, retried.trial.key])
         opened.close("complete", {})
     runs_read.clear()
-    assert trials(home) == [finished(0), again, finished(2), late]
+    assert trials(home) == [finished(0), retried, finished(2), late]
     assert runs_read == []
 
 
@@ -80,7 +80,7 @@ def test_a_driver_that_was_killed_leaves_nothing_out(home: Path) -> None:
     killed.record([finished(1), finished(0, attempt=2)])
     with writer(home) as opened:
         had = opened.open_sweep(opening(home))
-        assert sorted(each.trial.block for each in had) == [0, 1]
+        assert sorted(trial.trial.block for trial in had) == [0, 1]
         opened.record([finished(2)])
     assert trials(home) == [finished(0, attempt=2), finished(1), finished(2)]
 
@@ -233,7 +233,7 @@ def read(home: Path) -> SweepRecord:
 
 
 def trials(home: Path) -> list[FinishedTrial]:
-    """What the store has, by block."""
-    found = find_sweep(address(home), "quickstart")
-    assert found is not None
-    return sorted(found.finished, key=lambda each: each.trial.block)
+    """Return the trials in the store, by block."""
+    stored = find_sweep(address(home), "quickstart")
+    assert stored is not None
+    return sorted(stored.finished, key=lambda trial: trial.trial.block)

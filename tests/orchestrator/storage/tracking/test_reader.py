@@ -44,7 +44,7 @@ def test_the_store_gives_back_what_was_recorded(home: Path) -> None:
     ]
     assert record(home, *trials) == []
     back = record(home, *trials)
-    assert sorted(back, key=lambda each: each.trial.block) == trials
+    assert sorted(back, key=lambda item: item.trial.block) == trials
     assert len(children(home)) == 4
 
 
@@ -151,9 +151,9 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
     assert read.workload == "image_rows"
     assert read.objectives == {"val_accuracy": "maximize", "step_ms": "minimize"}
     assert read.arms == (PORTABLE, XLA)
-    assert [str(each.arm) for each in read.impossible] == ["tensorflow/cudnn on cpu"]
+    assert [str(item.arm) for item in read.impossible] == ["tensorflow/cudnn on cpu"]
     assert (read.blocks, read.repeats, read.expected_trials) == (4, 1, 8)
-    assert [(each.block, each.arm) for each in read.trials] == [
+    assert [(item.block, item.arm) for item in read.trials] == [
         (0, PORTABLE),
         (1, PORTABLE),
         (1, XLA),
@@ -169,7 +169,7 @@ def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
         None,
     )
     stored = {run.info.run_id: run.data.metrics for run in children(home)}
-    assert all(stored[each.run_id].items() >= each.metrics.items() for each in read.trials)
+    assert all(stored[item.run_id].items() >= item.metrics.items() for item in read.trials)
     whole = finished(0)
     assert (first.epochs, first.seed) == (whole.outcome.epochs, whole.trial.seed)
     assert (first.started_s, first.ended_s) == (whole.outcome.started_s, whole.outcome.ended_s)
@@ -220,7 +220,7 @@ def test_an_arm_that_leaves_a_sweep_holds_up_none_of_the_others(home: Path) -> N
     }
 
 
-def test_generations_stand_beside_each_other(home: Path) -> None:
+def test_generations_are_separate(home: Path) -> None:
     record(home, finished(0))
     second = replace(IDENTITY, generation=2)
     with writer(home) as opened:
@@ -229,26 +229,30 @@ def test_generations_stand_beside_each_other(home: Path) -> None:
     assert read_sweep(address(home), "quickstart").generation == 2
     assert len(read_sweep(address(home), "quickstart", 1).trials) == 1
     assert len(read_sweep(address(home), "quickstart#1").trials) == 1
-    assert [(each.name, each.generation, each.state) for each in list_sweeps(address(home))] == [
+    assert [(item.name, item.generation, item.state) for item in list_sweeps(address(home))] == [
         ("quickstart", 2, "stopped"),
         ("quickstart", 1, "complete"),
     ]
-    found = find_sweep(address(home), "quickstart")
-    assert found is not None
-    assert (found.identity, found.state, found.finished) == (second, "stopped", ())
+    stored_sweep = find_sweep(address(home), "quickstart")
+    assert stored_sweep is not None
+    assert (stored_sweep.identity, stored_sweep.state, stored_sweep.finished) == (
+        second,
+        "stopped",
+        (),
+    )
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_sweep(address(home), "quickstart", 3)
 
 
 def test_a_lost_journal_finds_all_it_needs(home: Path) -> None:
     record(home, finished(1), finished(0))
-    found = find_sweep(address(home), "quickstart")
-    assert found is not None
-    assert found.identity == IDENTITY
-    assert found.spec_yaml == opening(home).spec_yaml
-    assert found.finished == (finished(0), finished(1))
+    stored_sweep = find_sweep(address(home), "quickstart")
+    assert stored_sweep is not None
+    assert stored_sweep.identity == IDENTITY
+    assert stored_sweep.spec_yaml == opening(home).spec_yaml
+    assert stored_sweep.finished == (finished(0), finished(1))
     light = find_sweep(address(home), "quickstart", trials=False)
-    assert light == replace(found, finished=())
+    assert light == replace(stored_sweep, finished=())
     assert find_sweep(address(home), "another") is None
 
 
@@ -271,14 +275,14 @@ def test_texts_stay_in_the_store_when_a_journal_is_made_again(home: Path) -> Non
     store = MlflowStore(address(home))
     assert store.read_text(run.info.run_id, "texts/sample.txt") == "To be ?"
     assert store.read_text(run.info.run_id, "texts/outcome.json") == "{}"
-    found = find_sweep(address(home), "quickstart")
-    assert found is not None
-    assert found.finished == (replace(trial, outcome=replace(trial.outcome, artifacts={})),)
-    record(home, *found.finished)
+    stored_sweep = find_sweep(address(home), "quickstart")
+    assert stored_sweep is not None
+    assert stored_sweep.finished == (replace(trial, outcome=replace(trial.outcome, artifacts={})),)
+    record(home, *stored_sweep.finished)
     assert store.texts(run.info.run_id, "texts") == ["texts/outcome.json", "texts/sample.txt"]
 
 
-def test_a_sweep_that_is_not_there_is_told_with_the_nearest(home: Path) -> None:
+def test_a_missing_sweep_is_reported_with_the_nearest(home: Path) -> None:
     record(home)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
         read_sweep(address(home), "quikstart")
@@ -288,31 +292,31 @@ def test_curves_of_a_few_trials_are_read_from_their_runs(home: Path) -> None:
     curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
     telemetry = Telemetry(other_trainers=0, at_s=(0.0, 1.25, 2.5), curves=curves)
     record(home, finished(0, telemetry=telemetry), finished(1))
-    read = {each.block: each.run_id for each in read_sweep(address(home), "quickstart").trials}
+    read = {item.block: item.run_id for item in read_sweep(address(home), "quickstart").trials}
     assert read_curves(address(home), read.values()) == {
         read[0]: Telemetry(at_s=telemetry.at_s, curves=curves)
     }
 
 
-@pytest.mark.parametrize("epochs", [3, 300], ids=["in a tag", "beside the run"])
+@pytest.mark.parametrize("epochs", [3, 300], ids=["in a tag", "in an artifact"])
 def test_curves_of_a_trial_that_was_done_again_are_those_of_the_attempt_that_counts(
     home: Path, epochs: int
 ) -> None:
     """Whatever the others had: the run keeps the points of all, and begins with the first."""
-    first, again, third = (
+    first, second, third = (
         Telemetry(at_s=tuple(map(float, range(points))), curves={"system/x": (value,) * points})
         for points, value in ((5, 1.0), (3, 2.0), (6, 3.0))
     )
     start_s = 1.7e9 + 7200
     record(home, failed(0, telemetry=first))
     counts = finished(
-        0, epochs=epochs, attempt=2, started_s=start_s, ended_s=start_s + 5.5, telemetry=again
+        0, epochs=epochs, attempt=2, started_s=start_s, ended_s=start_s + 5.5, telemetry=second
     )
     record(home, counts)
     (run,) = read_sweep(address(home), "quickstart").trials
-    assert read_curves(address(home), [run.run_id]) == {run.run_id: again}
+    assert read_curves(address(home), [run.run_id]) == {run.run_id: second}
     later_s = start_s + 3600  # done again once more, in vain: what was complete stands
     record(home, failed(0, started_s=later_s, ended_s=later_s + 6, telemetry=third))
     outcome = replace(counts.outcome, kept_since_s=later_s + 6)
     record(home, replace(counts, outcome=outcome))
-    assert read_curves(address(home), [run.run_id]) == {run.run_id: again}
+    assert read_curves(address(home), [run.run_id]) == {run.run_id: second}

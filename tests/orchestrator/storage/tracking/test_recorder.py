@@ -69,7 +69,7 @@ def recorder_pid(driver: int | None = None) -> int:
 
 def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
     status = {"failed": "FAILED"}
-    expected = [(each.trial.key, status.get(each.outcome.status, "FINISHED")) for each in trials]
+    expected = [(trial.trial.key, status.get(trial.outcome.status, "FINISHED")) for trial in trials]
     assert Counter(recorded(home)) == Counter(expected)
 
 
@@ -87,7 +87,7 @@ def test_the_driver_imports_no_mlflow() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_none(
+def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
     home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with recorder(home) as opened:
@@ -96,8 +96,8 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
         first = recorder_pid()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
-        for each in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
-            opened.put(each)
+        for trial in [*TRIALS[1:], failed(0, XLA), replace(TRIALS[0], trial=frozen)]:
+            opened.put(trial)
         assert time.monotonic() - started_s < 0.1
         wait_until(lambda: len(recorded(home)) >= 5)
         os.kill(first, signal.SIGKILL)
@@ -113,7 +113,7 @@ def test_trials_are_recorded_beside_the_driver_and_a_killed_recorder_doubles_non
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_store_refuses_is_told_and_holds_nothing_up(
+def test_trials_that_the_store_refuses_are_reported_and_block_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Picky(RecorderProcess):
@@ -122,13 +122,13 @@ def test_what_the_store_refuses_is_told_and_holds_nothing_up(
 
         def ask(self, request: Request) -> Any:
             batch = request.batch if isinstance(request, Record) else ()
-            return {each.trial.key: "no" for each in batch if each.trial.block == 1}
+            return {trial.trial.key: "no" for trial in batch if trial.trial.block == 1}
 
     monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Picky)
     with recorder(tmp_path) as opened:
         opened.open(opening(tmp_path))
-        for each in TRIALS[:3]:
-            opened.put(each)
+        for trial in TRIALS[:3]:
+            opened.put(trial)
         opened.drain(10)
         assert opened.refused == {TRIALS[1].trial.key: "no"}
         opened.close("complete", {})
@@ -208,8 +208,8 @@ def test_a_killed_driver_leaves_no_recorder_and_the_next_goes_on(home: Path) -> 
     with recorder(home) as opened:
         stored = opened.open(opening(home))  # its owner has gone: no need to wait for the lease
         assert 4 <= len(stored) <= len(recorded(home))
-        for each in TRIALS:
-            opened.put(each)
+        for trial in TRIALS:
+            opened.put(trial)
         opened.close("complete", {})
     expect_once(home, TRIALS)
 
@@ -228,9 +228,9 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     one_is_refused = threading.Event()
     with ThreadPoolExecutor() as pool:
         drives = [pool.submit(drive, owner) for owner in owners]
-        wait_until(lambda: any(each.done() for each in drives), 60)
+        wait_until(lambda: any(trial.done() for trial in drives), 60)
         one_is_refused.set()
-        errors = [each.exception() for each in drives]
+        errors = [trial.exception() for trial in drives]
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
     (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
@@ -238,7 +238,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
 
 
 class Proxy(ThreadingHTTPServer):
-    """Between the recorder and the server: loses answers, or everything, when told."""
+    """A proxy before the server, which loses answers, or everything, on demand."""
 
     def __init__(self, port: int, server_port: int) -> None:
         self.server_port_behind = server_port
@@ -305,8 +305,8 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
             opened.open(opening(home))
             proxy.answers_to_lose = 1
             bad = finished(50, metrics={"loss": float("nan"), "m": float("inf")})
-            for each in [*TRIALS[:3], bad, failed(60)]:
-                opened.put(each)
+            for trial in [*TRIALS[:3], bad, failed(60)]:
+                opened.put(trial)
             opened.drain(60)
             assert proxy.answers_to_lose == 0
             expect_once(home, [*TRIALS[:3], bad, failed(60)])
@@ -322,7 +322,7 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
             assert (read.state, len(read.trials)) == ("complete", 6)
             assert list(home.glob("mlartifacts/**/trials.parquet"))  # read through the server
             first = TRIALS[0]
-            (run_id,) = (each.run_id for each in read.trials if each.key == first.trial.key)
+            (run_id,) = (trial.run_id for trial in read.trials if trial.key == first.trial.key)
             assert opened.curves([run_id]) == {}
             proxy.shutdown()
     assert "View run" not in (home / "recorder.log").read_text()
@@ -330,9 +330,9 @@ def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -34,10 +34,10 @@ def test_the_view_shows_the_sweeps_trials_by_arm(home: Path) -> None:
     assert view["searchFilter"] == f"tags.`mlflow.parentRunId` = '{read.run_id}'"
     assert view["groupBy"]["groupByKeys"] == [{"mode": "tag", "groupByData": "arm"}]
     assert {"metrics.`val_accuracy`", "params.`units`"} <= set(view["selectedColumns"])
-    sections = {each["uuid"] for each in view["compareRunSections"]}
+    sections = {card["uuid"] for card in view["compareRunSections"]}
     cards = view["compareRunCharts"]
-    assert {each["metricSectionId"] for each in cards} == sections
-    assert len({each["uuid"] for each in cards}) == len(cards)
+    assert {card["metricSectionId"] for card in cards} == sections
+    assert len({card["uuid"] for card in cards}) == len(cards)
 
 
 def test_a_large_space_fits_what_mlflow_takes(home: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_large_space_fits_what_mlflow_takes(home: Path) -> None:
     assert len(unpacked(tag)["compareRunCharts"]) > 60
 
 
-def test_where_to_look_is_told_for_each_kind_of_store(home: Path) -> None:
+def test_each_kind_of_store_has_a_link(home: Path) -> None:
     record(home)
     read = read_sweep(address(home), "quickstart")
     local = view_of(read, address(home))

@@ -1,4 +1,4 @@
-"""What a trial's run says in MLflow, and that a trial is read back from it."""
+"""The content of a trial's run in MLflow, from which the trial is read back."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_curves_end_in_the_final_value(home: Path) -> None:
     ]
 
 
-def test_a_slice_is_told_as_one_and_not_as_an_epoch(home: Path) -> None:
+def test_a_slice_is_recorded_as_a_slice(home: Path) -> None:
     slices = (SliceRecord(32, 0.25), SliceRecord(25, 0.25))
     ended = finished()
     outcome = replace(ended.outcome, epochs=(), slices=slices)
@@ -148,8 +148,8 @@ def test_telemetry_is_notes_and_system_metrics(home: Path) -> None:
     # The curves are in the store and in the journal; what is read back has the notes.
     outcome = replace(trial.outcome, telemetry=without_curves)
     assert record(home) == [replace(trial, outcome=outcome)]
-    again = finished(started_s=trial.outcome.started_s + 1, telemetry=Telemetry())
-    record(home, again)  # a trial that is done again keeps no note of an earlier attempt
+    retried = finished(started_s=trial.outcome.started_s + 1, telemetry=Telemetry())
+    record(home, retried)  # a trial that is done again keeps no note of an earlier attempt
     (run,) = children(home)
     assert not notes.keys() & run.data.tags.keys()
 
@@ -166,7 +166,7 @@ def test_a_record_of_another_version_is_refused() -> None:
         assert "--fresh" in str(caught.value)
 
 
-def test_a_failed_trial_tells_why_and_keeps_the_output(home: Path) -> None:
+def test_a_failed_trial_has_its_reason_and_its_output(home: Path) -> None:
     record(home, failed())
     (run,) = children(home)
     assert run.info.status == "FAILED"
@@ -198,7 +198,7 @@ def test_many_metrics_and_params_are_written_in_several_requests(home: Path) -> 
     assert back == trial  # too long for a tag: read from the run's outcome.json
 
 
-def test_epochs_that_do_not_fit_the_tag_lie_beside_the_run(home: Path) -> None:
+def test_epochs_that_do_not_fit_the_tag_are_in_an_artifact(home: Path) -> None:
     trial = finished(epochs=300)
     record(home, trial)
     table(home).unlink()
@@ -243,7 +243,7 @@ def test_a_users_implementation_of_any_name_is_recorded() -> None:
     assert "mathematics" not in named.tags
 
 
-def test_the_implementation_says_precision_and_mathematics() -> None:
+def test_the_implementation_has_precision_and_mathematics() -> None:
     arm = Arm("tensorflow/portable+bf16+relu+xla", on_cpu())
     content = run_content(IDENTITY, finished(arm=arm))
     assert (content.params["precision"], content.params["jit"]) == ("bf16", "true")
@@ -333,7 +333,7 @@ _outcome = st.builds(
 
 @settings(max_examples=150, deadline=None)
 @given(trial=st.builds(FinishedTrial, _trial, _outcome))
-def test_what_a_run_says_is_read_back_equal(trial: FinishedTrial) -> None:
+def test_the_content_of_a_run_is_read_back_equal(trial: FinishedTrial) -> None:
     content = run_content(IDENTITY, trial)
     assert all(len(value) <= 8000 for value in content.tags.values())
     assert content == run_content(IDENTITY, trial)
