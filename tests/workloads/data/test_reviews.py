@@ -158,7 +158,7 @@ def install_keras(monkeypatch: pytest.MonkeyPatch, load_data: Any) -> None:
         ({"x_test_tokens": []}, "not empty; received float64 of shape"),
         (
             {"x_test": np.array([[1], [1, 2]], dtype=object)},
-            r"plain arrays; Object arrays.*Keras' own imdb\.npz belongs into ~/\.keras/datasets",
+            r"plain arrays; Object arrays.*put Keras' own imdb\.npz into ~/\.keras/datasets",
         ),
     ],
 )
