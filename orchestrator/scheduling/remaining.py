@@ -24,7 +24,7 @@ from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Record, SessionEnded, SessionStarted, SweepState
 from orchestrator.storage.tracking.lease import Owner
-from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
+from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
@@ -98,7 +98,7 @@ def make_opening(
     spec: SweepSpec,
     plan: Plan,
     identity: SweepIdentity,
-    found_sweep: FoundSweep | None,
+    found_sweep: StoredSweep | None,
     home: Path,
     *,
     begun: bool = False,

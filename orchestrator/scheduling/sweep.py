@@ -49,7 +49,7 @@ from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded, SweepState, read, replay
 from orchestrator.storage.tracking.errors import LeaseHeld
-from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
+from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
 from orchestrator.storage.tracking.recorder import Recorder
 
 
@@ -98,7 +98,7 @@ class _Resumed:
     recorder: Recorder
     journal: Journal
     identity: SweepIdentity
-    found_sweep: FoundSweep | None
+    found_sweep: StoredSweep | None
     state: SweepState
     opened: SweepOpening
     work: RemainingWork

@@ -36,7 +36,7 @@ from orchestrator.storage.journal import (
     rebuild,
     replay,
 )
-from orchestrator.storage.tracking.manifest import FoundSweep
+from orchestrator.storage.tracking.manifest import StoredSweep
 from workloads import registry
 
 
@@ -76,7 +76,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 
 def take_over(
-    journal: Journal, stored: FoundSweep | None, identity: SweepIdentity, spec: SweepSpec
+    journal: Journal, stored: StoredSweep | None, identity: SweepIdentity, spec: SweepSpec
 ) -> list[Record]:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 

@@ -16,15 +16,15 @@ from orchestrator.storage.tracking.errors import (
     TrackingError,
 )
 from orchestrator.storage.tracking.lease import Owner
-from orchestrator.storage.tracking.manifest import FoundSweep, Manifest, SweepOpening, SweepSummary
+from orchestrator.storage.tracking.manifest import Manifest, StoredSweep, SweepOpening, SweepSummary
 
 __all__ = [
-    "FoundSweep",
     "LeaseHeld",
     "Manifest",
     "NotRecorded",
     "Owner",
     "StoreMissing",
+    "StoredSweep",
     "SweepNotFound",
     "SweepOpening",
     "SweepSummary",

@@ -105,7 +105,7 @@ def read_manifest_text(text: str, place: str) -> Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundSweep:
+class StoredSweep:
     """The latest generation of a sweep in the store: enough to resume without a journal."""
 
     manifest: Manifest

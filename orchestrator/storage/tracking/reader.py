@@ -13,8 +13,8 @@ from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, Telemetry
 from orchestrator.storage.tracking import stored_runs
 from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound, WrongVersion
 from orchestrator.storage.tracking.manifest import (
-    FoundSweep,
     Manifest,
+    StoredSweep,
     SweepState,
     SweepSummary,
 )
@@ -68,7 +68,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     )
 
 
-def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSweep | None:
+def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> StoredSweep | None:
     """Return the latest generation of a sweep, to resume without a journal; None if it is new.
 
     Without `trials` none are read: `Writer.open_sweep` returns them too.
@@ -84,7 +84,7 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> FoundSwe
         return None
     finished = list(stored_runs.read_trials(store, parent).finished.values()) if trials else []
     finished.sort(key=lambda trial: trial.outcome.revision)
-    return FoundSweep(
+    return StoredSweep(
         manifest,
         store.read_text(parent.run_id, stored_runs.SPEC_FILE),
         _state(store, parent),

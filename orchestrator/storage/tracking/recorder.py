@@ -27,7 +27,7 @@ from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.lease import BEAT_S
-from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening
+from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
 from orchestrator.storage.tracking.requests import (
     Beat,
     Close,
@@ -118,7 +118,7 @@ class Recorder:
         with self._change:
             return dict(self._refused)
 
-    def find(self, name: str, *, trials: bool = True) -> FoundSweep | None:
+    def find(self, name: str, *, trials: bool = True) -> StoredSweep | None:
         """Return the latest generation of a sweep in the store; None if there is none.
 
         Without `trials` none are read, which takes no time however many there are; `open`

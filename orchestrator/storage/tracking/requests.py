@@ -43,7 +43,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """A request for `find_sweep`; the answer is a FoundSweep or None."""
+    """A request for `find_sweep`; the answer is a StoredSweep or None."""
 
     name: str
     trials: bool

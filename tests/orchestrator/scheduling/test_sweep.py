@@ -25,7 +25,7 @@ from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.storage import resume
-from orchestrator.storage.tracking.manifest import FoundSweep, SweepOpening, manifest_of
+from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening, manifest_of
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_records import paired
@@ -110,7 +110,7 @@ def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path:
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
     first = make_opening(spec, larger, identity, None, tmp_path, begun=True)
-    found = FoundSweep(manifest_of(first), "", "complete", ())
+    found = StoredSweep(manifest_of(first), "", "complete", ())
     second = make_opening(spec, laid, identity, found, tmp_path, begun=True)
     assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(second.arms) == set(larger.arms)
@@ -137,7 +137,7 @@ class Declined(Exception):
 class Opened:
     """A store that notes how a sweep was opened, and has what an earlier start left."""
 
-    def __init__(self, found: FoundSweep | None) -> None:
+    def __init__(self, found: StoredSweep | None) -> None:
         self.found = found
         self.openings: list[SweepOpening] = []
 
@@ -150,7 +150,7 @@ class Opened:
     def __exit__(self, *_: object) -> None:
         """Nothing to close."""
 
-    def find(self, name: str, *, trials: bool) -> FoundSweep | None:
+    def find(self, name: str, *, trials: bool) -> StoredSweep | None:
         assert (name, trials) == ("sweep", False)
         return self.found
 
@@ -172,7 +172,7 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     laid = make_plan(spec, classify([here, there]))
     identity = resume.identify(spec, 1)
     before = manifest_of(make_opening(spec, laid, identity, None, tmp_path, begun=True))
-    store = Opened(FoundSweep(before, "", "stopped", ()))
+    store = Opened(StoredSweep(before, "", "stopped", ()))
     monkeypatch.setattr("orchestrator.scheduling.sweep.Recorder", store)
     monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (here,))
     monkeypatch.setattr("orchestrator.scheduling.sweep._join", lambda *_: (here,))
@@ -256,7 +256,7 @@ def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path)
     identity = replace(IDENTITY, name="sweep", generation=1)
     first = make_opening(spec, laid, identity, None, tmp_path)
     assert (first.current, first.running) == ((), laid.arms)
-    found = FoundSweep(manifest_of(first), "", "complete", ())
+    found = StoredSweep(manifest_of(first), "", "complete", ())
     asked = make_opening(parse_larger(), larger, identity, found, tmp_path)
     assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
     begun = make_opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
@@ -272,11 +272,11 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
     before = manifest_of(make_opening(counted, forty, identity, None, tmp_path))
     ended = make_plan(auto, classify([node("a")])).with_block_count(12)
-    found = FoundSweep(before, "", "complete", ())
+    found = StoredSweep(before, "", "complete", ())
     now = make_opening(auto, ended, identity, found, tmp_path)
     assert (before.blocks, now.blocks) == (40, 12)
     fewer = replace(forty, blocks=8)
-    back = FoundSweep(manifest_of(now), "", "complete", ())
+    back = StoredSweep(manifest_of(now), "", "complete", ())
     assert make_opening(counted, fewer, identity, back, tmp_path).blocks == 8
 
 
