@@ -1,4 +1,4 @@
-"""The short report: of `--brief`, and as MLflow shows it as a run's description."""
+"""The short report: for `--brief`, and for the description of an MLflow run."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from orchestrator.report.wording.sentences import ArmNames, arm_names
 def to_short_markdown(
     summary: ReportSummary, limit: int, whole: str = "the artifacts of this run"
 ) -> str:
-    """Verdict, what its figures rest on in short, and tables of speed as far as there is room.
+    """Write the verdict, validity in short, and as many tables of speed as fit.
 
-    MLflow cuts a longer description without a word. So this is cut beforehand, between sections
-    and between sentences only, and says where the whole report is.
+    MLflow silently cuts a longer description. So this one is cut beforehand, only between sections
+    and between sentences, and names the place of the full report.
 
     Args:
-        summary: what `summarise` gave.
-        limit: the most characters, which is as many as the store keeps.
-        whole: where the whole report is, as a reader who sees this one would say it.
+        summary: The result of `summarise`.
+        limit: The most characters that the store keeps.
+        whole: The place of the full report, in words for the reader.
     """
     name = arm_names(summary)
-    head, foot = f"# {escape(_title(summary))}", escape(f"The whole report is in {whole}.")
+    head, foot = f"# {escape(_title(summary))}", escape(f"The full report is in {whole}.")
     room = limit - len(head) - len(foot) - 2 * len(_GAP) - 1
     parts: list[str] = []
     for part in (*_parts(summary, name), _without_notes(matrix, summary, name)):
@@ -39,8 +39,10 @@ def to_short_markdown(
 
 
 def in_brief(summary: ReportSummary) -> Document:
-    """The same for a terminal, without the matrix, which is long where there are many arms."""
-    foot = Section("More", paragraphs=("The whole report: the same command without --brief.",))
+    """Make the short report for a terminal, without the matrix, which is long with many arms."""
+    foot = Section(
+        "More", paragraphs=("For the full report, run the same command without --brief.",)
+    )
     return Document(_title(summary), (*_parts(summary, arm_names(summary)), foot))
 
 
@@ -52,13 +54,13 @@ def _title(summary: ReportSummary) -> str:
 
 
 def _parts(summary: ReportSummary, name: ArmNames) -> list[Section]:
-    """In the order of their worth."""
-    found: list[Section | None] = [
+    """Make the sections, most important first."""
+    sections: list[Section | None] = [
         verdicts(summary, name),
         _in_short(summary),
         *(_without_notes(make, summary, name) for make in (speed, contrasts)),
     ]
-    return [each for each in found if each is not None]
+    return [section for section in sections if section is not None]
 
 
 def _without_notes(
@@ -66,30 +68,30 @@ def _without_notes(
     summary: ReportSummary,
     name: ArmNames,
 ) -> Section | None:
-    found = make(summary, name)
-    return found and Section(found.title, found.bullets, found.tables)
+    full = make(summary, name)
+    return full and Section(full.title, full.bullets, full.tables)
 
 
 def _in_short(summary: ReportSummary) -> Section:
-    trials, found = summary.sweep.trials, summary.validity
-    proven = sum(proof.proven for proof in found.arms)
-    told = [
+    trials, validity = summary.sweep.trials, summary.validity
+    proven = sum(proof.proven for proof in validity.arms)
+    sentences = [
         f"{trials.complete} of {count(trials.expected, 'trial')} complete, {trials.failed} failed, "
         f"{trials.wrong_kernel} ran another kernel, {trials.missing} missing; "
-        f"{count(found.rounds, 'round')} complete on every arm, {found.disturbed_rounds} of them "
-        f"disturbed; kernels proven in {proven}."
+        f"{count(validity.rounds, 'round')} complete on every arm, {validity.disturbed_rounds} of "
+        f"them disturbed; kernels proven in {proven}."
     ]
     if summary.impossible:
-        told.append(f"{count(len(summary.impossible), 'arm')} cannot run here.")
-    return Section("Validity in short", paragraphs=tuple(told))
+        sentences.append(f"{count(len(summary.impossible), 'arm')} cannot run on this hardware.")
+    return Section("Validity in short", paragraphs=tuple(sentences))
 
 
 def _fitting(part: Section, room: int) -> str:
-    """The section whole; else without its last tables, then sentences; else nothing."""
+    """Write the section; if it is too long, without its last tables, then sentences; else empty."""
     tables, bullets = part.tables, part.bullets
     while True:
         dropped = len(part.bullets) - len(bullets)
-        notes = (*part.paragraphs, *([f"{dropped} more in the whole report."] if dropped else []))
+        notes = (*part.paragraphs, *([f"{dropped} more in the full report."] if dropped else []))
         written = section(Section(part.title, bullets, tables, notes))
         if len(written) <= room:
             return written

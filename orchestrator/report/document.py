@@ -1,4 +1,4 @@
-"""A report as sections, paragraphs and tables, before it takes a format. All text is raw."""
+"""The content of a report before it takes a format: sections, tables, paragraphs of raw text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `numeric` columns are set right; the first column names the row.
+    """A table. `numeric` columns are aligned right; the first column names the row.
 
-    Where a table is wider than the page, one with `divisible` columns is printed in parts that
-    repeat the first column; the others fold their cells.
+    A table that is wider than the page folds its cells. If it is `divisible`, it is printed in
+    parts instead, which repeat the first column.
     """
 
     headers: Row
@@ -34,16 +34,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A whole report; the first section is what a reader should know first."""
+    """A whole report; the first section is the most important one."""
 
     title: str
     sections: tuple[Section, ...]
 
 
 def visible(text: str) -> str:
-    """The text on one line, with control characters shown and not obeyed.
+    """Return the text on one line, with control characters shown instead of obeyed.
 
-    White space becomes one blank; other control and formatting characters (terminal escapes,
+    White space becomes one blank. Other control and formatting characters (terminal escapes,
     changes of writing direction, lone surrogates) become `\\x1b`, `\\u202e`.
     """
     return "".join(map(_visible, " ".join(text.split())))

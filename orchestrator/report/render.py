@@ -1,4 +1,4 @@
-"""A sweep's record summarised, and the summary as text, Markdown, JSON, CSV or a page."""
+"""Rendering of a summary as text, Markdown, JSON, CSV or an HTML page."""
 
 # ruff: noqa: PLC0415
 
@@ -20,8 +20,8 @@ __all__ = ["BRIEF", "BaselineError", "ReportFormat", "ReportSummary", "render", 
 ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 
 BRIEF = ("text", "markdown")
-"""The formats that may be brief: programs and spreadsheets want all of it, and a page has a table
-of contents."""
+"""The formats with a short version. Programs and spreadsheets need everything, and a page has a
+table of contents."""
 
 
 def render(
@@ -32,20 +32,20 @@ def render(
     colour: bool = False,
     brief: bool = False,
 ) -> str:
-    """The report as one string that ends with a newline.
+    """Return the report as one string that ends with a newline.
 
     Args:
-        summary: what `summarise` gave.
+        summary: The result of `summarise`.
         format: `text` for a terminal, `markdown` for GitHub and MLflow, `json` for programs (one
-            versioned object), `csv` for spreadsheets (one row a trial), `html` for a browser (one
-            page by itself).
-        width: the columns of a terminal; for `text` only.
-        colour: whether terminal codes may be in it; for `text` only.
-        brief: the verdict, what it rests on in short, and the speed-ups alone; for `text` and
-            `markdown`.
+            versioned object), `csv` for spreadsheets (one row per trial), `html` for a browser (one
+            self-contained page).
+        width: The columns of the terminal; for `text` only.
+        colour: Use terminal colours; for `text` only.
+        brief: Write only the verdict, validity in short, and the speed-ups; for `text` and
+            `markdown` only.
 
     Raises:
-        ValueError: an unknown format, or one that is never brief.
+        ValueError: The format is unknown, or has no short version.
     """
     if brief and format not in BRIEF:
         raise ValueError(f"brief: expected {' or '.join(BRIEF)}, received {format!r}")

@@ -67,9 +67,9 @@ EXPENSES = (
     Measure("epoch_s", "epoch", "s"),
     Measure("fit_s", "fit", "s"),
     Measure("energy_j", "energy", "J"),
-    Measure("energy_per_sample_j", "energy a sample", "mJ", per=1e-3),
+    Measure("energy_per_sample_j", "energy per sample", "mJ", per=1e-3),
     Measure("train_cost_usd", "cost of the timed epochs", "USD"),
-    Measure("cost_usd", "cost of a trial", "USD"),
+    Measure("cost_usd", "cost per trial", "USD"),
 )
 """The further columns of the matrix."""
 

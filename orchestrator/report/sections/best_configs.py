@@ -1,4 +1,4 @@
-"""The sections of what was chosen after the fact: the best of each arm, and the fronts."""
+"""The sections on configs chosen after the fact: the best of each arm, and the Pareto fronts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames
 
 _ROWS = 40
-"""More are in the JSON format."""
+"""The most rows of the table; the JSON format has all."""
 
 _UNITS = {
     "train_s": "s",
@@ -26,10 +26,10 @@ _UNITS = {
 
 
 def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Every arm at its own best config, by the first objective; never a comparison of arms."""
-    aims = list(dict.fromkeys(best.objective for best in summary.best_of_arm))
-    found = [best for best in summary.best_of_arm if best.objective == aims[0]]
-    if not found:
+    """List the best config of every arm, by the first objective; this never compares arms."""
+    objectives = list(dict.fromkeys(best.objective for best in summary.best_of_arm))
+    chosen = [best for best in summary.best_of_arm if best.objective == objectives[0]]
+    if not chosen:
         return None
     headers = ("arm", "objective", "best", "step (ms)", "block", "config", "first run")
     rows = tuple(
@@ -43,17 +43,17 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
             config_text(best.config),
             best.run_ids[0],
         )
-        for best in found[:_ROWS]
+        for best in chosen[:_ROWS]
     )
     notes = [
-        "Not matched blocks: each arm at the config that was best on it, chosen after the fact out "
-        "of all configs that it completed. Arms stand here at unlike configs, so that their times "
-        "are no comparison, and each best is likely a little optimistic."
+        "Not a comparison of arms: each arm is listed with its own best config, so the configs "
+        "differ. The best is picked after the fact from all configs that the arm completed, and "
+        "is therefore likely a little optimistic."
     ]
-    if len(aims) > 1:
-        notes.append(f"Those by {joined(aims[1:])} are in the JSON format.")
-    if len(found) > _ROWS:
-        notes.append(f"{len(found) - _ROWS} more are in the JSON format.")
+    if len(objectives) > 1:
+        notes.append(f"The best configs by {joined(objectives[1:])} are in the JSON format.")
+    if len(chosen) > _ROWS:
+        notes.append(f"{len(chosen) - _ROWS} more are in the JSON format.")
     table = Table(headers, rows, frozenset({2, 3, 4}), divisible=True)
     return Section("Best of each arm", tables=(table,), paragraphs=tuple(notes))
 
@@ -64,56 +64,62 @@ def _step(best: Best) -> str:
 
 
 def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Each front by its ends: what is had for least, and what the best costs."""
+    """List the two ends of each front: the least expensive config, and the most accurate one."""
     if not summary.fronts:
         return None
     shown = _shown(summary.fronts)
     accuracy = shown[0].accuracy
     headers = ("arm", "end of the front", accuracy, "expense", "block")
-    rows = tuple(row for each in shown for row in _ends(each, name))
+    rows = tuple(row for trade_off in shown for row in _ends(trade_off, name))
     notes = [
-        f"Configs × arms that none beats in both {accuracy} and an expense: the cheapest of them, "
-        "and the most accurate. Chosen after the fact, and so a little optimistic; all their "
-        "points are in the JSON format."
+        f"A front holds the configs × arms that no other beats in both {accuracy} and an expense. "
+        "Listed are its least expensive config and its most accurate one. Both are picked after "
+        "the fact, and so likely a little optimistic. All points are in the JSON format."
     ]
     if len(shown) < len(summary.fronts):
-        notes.append("So are the fronts of each hardware class against the other expenses.")
+        notes.append(
+            "The JSON format also has the fronts of each hardware class against the other expenses."
+        )
     table = Table(headers, rows, frozenset({2, 3, 4}))
     return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=tuple(notes))
 
 
-def _shown(found: Sequence[TradeOff]) -> list[TradeOff]:
-    """All where there is one hardware class; else those over all, and by time for each class."""
-    if all(each.hardware is not None for each in found):
-        return list(found)
-    return [each for each in found if each.hardware is None or each.expense == found[0].expense]
-
-
-def _ends(found: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
-    sign = -1 if dict(found.front.objectives)[found.accuracy] == "maximize" else 1
-    points = found.front.points
-    least = min(points, key=lambda p: p.values[found.expense])
-    best = min(points, key=lambda p: sign * p.values[found.accuracy])
-    alone = found.hardware is None or name.hardware == str(found.hardware)
-    where = "" if alone else f", {found.hardware}"
-    scope = f" ({found.scope})" if found.scope else ""
-    title = f"{found.expense}{scope}{where}"
-    size = f"({len(points)} of {found.front.tried})"
-    if least == best:
-        return [_end(least, f"least {title}, and the most accurate {size}", found, name)]
+def _shown(fronts: Sequence[TradeOff]) -> list[TradeOff]:
+    """Return all fronts of one hardware class; of several, those over all and those by time."""
+    if all(front.hardware is not None for front in fronts):
+        return list(fronts)
     return [
-        _end(least, f"least {title} {size}", found, name),
-        _end(best, "the most accurate of it", found, name),
+        front for front in fronts if front.hardware is None or front.expense == fronts[0].expense
     ]
 
 
-def _end(point: Point, end: str, found: TradeOff, name: ArmNames) -> tuple[str, ...]:
-    expense = f"{number(point.values[found.expense])} {_UNITS.get(found.expense, '')}".strip()
-    accuracy = number(point.values[found.accuracy])
+def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
+    sign = -1 if dict(trade_off.front.objectives)[trade_off.accuracy] == "maximize" else 1
+    points = trade_off.front.points
+    least = min(points, key=lambda p: p.values[trade_off.expense])
+    best = min(points, key=lambda p: sign * p.values[trade_off.accuracy])
+    is_only_class = trade_off.hardware is None or name.hardware == str(trade_off.hardware)
+    where = "" if is_only_class else f", {trade_off.hardware}"
+    scope = f" ({trade_off.scope})" if trade_off.scope else ""
+    title = f"{trade_off.expense}{scope}{where}"
+    size = f"({len(points)} of {trade_off.front.tried})"
+    if least == best:
+        return [_end(least, f"least {title}, and the most accurate {size}", trade_off, name)]
+    return [
+        _end(least, f"least {title} {size}", trade_off, name),
+        _end(best, "the most accurate of this front", trade_off, name),
+    ]
+
+
+def _end(point: Point, end: str, trade_off: TradeOff, name: ArmNames) -> tuple[str, ...]:
+    expense = (
+        f"{number(point.values[trade_off.expense])} {_UNITS.get(trade_off.expense, '')}".strip()
+    )
+    accuracy = number(point.values[trade_off.accuracy])
     return name(point.arm), end, accuracy, expense, str(point.block)
 
 
 def config_text(config: Config) -> str:
-    """`batch_size 32, units 96`"""
+    """Write a config: `batch_size 32, units 96`."""
     values = ((key, config[key]) for key in sorted(config))
     return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)

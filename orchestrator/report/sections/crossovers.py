@@ -32,30 +32,30 @@ def crossovers(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Make a sentence for each arm and param along which something changes; crossings first."""
     if not summary.crossovers:
         return None
-    all_found = summary.crossovers
+    curves = summary.crossovers
     changes = [
         crossover
         for kind in ("crosses", "partly")
-        for crossover in all_found
+        for crossover in curves
         if crossover.verdict == kind
     ]
-    changes += [crossover for crossover in all_found if _grows(crossover)]
+    changes += [crossover for crossover in curves if _grows(crossover)]
     bullets = tuple(
         ("crosses", crossover_sentence(crossover, name)) for crossover in changes[:_SENTENCES]
     )
-    notes = [*_throughout(all_found, name), *_unchanged(all_found, name)]
+    notes = [*_throughout(curves, name), *_unchanged(curves, name)]
     if bullets or notes:
         notes.append(_METHOD)
     if len(changes) > _SENTENCES:
         notes.append(f"{len(changes) - _SENTENCES} more are in the JSON format.")
     rest = [
         crossover
-        for crossover in all_found
+        for crossover in curves
         if crossover.verdict == "inconclusive" and crossover.growth is None
     ]
     if rest:
         notes.append(f"Inconclusive: {_inconclusive(rest, name)}.")
-    return Section("Along the sizes", bullets, paragraphs=tuple(notes))
+    return Section("Crossovers", bullets, paragraphs=tuple(notes))
 
 
 _ALL = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}

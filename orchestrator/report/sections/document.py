@@ -1,4 +1,4 @@
-"""What stands in a report, in which order: a summary becomes a document."""
+"""The sections of a report in their order: a summary becomes a document."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from orchestrator.report.wording.sentences import (
 )
 
 FRONT_ROWS = 20
-"""How many points of the front are printed; the JSON format has them all."""
+"""The most points of the front that are printed; the JSON format has all."""
 
 CONFIG_WIDTH = 40
-"""Longer configs have a table of their own."""
+"""The longest config that fits into the table of the front; longer ones get their own table."""
 
 SIDE_BY_SIDE = 4
-"""So many arms stand as columns, a measure a row: one table, where arms as rows would need many."""
+"""Up to this many arms are the columns of the table of measures; more are its rows."""
 
 
 def document(summary: ReportSummary) -> Document:
-    """The report as a document: verdicts first, then what they rest on."""
+    """Make the report: verdicts first, then the figures behind them."""
     name = arm_names(summary)
     sections = (
         verdicts(summary, name),
@@ -77,7 +77,7 @@ def document(summary: ReportSummary) -> Document:
 
 
 def sweep(summary: ReportSummary, name: ArmNames) -> Section:
-    """How far the sweep has come."""
+    """Describe the sweep and its progress."""
     head, trials = summary.sweep, summary.sweep.trials
     rows = [
         ("state", head.state),
@@ -86,7 +86,7 @@ def sweep(summary: ReportSummary, name: ArmNames) -> Section:
          f"{trials.missing} missing"),
         ("blocks", f"{head.blocks} × {head.repeats} repeat(s); {len(summary.complete_blocks)} "
          "complete on every arm"),
-        ("hardware", name.hardware or "several: named with each arm"),
+        ("hardware", name.hardware or "several classes, named with each arm"),
         ("settings", _settings_text(head.settings)),
         ("data", "; ".join(map(_data_text, head.datasets)) or ABSENT),
         ("search", f"{head.sampler or ABSENT}, seed {head.seed}"),
@@ -103,9 +103,9 @@ def _disturbed(summary: ReportSummary) -> int:
 
 
 def _settings_text(settings: Mapping[str, Any]) -> str:
-    """What all trials share; what is not set is left out."""
-    known = {name: value for name, value in settings.items() if value is not None}
-    return ", ".join(f"{name} {value}" for name, value in known.items()) or ABSENT
+    """List the settings that all trials share, without those that are not set."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    return ", ".join(f"{name} {value}" for name, value in given.items()) or ABSENT
 
 
 def _data_text(data: DatasetRecord) -> str:
@@ -117,7 +117,7 @@ def _data_text(data: DatasetRecord) -> str:
 
 
 def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """The measures of each arm: median and quartiles."""
+    """List the measures of each arm: median and quartiles."""
     if not any(arm.measures for arm in summary.arms):
         return None
     measures = (*summary.measures, *extras(summary))
@@ -131,35 +131,36 @@ def arms(summary: ReportSummary, name: ArmNames) -> Section | None:
         headers, *rows = zip(("measure", *headers[1:]), *rows, strict=True)
     table = Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
     notes = [
-        "Median (quartiles) over the complete trials of the rounds that are complete on every arm; "
-        "n where it is another number of trials. Their spread is the configs' as well as noise."
+        "Median (quartiles) over the complete trials of the rounds that are complete on every arm. "
+        "n is given if it differs from the number of trials. The spread comes from the configs as "
+        "well as from noise."
     ]
-    if own := [name(arm.arm) for arm in summary.arms if arm.measures and not arm.matched]:
-        notes.append(f"Over all their own complete trials, not matched: {', '.join(own)}.")
+    if unmatched := [name(arm.arm) for arm in summary.arms if arm.measures and not arm.matched]:
+        notes.append(f"Not matched, over all complete trials of the arm: {', '.join(unmatched)}.")
     if other := {name(arm.arm): arm.mathematics for arm in summary.arms if arm.mathematics}:
-        notes.append(f"Different mathematics, so no like for like: {mathematics_text(other)}.")
-    if less := [name(arm.arm) for arm in summary.arms if arm.arm.work]:
+        notes.append(f"Different mathematics, so not comparable: {mathematics_text(other)}.")
+    if with_other_work := [name(arm.arm) for arm in summary.arms if arm.arm.work]:
         notes.append(
-            "Measured with an amount of work of their own, as their names say, so that only times "
-            f"per step and sample stand beside the others': {', '.join(less)}."
+            "Measured with another amount of work, as in their names: compare only their times per "
+            f"step and per sample with other arms: {', '.join(with_other_work)}."
         )
     notes += [*trainer_notes(measures), *scope_note(summary, measures)]
     return Section("Arms", tables=(table,), paragraphs=tuple(notes))
 
 
 def front(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """The configs that nothing beats."""
-    found = summary.front
-    if not found.points:
+    """List the Pareto-best configs, or the best one if there is one objective."""
+    best = summary.front
+    if not best.points:
         return None
-    shown = found.points[:FRONT_ROWS]
+    shown = best.points[:FRONT_ROWS]
     scoped = len(energy_kinds(summary)) > 1
-    headers = ("arm", "block", *found.objectives, *(["energy of"] if scoped else []), "trials")
+    headers = ("arm", "block", *best.objectives, *(["energy of"] if scoped else []), "trials")
     rows = tuple(
         (
             name(p.arm),
             str(p.block),
-            *(number(p.values[m]) for m in found.objectives),
+            *(number(p.values[m]) for m in best.objectives),
             *([p.scope or ABSENT] if scoped else []),
             str(p.repeats),
         )
@@ -168,33 +169,33 @@ def front(summary: ReportSummary, name: ArmNames) -> Section | None:
     numeric = frozenset(range(1, len(headers)))
     configs = {str(p.block): config_text(p.config) for p in shown}
     if max(map(len, configs.values())) <= CONFIG_WIDTH:
-        beside = tuple((*row, configs[row[1]]) for row in rows)
-        tables = [Table((*headers, "config"), beside, numeric)]
+        with_configs = tuple((*row, configs[row[1]]) for row in rows)
+        tables = [Table((*headers, "config"), with_configs, numeric)]
     else:
         by_block = tuple(sorted(configs.items(), key=lambda item: int(item[0])))
         tables = [Table(headers, rows, numeric), Table(("block", "config"), by_block)]
     notes = [
-        f"Of {found.tried} configs × arms; picked after the fact, so no comparison of arms and, "
-        "being the best of several noisy values, likely a little optimistic."
+        f"Of {best.tried} configs × arms, picked after the fact: not a comparison of arms. The "
+        "best of several noisy values is likely a little optimistic."
     ]
     notes += filter(None, [unlike_energies(summary)])
-    if found.left_out:
-        notes.append(f"{found.left_out} left out: a repeat failed, or an objective is missing.")
-    if found.apart:
-        unlike = any(arm.work for arm in (*found.apart, *(p.arm for p in found.points)))
-        why = "mathematics or amount of work" if unlike else "mathematics"
-        notes.append(f"Apart, for their {why}: {', '.join(map(name, found.apart))}.")
-    if len(found.points) > FRONT_ROWS:
-        notes.append(f"{len(found.points) - FRONT_ROWS} more are in the JSON format.")
-    title = "Best config" if len(found.objectives) == 1 else "Pareto-best configs"
+    if best.left_out:
+        notes.append(f"{best.left_out} excluded: a repeat failed, or an objective is missing.")
+    if best.apart:
+        unlike = any(arm.work for arm in (*best.apart, *(p.arm for p in best.points)))
+        reason = "different mathematics or amount of work" if unlike else "different mathematics"
+        notes.append(f"Not ranked, because of their {reason}: {', '.join(map(name, best.apart))}.")
+    if len(best.points) > FRONT_ROWS:
+        notes.append(f"{len(best.points) - FRONT_ROWS} more are in the JSON format.")
+    title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
     return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 
 
 def _measure_cells(arm: ArmSummary, cell: Cell, measures: Sequence[Measure]) -> list[str]:
     cells = []
     for measure in measures:
-        found = cell.figures.get(measure.metric)
-        partial = found is not None and found.n != arm.used
-        told = figure_text(cell, measure)
-        cells.append(told + (f" n={found.n}" if found and partial else ""))
+        figure = cell.figures.get(measure.metric)
+        partial = figure is not None and figure.n != arm.used
+        text = figure_text(cell, measure)
+        cells.append(text + (f" n={figure.n}" if figure and partial else ""))
     return cells

@@ -1,4 +1,4 @@
-"""What the timed epochs of each arm drew, what its trials cost, and what else their node did."""
+"""The section on the energy of the timed epochs of each arm, and on the cost of its trials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.report.wording.sentences import ArmNames, energy_kinds
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A metric and its unit; `per` of the metric's own unit are one of those."""
+    """A metric and its column; values are divided by `per` to get the unit of the title."""
 
     metric: str
     title: str
@@ -25,75 +25,75 @@ class _Column:
 
 _ENERGY = (
     _Column("energy_j", "energy (J)"),
-    _Column("energy_gpu_j", "GPUs alone (J)"),
-    _Column("energy_per_sample_j", "a sample (mJ)", per=1e-3),
+    _Column("energy_gpu_j", "GPUs only (J)"),
+    _Column("energy_per_sample_j", "per sample (mJ)", per=1e-3),
     _Column("mean_power_w", "power (W)"),
 )
 _COST = (
-    _Column("cost_usd", "a trial (USD)"),
-    _Column("train_cost_usd", "its timed epochs (USD)"),
+    _Column("cost_usd", "per trial (USD)"),
+    _Column("train_cost_usd", "timed epochs (USD)"),
 )
 
 
 def spending(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Energy by scope, for figures of unlike scopes are of unlike things; and cost with its basis.
+    """List energy by scope, as unlike scopes are not comparable, and cost with its basis.
 
-    None where nothing was measured and nothing has a price.
+    Return None if no energy was measured and nothing has a price.
     """
     complete = [trial for trial in summary.trials if trial.status == "complete"]
-    own: dict[Arm, list[FinishedTrial]] = {found.arm: [] for found in summary.arms}
+    own: dict[Arm, list[FinishedTrial]] = {arm_summary.arm: [] for arm_summary in summary.arms}
     for trial in complete:
         own[trial.arm].append(trial)
-    drawn, paid = (_told(columns, complete) for columns in (_ENERGY, _COST))
+    energy_columns, cost_columns = (_measured(columns, complete) for columns in (_ENERGY, _COST))
     energy = [
         (name(arm), scope, *cells)
         for arm, trials in own.items()
-        for scope, cells in _grouped(trials, lambda trial: trial.telemetry.energy_scope, drawn)
+        for scope, cells in _grouped(trials, lambda t: t.telemetry.energy_scope, energy_columns)
     ]
     cost = [
         (name(arm), *cells, basis)
         for arm, trials in own.items()
-        for basis, cells in _grouped(trials, lambda trial: trial.cost_basis, paid)
+        for basis, cells in _grouped(trials, lambda t: t.cost_basis, cost_columns)
     ]
     if not energy and not cost:
         return None
     tables, notes = [], []
     if energy:
-        headers = ("arm", "energy of", "trials", *(column.title for column in drawn))
+        headers = ("arm", "energy of", "trials", *(column.title for column in energy_columns))
         tables.append(Table(headers, tuple(energy), frozenset(range(2, len(headers)))))
         notes.append(
-            "Energy is that of the timed epochs alone, median (quartiles) over complete trials. "
-            "gpu is what the GPUs drew, cpu_package what the node's CPUs drew, whoever used them: "
-            "energies of unlike kinds are not to be compared."
+            "Energy of the timed epochs only: median (quartiles) over complete trials. gpu is the "
+            "energy of the GPUs, and cpu_package that of all CPUs of the node, including other "
+            "work on it. Energies of different kinds are not comparable."
         )
     if cost:
-        headers = ("arm", "trials", *(column.title for column in paid), "by")
+        headers = ("arm", "trials", *(column.title for column in cost_columns), "price")
         numeric = frozenset(range(1, len(headers) - 1))
         tables.append(Table(headers, tuple(cost), numeric))
         notes.append(
-            "By the hour a trial pays for all of its phases, its trainer's start among them where "
-            "it was the first: the timed epochs are what can be compared."
+            "The cost of a trial covers all of its phases, including the start of its trainer if "
+            "it was the trainer's first trial. To compare arms, use the cost of the timed epochs."
         )
         if any("cost_usd" in t.metrics and t.arm.measure == "timing" for t in complete):
-            notes.append("Trials that took turns share what their round cost, in equal parts.")
+            notes.append("Trials that took turns share the cost of their round equally.")
     notes += _absent(complete)
     return Section("Energy and cost", tables=tuple(tables), paragraphs=tuple(notes))
 
 
-def _told(columns: Sequence[_Column], trials: Sequence[FinishedTrial]) -> list[_Column]:
-    """Those that some trial has."""
-    return [each for each in columns if any(each.metric in trial.metrics for trial in trials)]
+def _measured(columns: Sequence[_Column], trials: Sequence[FinishedTrial]) -> list[_Column]:
+    """Return the columns that any trial has a value for."""
+    return [column for column in columns if any(column.metric in trial.metrics for trial in trials)]
 
 
 def unlike_energies(summary: ReportSummary) -> str:
-    """How there is a choice by energy where it is of unlike kinds; empty where it is not."""
+    """Explain how configs are ranked by energies of different kinds; empty for one kind."""
     kinds = energy_kinds(summary)
     if len(kinds) < 2:
         return ""
     chosen = joined([metric for metric in summary.front.objectives if metric in SCOPED])
     return (
-        f"{chosen} is of unlike kinds here ({joined(kinds)}), which are not to be compared: each "
-        "config stands against those of its own kind alone."
+        f"{chosen} is measured in different ways here ({joined(kinds)}), which are not comparable: "
+        "each config competes only with those of its own kind."
     )
 
 
@@ -102,25 +102,25 @@ def _grouped(
     qualifier: Callable[[FinishedTrial], str | None],
     columns: Sequence[_Column],
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return, by a qualifier of its trials, an arm's number of trials and the columns' spreads."""
+    """Group the trials of an arm by a qualifier: their number, and the spread of each column."""
     own: dict[str, list[FinishedTrial]] = {}
     for trial in trials:
         if columns and columns[0].metric in trial.metrics:
             own.setdefault(qualifier(trial) or ABSENT, []).append(trial)
     return [
-        (said, (str(len(found)), *(_cell(found, column) for column in columns)))
-        for said, found in sorted(own.items())
+        (value, (str(len(group)), *(_cell(group, column) for column in columns)))
+        for value, group in sorted(own.items())
     ]
 
 
 def _cell(trials: Sequence[FinishedTrial], column: _Column) -> str:
-    told = [trial.metrics[column.metric] for trial in trials if column.metric in trial.metrics]
-    return quartiles(spread([value / column.per for value in told]))
+    values = [trial.metrics[column.metric] for trial in trials if column.metric in trial.metrics]
+    return quartiles(spread([value / column.per for value in values]))
 
 
 def _absent(trials: Sequence[FinishedTrial]) -> list[str]:
-    """Return the number of complete trials without energy, and the reason of the first."""
+    """Count the complete trials without an energy, with the reason of the first."""
     reasons = [reason for trial in trials if (reason := trial.telemetry.energy_absent)]
     if not reasons:
         return []
-    return [f"Without energy: {count(len(reasons), 'trial')}, the first because {reasons[0]}."]
+    return [f"Without energy: {count(len(reasons), 'trial')}. Reason of the first: {reasons[0]}."]

@@ -1,4 +1,4 @@
-"""The sections of what went on in trials: learning, phases, and what the hardware did."""
+"""The sections on the course of trials: learning, time by phase, and the load of the hardware."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames
 
 _MB_IN_MIB = 1e6 / 2**20
-"""Curves are in MLflow's megabytes of decimal units."""
+"""MLflow records curves in decimal megabytes."""
 
 
 def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """What each arm had learned after the first, the middle and the last epoch, and by when."""
+    """List the accuracy of each arm after the first, the middle and the last epoch, and when."""
     metrics = {curve.metric for curve in summary.learning}
-    metric = next((each for each in ACCURACIES if each in metrics), None)
+    metric = next((accuracy for accuracy in ACCURACIES if accuracy in metrics), None)
     curves = [curve for curve in summary.learning if curve.metric == metric]
     if metric is None or not any(len(curve.points) > 1 for curve in curves):
         return None
@@ -31,20 +31,20 @@ def learning(summary: ReportSummary, name: ArmNames) -> Section | None:
         (name(curve.arm), str(curve.points[0].value.n), *_at(curve, shown)) for curve in curves
     )
     notes = [
-        f"Median {metric} over blocks, and the median time of training alone by then. All epochs, "
-        "metrics and quartiles are in the JSON format."
+        f"Median {metric} over blocks, at the median training time up to that epoch. The JSON "
+        "format has all epochs, metrics and quartiles."
     ]
-    if apart := [name(curve.arm) for curve in curves if not curve.matched]:
-        notes.append(f"Over all their own complete trials, not matched: {', '.join(apart)}.")
+    if unmatched := [name(curve.arm) for curve in curves if not curve.matched]:
+        notes.append(f"Not matched, over all complete trials of the arm: {', '.join(unmatched)}.")
     table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
     return Section("Learning", tables=(table,), paragraphs=tuple(notes))
 
 
 def _epochs(curves: Sequence[LearningCurve]) -> list[int]:
-    """The first, the middle and the last epoch."""
-    found = sorted({point.epoch for curve in curves for point in curve.points})
-    last = len(found) - 1
-    return [found[place] for place in sorted({0, last // 2, last})]
+    """Return the first, the middle and the last epoch."""
+    epochs = sorted({point.epoch for curve in curves for point in curve.points})
+    last = len(epochs) - 1
+    return [epochs[place] for place in sorted({0, last // 2, last})]
 
 
 def _at(curve: LearningCurve, epochs: Sequence[int]) -> list[str]:
@@ -58,29 +58,29 @@ def _at(curve: LearningCurve, epochs: Sequence[int]) -> list[str]:
 
 
 def phases(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Mean seconds of each phase."""
-    found = summary.phases
-    if not found:
+    """List the mean seconds of each phase, by arm."""
+    splits = summary.phases
+    if not splits:
         return None
-    shown = [phase for phase in PHASES if any(phase in each.seconds for each in found)]
+    shown = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
     titles = (f"{phase.removesuffix('_s')}" for phase in shown)
     headers = ("seconds of", "trials", *titles)
     rows = tuple(
         (
-            name(each.arm),
-            str(each.trials),
-            *(_seconds(each.seconds.get(phase)) for phase in shown),
+            name(split.arm),
+            str(split.trials),
+            *(_seconds(split.seconds.get(phase)) for phase in shown),
         )
-        for each in found
+        for split in splits
     )
     notes = [
-        "Mean seconds a trial, over all complete trials, those of fresh trainers among them: where "
-        "a sweep's time went, not what is compared."
+        "Mean seconds per trial over all complete trials, including those of fresh trainers. This "
+        "shows where the time of the sweep went; comparisons use other figures."
     ]
-    if any("timed_s" in each.seconds for each in found):
+    if any("timed_s" in split.seconds for split in splits):
         notes.append(
-            "Of arms that took turns in slices, timed is what their own slices took: the time in "
-            "which they waited for each other stands nowhere, as it is in the others' phases."
+            "For arms that took turns, timed is the time of their own slices. The time that they "
+            "waited for each other is not counted twice: it is in the phases of the others."
         )
     table = Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
     return Section("Time by phase", tables=(table,), paragraphs=tuple(notes))
@@ -104,29 +104,29 @@ _CURVES: Sequence[tuple[str, str, float]] = (
 
 
 def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """One trial of each arm: the middle and the highest of each curve."""
-    found = summary.curves
-    shown = [each for each in _CURVES if any(each[0] in one.curves for one in found)]
+    """List the median and the highest value of each curve, for one trial of each arm."""
+    trials = summary.curves
+    shown = [column for column in _CURVES if any(column[0] in trial.curves for trial in trials)]
     if not shown:
         return None
     headers = ("arm", *(title for _, title, _ in shown), "run")
     rows = tuple(
-        (name(one.arm), *(_curve(one, key, per) for key, _, per in shown), one.run_id)
-        for one in found
+        (name(trial.arm), *(_curve(trial, key, per) for key, _, per in shown), trial.run_id)
+        for trial in trials
     )
     notes = [
-        "Over the whole of one trial of middling time for each arm: the median, and the highest. "
-        "Its run has the curves."
+        "Median and highest value over one whole trial of each arm, the one with the median time. "
+        "Its MLflow run has the curves."
     ]
-    if any(one.arm.measure == "timing" for one in found):
+    if any(trial.arm.measure == "timing" for trial in trials):
         notes.append(
-            "Arms that took turns in slices were watched together: what is shown of one is of all "
-            "that were in its round."
+            "Arms that took turns were recorded together: the values of one arm cover all arms of "
+            "its round."
         )
     table = Table(headers, rows, frozenset(range(1, len(headers) - 1)), divisible=True)
     return Section("In one trial of each arm", tables=(table,), paragraphs=tuple(notes))
 
 
-def _curve(one: TelemetryCurves, key: str, per: float) -> str:
-    values = [value * per for value in one.curves.get(key, ()) if value is not None]
+def _curve(trial: TelemetryCurves, key: str, per: float) -> str:
+    values = [value * per for value in trial.curves.get(key, ()) if value is not None]
     return f"{median(values):.0f}, at most {max(values):.0f}" if values else ABSENT

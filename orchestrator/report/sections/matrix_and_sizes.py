@@ -1,4 +1,4 @@
-"""The sections that lay arms out: hardware × implementation, and the same by size."""
+"""The sections with arms in a grid: hardware × implementation, and speed-ups by size."""
 
 from __future__ import annotations
 
@@ -19,44 +19,47 @@ _SHOWN = (
     *("peak_rss_mib", "peak_gpu_mib", "energy_per_sample_j", "train_cost_usd"),
     *("load_s", "compile_s", "evaluate_s", "predict_s"),
 )
-"""What is laid out by hardware, in this order; all measures stand with each arm."""
+"""The measures with a table by hardware, in this order; the section on arms has all measures."""
 
 _PARAMS = 2
-"""How many params the text tells sizes by; the JSON format has all that varied."""
+"""The most params that the text groups by; the JSON format has all that varied."""
 
 
 def matrix(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """One table a measure, implementations by hardware; None for one hardware class alone."""
-    found = summary.matrix
-    if len(found.hardware) < 2 or not any(cell.figures for cell in found.cells):
+    """Make a table for each measure, implementations by hardware; None for one hardware class."""
+    grid = summary.matrix
+    if len(grid.hardware) < 2 or not any(cell.figures for cell in grid.cells):
         return None
     tables = []
-    if any(cell.speedup for cell in found.cells):
+    if any(cell.speedup for cell in grid.cells):
         tables.append(_laid_out(summary, "speed-up (95 %)", _speedup))
-    shown = [each for each in found.measures if each.metric in _SHOWN]
-    shown.sort(key=lambda each: _SHOWN.index(each.metric))
-    tables += [_laid_out(summary, each.title, partial(figure_text, measure=each)) for each in shown]
-    notes = [
-        "Medians (quartiles) over the rounds that are complete on every arm. An empty place is an "
-        "arm that the sweep does not have, or could not run."
+    shown = [measure for measure in grid.measures if measure.metric in _SHOWN]
+    shown.sort(key=lambda measure: _SHOWN.index(measure.metric))
+    tables += [
+        _laid_out(summary, measure.title, partial(figure_text, measure=measure))
+        for measure in shown
     ]
-    if any(cell.mode == "timing" for cell in found.cells):
+    notes = [
+        "Medians (quartiles) over the rounds that are complete on every arm. A cell is empty if "
+        "the sweep does not have that arm, or could not run it."
+    ]
+    if any(cell.mode == "timing" for cell in grid.cells):
         notes.append(
-            "What stands under hardware [timing] was timed in slices: it has times per step and "
-            "sample, and learned nothing."
+            "Arms on hardware [timing] were timed in slices: they have times per step and per "
+            "sample, and no accuracy."
         )
     notes += [*trainer_notes(shown), *scope_note(summary, shown)]
     return Section("Hardware × implementation", tables=tuple(tables), paragraphs=tuple(notes))
 
 
-def _laid_out(summary: ReportSummary, title: str, tell: Callable[[Cell], str]) -> Table:
-    found = summary.matrix
-    cells = {(cell.arm.implementation, cell.arm.hardware): tell(cell) for cell in found.cells}
+def _laid_out(summary: ReportSummary, title: str, write: Callable[[Cell], str]) -> Table:
+    grid = summary.matrix
+    cells = {(cell.arm.implementation, cell.arm.hardware): write(cell) for cell in grid.cells}
     rows = tuple(
-        (kind, *(cells.get((kind, where), "") for where in found.hardware))
-        for kind in found.implementations
+        (implementation, *(cells.get((implementation, hardware), "") for hardware in grid.hardware))
+        for implementation in grid.implementations
     )
-    headers = (title, *map(str, found.hardware))
+    headers = (title, *map(str, grid.hardware))
     return Table(headers, rows, frozenset(range(1, len(headers))), divisible=True)
 
 
@@ -65,7 +68,7 @@ def _speedup(cell: Cell) -> str:
 
 
 def figure_text(cell: Cell, measure: Measure) -> str:
-    """Median and quartiles, and of an energy what it is that of."""
+    """Write median and quartiles, and the scope of an energy."""
     figure = cell.figures.get(measure.metric)
     if figure is None:
         return ABSENT
@@ -75,30 +78,30 @@ def figure_text(cell: Cell, measure: Measure) -> str:
 
 
 def trainer_notes(measures: Sequence[Measure]) -> list[str]:
-    """Which trials count for what depends on how much their trainer had done before."""
+    """Explain which trials count for which measure: it depends on the age of their trainer."""
     if any(measure.trainer != "any" for measure in measures):
         return [
-            "Load and compile times leave out each trainer process's first trial; peak memory "
-            "counts only that first one. – is: no comparable trial."
+            "Load and compile times exclude the first trial of each trainer process; peak memory "
+            "counts only that first trial. – means that there is no comparable trial."
         ]
     if any(measure.metric in FRESH_ONLY for measure in measures):
         return [
-            "Every trial had a fresh trainer process: peak memory can be compared, and load and "
-            "compile times hold what its start costs."
+            "Every trial had a fresh trainer process: peak memory is comparable, and load and "
+            "compile times include the start of the process."
         ]
     return []
 
 
 def scope_note(summary: ReportSummary, measures: Iterable[Measure]) -> list[str]:
-    """That energies of unlike kinds stand beside each other, where they do."""
+    """Warn of energies of different kinds in one table."""
     scopes = {cell.energy_scope for cell in summary.matrix.cells if cell.energy_scope}
     if len(scopes) < 2 or not any(measure.metric in SCOPED for measure in measures):
         return []
-    return ["Energies are of unlike kinds, as they say: compare those of one kind only."]
+    return ["Energies are of different kinds, as labelled: compare only those of one kind."]
 
 
 def extras(summary: ReportSummary) -> tuple[Measure, ...]:
-    """The measures of the matrix that are told with each arm too: energy and cost stand apart."""
+    """Return the measures of the matrix that the table of arms has, too; not energy and cost."""
     own = {measure.metric for measure in summary.measures}
     return tuple(
         measure
@@ -108,28 +111,28 @@ def extras(summary: ReportSummary) -> tuple[Measure, ...]:
 
 
 def sizes(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """The times and speed-ups of the matched blocks by the params that tell most."""
-    found = [each for each in summary.sizes if len(each.groups) > 1][:_PARAMS]
-    if not found or summary.time_metric is None:
+    """List times and speed-ups of the matched blocks by size, for the params with most effect."""
+    shown = [by_size for by_size in summary.sizes if len(by_size.groups) > 1][:_PARAMS]
+    if not shown or summary.time_metric is None:
         return None
     notes = [
-        "Speed-ups (95 %) over the baseline, and its own time, or each one's time where there is "
-        "one block: over the n blocks with that size, whatever their other params. These "
-        "intervals are not corrected for being many, and give no verdict."
+        "Speed-ups (95 %) over the baseline, and the baseline's own time, over the n blocks with "
+        "that size, whatever their other params. With one block, every arm has its time instead. "
+        "These intervals are not corrected for their number, and give no verdict."
     ]
-    if len(summary.sizes) > len(found):
-        rest = ", ".join(each.param for each in summary.sizes[len(found) :])
-        notes.append(f"By {rest}: in the JSON format.")
-    tables = tuple(_by_param(each, summary, name) for each in found)
+    if len(summary.sizes) > len(shown):
+        rest = ", ".join(by_size.param for by_size in summary.sizes[len(shown) :])
+        notes.append(f"The JSON format has the same by {rest}.")
+    tables = tuple(_by_param(by_size, summary, name) for by_size in shown)
     return Section("By size", tables=tables, paragraphs=tuple(notes))
 
 
-def _by_param(found: BySize, summary: ReportSummary, name: ArmNames) -> Table:
-    headers = (found.param, *(f"{g.label} (n={len(g.blocks)})" for g in found.groups))
-    arms = [cell.arm for cell in found.groups[0].cells]
+def _by_param(by_size: BySize, summary: ReportSummary, name: ArmNames) -> Table:
+    headers = (by_size.param, *(f"{g.label} (n={len(g.blocks)})" for g in by_size.groups))
+    arms = [cell.arm for cell in by_size.groups[0].cells]
     rows = []
     for i, arm in enumerate(arms):
-        cells = [group.cells[i] for group in found.groups]
+        cells = [group.cells[i] for group in by_size.groups]
         rows.append((name(arm), *(_size_cell(cell, summary) for cell in cells)))
     return Table(headers, tuple(rows), frozenset(range(1, len(headers))), divisible=True)
 

@@ -1,6 +1,6 @@
-"""What else went on while trials were timed: other processes, the host, clocks that were held back.
+"""The notes on disturbances of timed trials: other processes, the host, throttled clocks.
 
-A disturbance is never judged by the step time itself, and hits implementations unequally.
+A disturbance is never detected from the step time itself. It affects implementations unequally.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from orchestrator.core.outcome_text import cause_name, disturbance_text, neighbo
 from orchestrator.core.trial import FinishedTrial
 
 _SHARES = (
-    ("others_cpu_pct", "others took {} % of the CPUs"),
+    ("others_cpu_pct", "other processes took {} % of the CPUs"),
     ("steal_pct", "the machine's host took {} %"),
-    ("throttled_pct", "the device's clocks were held back {} % of the time"),
-    ("clock_drop_pct", "they lay {} % below what they may be"),
+    ("throttled_pct", "the device's clocks were throttled {} % of the time"),
+    ("clock_drop_pct", "the clocks were {} % below their maximum"),
 )
 
 
 def noise_notes(summary: ReportSummary) -> list[str]:
-    """Sentences of shares, of disturbed trials, of neighbours; none where none was measured."""
+    """Write sentences on shares, disturbed trials and neighbours, for those that were measured."""
     complete = [trial for trial in summary.trials if trial.status == "complete"]
-    told = []
+    shares = []
     for metric, sentence in _SHARES:
-        found = spread([trial.metrics[metric] for trial in complete if metric in trial.metrics])
-        if found:
-            told.append(sentence.format(quartiles(found)))
-    notes = [f"During the timed epochs {', '.join(told)}: median (quartiles)."] if told else []
+        values = spread([trial.metrics[metric] for trial in complete if metric in trial.metrics])
+        if values:
+            shares.append(sentence.format(quartiles(values)))
+    notes = [f"During the timed epochs {', '.join(shares)}: median (quartiles)."] if shares else []
     notes += _disturbed(complete)
-    known = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
-    if beside := [said for said in known if said != "none"]:
+    recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
+    if neighbours := [work for work in recorded if work != "none"]:
         notes.append(
-            f"Beside {len(beside)} of {count(len(known), 'trial')} others were at work, the first "
-            f"time: {beside[0]}."
+            f"Other work ran during {len(neighbours)} of {count(len(recorded), 'trial')}, first: "
+            f"{neighbours[0]}."
         )
     return notes
 
 
 def _disturbed(complete: Sequence[FinishedTrial]) -> list[str]:
-    """How many trials and rounds were disturbed, by what, and the first one of each cause."""
-    found = [trial for trial in complete if trial.disturbance]
-    if not found:
+    """Count the disturbed trials and rounds by cause, with the first trial."""
+    disturbed = [trial for trial in complete if trial.disturbance]
+    if not disturbed:
         return []
     rounds = {(trial.block, trial.repeat) for trial in complete}
-    hit = {(trial.block, trial.repeat) for trial in found}
-    by_cause = Counter(cause for trial in found for cause in trial.disturbance)
-    told = joined([f"{cause_name(cause)} ({number})" for cause, number in by_cause.most_common()])
-    first = found[0]
+    disturbed_rounds = {(trial.block, trial.repeat) for trial in disturbed}
+    by_cause = Counter(cause for trial in disturbed for cause in trial.disturbance)
+    by = joined([f"{cause_name(cause)} ({number})" for cause, number in by_cause.most_common()])
+    first = disturbed[0]
     return [
-        f"{len(found)} of {count(len(complete), 'trial')} were disturbed, in {len(hit)} of"
-        f" {count(len(rounds), 'round')}, by {told}. The first, {first.run_id}:"
-        f" {disturbance_text(first.disturbance)}."
+        f"{len(disturbed)} of {count(len(complete), 'trial')} were disturbed, in "
+        f"{len(disturbed_rounds)} of {count(len(rounds), 'round')}, by {by}. First: run "
+        f"{first.run_id}, {disturbance_text(first.disturbance)}."
     ]

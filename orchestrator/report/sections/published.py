@@ -1,4 +1,4 @@
-"""The section of rows published elsewhere, beside what was measured here."""
+"""The section with published results, and the nearest measured configs."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from orchestrator.report.sections.best_configs import config_text
 
 
 def published(summary: ReportSummary) -> Section | None:
-    """Every published row, and under it the nearest measured config of each arm."""
+    """List every published row, and under it the nearest measured config of each arm."""
     if not summary.published:
         return None
-    metrics = list(dict.fromkeys(m for each in summary.published for m in each.row.metrics))
+    metrics = list(dict.fromkeys(m for match in summary.published for m in match.row.metrics))
     headers = ("", "implementation", "hardware", *metrics, "config")
-    rows = tuple(row for each in summary.published for row in _rows(each, metrics))
+    rows = tuple(row for match in summary.published for row in _rows(match, metrics))
     notes = [
-        "Published elsewhere, on other hardware and software: to be looked at beside the measured "
-        "rows, never a comparison. Here stands the config that is nearest to the published one."
+        "Published results come from other hardware and software: they are context, not a "
+        "comparison. Rows marked here have the measured config nearest to the published one."
     ]
-    told = dict.fromkeys(
-        f"{each.row.source}{f' ({each.row.note})' if each.row.note else ''}"
-        for each in summary.published
+    sources = dict.fromkeys(
+        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}"
+        for match in summary.published
     )
-    notes += [f"{number}. {source}." for number, source in enumerate(told, 1)]
+    notes += [f"{number}. {source}." for number, source in enumerate(sources, 1)]
     table = Table(headers, rows, frozenset(range(3, 3 + len(metrics))))
-    return Section("Published elsewhere", tables=(table,), paragraphs=tuple(notes))
+    return Section("Published results", tables=(table,), paragraphs=tuple(notes))
 
 
-def _rows(found: PublishedBeside, metrics: list[str]) -> list[Row]:
-    row = found.row
+def _rows(match: PublishedBeside, metrics: list[str]) -> list[Row]:
+    row = match.row
     values = (_value(row.metrics.get(metric)) for metric in metrics)
     config = config_text(row.config)
     rows: list[Row] = [("published", row.implementation, row.hardware, *values, config)]
-    for each in found.measured:
-        own = (_value(each.values.get(metric)) for metric in metrics)
-        differs = "; ".join(each.differs) or "the same"
-        rows.append(("here", each.arm.implementation, str(each.arm.hardware), *own, differs))
-    if not found.measured:
+    for measured in match.measured:
+        own = (_value(measured.values.get(metric)) for metric in metrics)
+        differs = "; ".join(measured.differs) or "the same"
+        rows.append(
+            ("here", measured.arm.implementation, str(measured.arm.hardware), *own, differs)
+        )
+    if not match.measured:
         rows.append(("here", "not measured", ABSENT, *(ABSENT for _ in metrics), ABSENT))
     return rows
 

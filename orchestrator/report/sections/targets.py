@@ -1,4 +1,4 @@
-"""The section and the sentences that tell what it takes to reach a target accuracy."""
+"""The section and the sentences on the time, energy and cost to reach a target accuracy."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _TITLES: Mapping[Expense, str] = {
 }
 _NEEDS: Mapping[Expense, str] = {"time_s": "time", "energy_j": "energy", "cost_usd": "money"}
 _NEVER = "never"
-"""Where a quartile lies among the trials that did not reach the target."""
+"""The text of a quartile among the trials that did not reach the target."""
 _KINDS = {"less": "faster", "more": "slower"}
-"""As which kind of verdict each is shown."""
+"""The kind of verdict, which decides the colour, by comparison."""
 
 
 def target_verdicts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
-    """For each comparison of time to a target a kind and a sentence."""
+    """Write a kind and a sentence for each comparison of time to a target."""
     return [
-        (_KINDS.get(each.verdict, each.verdict), _sentence(target, each, name))
+        (_KINDS.get(comparison.verdict, comparison.verdict), _sentence(target, comparison, name))
         for target in summary.targets
-        for each in target.comparisons
-        if each.expense == "time_s"
+        for comparison in target.comparisons
+        if comparison.expense == "time_s"
     ]
 
 
 def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """What it takes each arm to reach the targets, and each against its baseline."""
+    """List what each arm needs to reach the targets, and compare it with its baseline."""
     if not summary.targets:
         return None
     tables = [
@@ -60,96 +60,97 @@ def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
 
 def _notes(summary: ReportSummary) -> list[str]:
     notes = [
-        f"Of val_accuracy {number(target.accuracy)} nothing can be told: no complete trial has its "
+        f"No figures for val_accuracy {number(target.accuracy)}: no complete trial recorded "
         "val_accuracy by epoch."
         for target in summary.targets
         if not target.arms
     ]
-    known = [target for target in summary.targets if target.arms]
-    if known:
+    recorded = [target for target in summary.targets if target.arms]
+    if recorded:
         notes.append(
-            "A trial reaches a target at the end of the first epoch with that val_accuracy; its "
-            "time is that of training alone. Median (quartiles) count trials that never reach it "
-            "as longer than any other: never stands for a quartile that lies among those."
+            "A trial reaches a target at the end of the first epoch with that val_accuracy; only "
+            "training time counts. Medians and quartiles rank trials that never reach it after all "
+            "others. A quartile is never if it falls among them."
         )
-    spent = {expense for target in known for arm in target.arms for expense in _spent(arm)}
+    spent = {expense for target in recorded for arm in target.arms for expense in _spent(arm)}
     if spent - {"time_s"}:
         notes.append(
-            "Energy and cost up to there are estimates: those of the timed epochs (see Energy and "
-            "cost), by the share of their time."
+            "Energy and cost to the target are estimates: those of the timed epochs (see Energy "
+            "and cost) in proportion to the time."
         )
-    if any(target.comparisons for target in known):
+    if any(target.comparisons for target in recorded):
         notes.append(
-            "The ratio is the expense of the baseline over the arm's, over the blocks in which all "
-            "repeats of both reach the target. A block that only one of the two reaches counts for "
-            "that one: a verdict on the others does not stand where significantly more of these "
-            "speak against it, or where more of them do and the arm that it favours is not first "
-            "in significantly more of all blocks."
+            "The ratio is the expense of the baseline divided by that of the arm, over the blocks "
+            "in which all repeats of both reach the target. A block in which only one of them "
+            "reaches it counts in favour of that one. A verdict is withdrawn if "
+            "significantly more of these blocks contradict it than support it. It is also "
+            "withdrawn if more of them contradict it, and the favoured arm is not first in "
+            "significantly more of all blocks."
         )
     return notes
 
 
-def _sentence(target: Target, found: TargetComparison, name: ArmNames) -> str:
-    arm, base = name(found.arm), f"{name(found.baseline)}{name.where}"
+def _sentence(target: Target, comparison: TargetComparison, name: ArmNames) -> str:
+    arm, base = name(comparison.arm), f"{name(comparison.baseline)}{name.where}"
     goal = f"val_accuracy {number(target.accuracy)}"
-    blocks = found.both + found.only_arm + found.only_baseline + found.neither
-    rest = _others(found, name)
-    often = _more_often(found, name)
+    blocks = comparison.both + comparison.only_arm + comparison.only_baseline + comparison.neither
+    rest = _others(comparison, name)
+    often = _more_often(comparison, name)
     end = f"{rest}{often}"
-    if not found.both:
+    if not comparison.both:
         return f"there is no block in which both {arm} and {base} reach {goal}{end}"
-    where = f"over {_where(found, blocks)} both reach it{_noise(found)}"
-    shown = found.corrected or found.ratio
-    if found.verdict == "same":
-        told = f"{arm} and {base} reach {goal} in the same time within {share(found.margin)} "
-        return f"{told}({ratio_interval(shown)}), {where}{end}"
-    if found.verdict != "inconclusive":
+    where = f"over {_where(comparison, blocks)} both reach it{_noise(comparison)}"
+    shown = comparison.corrected or comparison.ratio
+    if comparison.verdict == "same":
+        text = f"{arm} and {base} reach {goal} in the same time within {share(comparison.margin)} "
+        return f"{text}({ratio_interval(shown)}), {where}{end}"
+    if comparison.verdict != "inconclusive":
         return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{end}"
-    told = f"cannot tell whether {arm} reaches {goal} sooner or later than {base}"
-    seen = f": {ratio(shown)} as fast" if shown else ""
-    return f"{told}{seen}, {where}{rest}; {found.reason}{often}"
+    text = f"inconclusive: whether {arm} reaches {goal} sooner or later than {base}"
+    estimate = f": {ratio(shown)} as fast" if shown else ""
+    return f"{text}{estimate}, {where}{rest}; {comparison.reason}{often}"
 
 
-def _where(found: TargetComparison, blocks: int) -> str:
-    if found.both == blocks:
+def _where(comparison: TargetComparison, blocks: int) -> str:
+    if comparison.both == blocks:
         return f"{count(blocks, 'block')}, in {'each of ' if blocks > 1 else ''}which"
-    return f"the {found.both} of {count(blocks, 'block')} in which"
+    return f"the {comparison.both} of {count(blocks, 'block')} in which"
 
 
-def _noise(found: TargetComparison) -> str:
-    """What is unusual about the blocks that are compared, as of speeds."""
-    disturbed = len(found.disturbed_blocks)
+def _noise(comparison: TargetComparison) -> str:
+    """Write whether disturbed blocks are among those compared."""
+    disturbed = len(comparison.disturbed_blocks)
     if not disturbed:
         return ""
-    if found.quiet_only:
+    if comparison.quiet_only:
         return ", quiet rounds only"
-    which = "all" if disturbed == len(found.pairs) else str(disturbed)
+    which = "all" if disturbed == len(comparison.pairs) else str(disturbed)
     return f", {which} of them disturbed"
 
 
-def _others(found: TargetComparison, name: ArmNames) -> str:
-    """` (only tensorflow/cudnn in 2, neither in 1)`: the blocks that are not compared."""
-    told = [
+def _others(comparison: TargetComparison, name: ArmNames) -> str:
+    """Write the blocks that are not compared: ` (only tensorflow/cudnn in 2, neither in 1)`."""
+    counts = [
         f"{who} in {blocks}"
         for who, blocks in (
-            (f"only {name(found.arm)}", found.only_arm),
-            (f"only {name(found.baseline)}", found.only_baseline),
-            ("neither", found.neither),
+            (f"only {name(comparison.arm)}", comparison.only_arm),
+            (f"only {name(comparison.baseline)}", comparison.only_baseline),
+            ("neither", comparison.neither),
         )
         if blocks
     ]
-    return f" ({', '.join(told)})" if told else ""
+    return f" ({', '.join(counts)})" if counts else ""
 
 
-def _more_often(found: TargetComparison, name: ArmNames) -> str:
-    who = found.more_often
+def _more_often(comparison: TargetComparison, name: ArmNames) -> str:
+    who = comparison.more_often
     return f"; {name(who)} reaches it significantly more often" if who else ""
 
 
 def _reached(arm: TargetArm) -> str:
-    """`20 of 40`, and how many of the others diverged."""
-    told = f"{arm.time_s.reached} of {arm.time_s.trials}"
-    return f"{told}, {arm.diverged} diverged" if arm.diverged else told
+    """Write `20 of 40`, and how many of the others diverged."""
+    text = f"{arm.time_s.reached} of {arm.time_s.trials}"
+    return f"{text}, {arm.diverged} diverged" if arm.diverged else text
 
 
 def _arms(target: Target, name: ArmNames) -> Table:
@@ -177,33 +178,33 @@ def _comparisons(target: Target, name: ArmNames) -> Table:
     headers: Row = ("arm", "of", "ratio (95 %)", "corrected", "both", "others", "needs")
     rows = tuple(
         (
-            name(each.arm),
-            _NEEDS[each.expense],
-            ratio(each.ratio),
-            ratio_interval(each.corrected),
-            str(each.both),
-            str(each.only_arm + each.only_baseline + each.neither),
-            each.verdict,
+            name(comparison.arm),
+            _NEEDS[comparison.expense],
+            ratio(comparison.ratio),
+            ratio_interval(comparison.corrected),
+            str(comparison.both),
+            str(comparison.only_arm + comparison.only_baseline + comparison.neither),
+            comparison.verdict,
         )
-        for each in target.comparisons
+        for comparison in target.comparisons
     )
     return Table(headers, rows, frozenset(range(2, 6)))
 
 
 def _spent(arm: TargetArm) -> dict[Expense, Reached]:
-    found: dict[Expense, Reached | None] = {
+    by_expense: dict[Expense, Reached | None] = {
         "time_s": arm.time_s,
         "energy_j": arm.energy_j,
         "cost_usd": arm.cost_usd,
     }
-    return {expense: reached for expense, reached in found.items() if reached}
+    return {expense: reached for expense, reached in by_expense.items() if reached}
 
 
-def _cell(found: Reached | None) -> str:
-    if found is None:
+def _cell(reached: Reached | None) -> str:
+    if reached is None:
         return ABSENT
-    low, median, high = found.lower_quartile, found.median, found.upper_quartile
+    low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
     if low is not None and median is not None and high is not None:
-        return quartiles(Spread(found.trials, median, low, high))
-    told = [_NEVER if end is None else f"{end:.3g}" for end in (low, median, high)]
-    return _NEVER if low is None else f"{told[1]} ({told[0]}–{told[2]})"
+        return quartiles(Spread(reached.trials, median, low, high))
+    ends = [_NEVER if end is None else f"{end:.3g}" for end in (low, median, high)]
+    return _NEVER if low is None else f"{ends[1]} ({ends[0]}–{ends[2]})"

@@ -1,4 +1,4 @@
-"""The sections by which a reader judges a report: what was left out, and what was proven."""
+"""The sections by which a reader judges a report: excluded trials, and evidence of kernels."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from orchestrator.report.sections.noise import noise_notes
 from orchestrator.report.wording.sentences import ArmNames, kernel_text
 
 _NODES = 6
-"""More are counted."""
+"""The most nodes that are named; more are counted."""
 
 
 def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Trials that enter no comparison, and arms that cannot run."""
+    """List trials that enter no comparison, and arms that cannot run."""
     tables = []
     if summary.left_out:
         rows = tuple(
             (name(row.arm), row.reason.replace("_", " "), str(row.trials), row.message, row.run_id)
             for row in summary.left_out
         )
-        headers = ("arm", "why", "trials", "first message", "first run")
+        headers = ("arm", "reason", "trials", "first message", "first run")
         tables.append(Table(headers, rows, frozenset({2})))
     if summary.impossible:
         impossible = tuple((name(i.arm), i.reason) for i in summary.impossible)
         tables.append(Table(("arm that cannot run", "reason"), impossible))
-    return Section("Left out", tables=tuple(tables)) if tables else None
+    return Section("Excluded", tables=tuple(tables)) if tables else None
 
 
 def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
-    """Trials by outcome, kernels proven, what disturbed them, versions, clocks."""
+    """Count trials by outcome; list proven kernels, disturbances, versions and clocks."""
     if not summary.trials:
         return None
     proofs = {proof.arm: proof for proof in summary.validity.arms}
-    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "done again")
+    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "re-run")
     counts = tuple(_counts(arm, proofs[arm.arm], name) for arm in summary.arms)
     kernels = tuple(
         (name(arm.arm), _kernels(arm), _compiled(proofs[arm.arm])) for arm in summary.arms
@@ -44,7 +44,7 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         Table(headers, counts, frozenset(range(1, len(headers)))),
         Table(("arm", "kernel that ran", "compiled"), kernels),
     )
-    notes = (*_standing(summary), *noise_notes(summary), *_clocks(summary, name))
+    notes = (*_usage(summary), *noise_notes(summary), *_clocks(summary, name))
     return Section("Validity", tables=tables, paragraphs=(*notes, _versions(summary)))
 
 
@@ -64,18 +64,18 @@ def _compiled(proof: ArmProof) -> str:
     return f"{'by XLA' if proof.jit else 'not by XLA'}, {proof.precision}"
 
 
-def _standing(summary: ReportSummary) -> list[str]:
-    found = summary.validity
-    again = sum(proof.again for proof in found.arms)
-    nodes = sorted({node for proof in found.arms for node in proof.nodes})
+def _usage(summary: ReportSummary) -> list[str]:
+    evidence = summary.validity
+    retried = sum(proof.again for proof in evidence.arms)
+    nodes = sorted({node for proof in evidence.arms for node in proof.nodes})
     notes = [
-        f"Of {count(found.trials, 'trial')} that ended, {found.used} stand in the "
-        f"{count(found.rounds, 'round')} that are complete on every arm, and {found.left_out} "
-        "did not complete. Every number is made from runs whose ids stand in the JSON and CSV "
-        "formats."
+        f"Of {count(evidence.trials, 'trial')} that ended, {evidence.used} belong to the "
+        f"{count(evidence.rounds, 'round')} that are complete on every arm, and "
+        f"{evidence.left_out} did not complete. The JSON and CSV formats have the run ids behind "
+        "every number."
     ]
-    if again:
-        notes.append(f"{count(again, 'trial')} took more than one attempt; the last one counts.")
+    if retried:
+        notes.append(f"{count(retried, 'trial')} took more than one attempt; the last one counts.")
     if nodes:
         shown = joined(nodes) if len(nodes) <= _NODES else count(len(nodes), "node")
         notes.append(f"Run on {shown}.")
@@ -92,16 +92,16 @@ def _clocks(summary: ReportSummary, name: ArmNames) -> list[str]:
 
 
 def _versions(summary: ReportSummary) -> str:
-    known = summary.validity.versions
-    versions = ", ".join(f"{key} {known[key]}" for key in sorted(known))
+    recorded = summary.validity.versions
+    versions = ", ".join(f"{key} {recorded[key]}" for key in sorted(recorded))
     return f"Environment: {versions}." if versions else "Environment: not recorded."
 
 
 def _kernels(arm: ArmSummary) -> str:
-    told = [_kernel(kernel) for kernel in arm.kernels]
+    texts = [_kernel(kernel) for kernel in arm.kernels]
     if arm.unproven:
-        told.append(f"not proven: {arm.unproven}")
-    return "; ".join(told) or ABSENT
+        texts.append(f"not proven: {arm.unproven}")
+    return "; ".join(texts) or ABSENT
 
 
 def _kernel(kernel: KernelCount) -> str:

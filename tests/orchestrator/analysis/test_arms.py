@@ -117,8 +117,8 @@ def test_where_every_trainer_was_fresh_all_trials_are_alike() -> None:
         found = median(summary, metric)
         assert found is not None and found[1] == 3
     text = render(summary, "text")
-    assert "Every trial had a fresh trainer process: peak memory can be compared" in text
-    assert "leave out" not in text
+    assert "Every trial had a fresh trainer process: peak memory is comparable" in text
+    assert "exclude the first trial" not in text
 
 
 def test_gpu_memory_counts_fresh_trainers_only() -> None:

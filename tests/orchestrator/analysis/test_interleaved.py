@@ -64,8 +64,8 @@ def test_a_round_whose_arms_did_not_take_turns_is_left_out_and_counted() -> None
     assert found.speedup is not None
     assert found.speedup.value == pytest.approx(1.25)
     said = " ".join(render(summarise(raced(apart=(1, 4))), "text").split())
-    assert "2 rounds were not timed together, and left out" in said
-    assert "not timed together" not in render(summarise(raced()), "text")
+    assert "2 rounds are excluded, because the arms did not take turns" in said
+    assert "did not take turns" not in render(summarise(raced()), "text")
     assert only(raced()).not_interleaved_rounds == 0
 
 
@@ -134,4 +134,4 @@ def test_slices_are_no_epochs_and_waiting_for_rivals_is_no_phase() -> None:
     assert "epoch (s)" not in shown
     assert "slice_step_ms" not in shown
     assert "waited for each other" in shown
-    assert "share what their round cost" in shown
+    assert "share the cost of their round equally" in shown

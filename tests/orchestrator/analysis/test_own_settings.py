@@ -53,10 +53,10 @@ def test_the_best_configs_are_of_arms_with_the_baselines_work() -> None:
 def test_people_read_which_arms_did_less() -> None:
     text = " ".join(render(summarise(unlike()), "text").split())
     assert (
-        "an amount of work of their own, as their names say, so that only times per step and "
-        f"sample stand beside the others': {SHORT}."
+        "Measured with another amount of work, as in their names: compare only their times per "
+        f"step and per sample with other arms: {SHORT}."
     ) in text
-    assert f"Apart, for their mathematics or amount of work: {SHORT}." in text
+    assert f"because of their different mathematics or amount of work: {SHORT}." in text
 
 
 def test_two_arms_with_the_same_work_are_compared_whole() -> None:

@@ -47,16 +47,16 @@ def test_arms_that_stay_are_compared_over_every_block() -> None:
 def test_the_report_says_who_has_left() -> None:
     said = " ".join(render(summarise(grown()), "text").split())
     assert (
-        "The last start was not to run tensorflow/portable+unroll: compared over those of their "
-        "rounds that the other arms completed too."
+        "The last start of the sweep did not include tensorflow/portable+unroll: compared over "
+        "the rounds that the other arms completed, too."
     ) in said
     whole = render(summarise(grown()), "markdown")
     assert "tensorflow/portable+unroll (of an earlier start)" in whole.replace("\\", "")
     assert "12 complete on every arm" in said
-    apart = "Over all their own complete trials, not matched: tensorflow/portable+unroll."
+    apart = "Not matched, over all complete trials of the arm: tensorflow/portable+unroll."
     assert apart in said  # its configs are but half of the others'
     assert "The last start" not in render(summarise(grown(left=())), "text")
-    assert "not matched" not in render(summarise(grown(left=())), "text")
+    assert "Not matched" not in render(summarise(grown(left=())), "text")
 
 
 def test_what_an_earlier_version_wrote_has_no_former_arms() -> None:

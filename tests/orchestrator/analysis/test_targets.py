@@ -140,9 +140,9 @@ def test_the_rule_for_blocks_that_one_side_alone_reaches_is_the_one_that_is_told
     record = learned({0: (RISING, FLAT)}, blocks=12)
     assert times(the(record)).verdict == "less"
     assert (
-        "a verdict on the others does not stand where significantly more of these speak against "
-        "it, or where more of them do and the arm that it favours is not first in significantly "
-        "more of all blocks."
+        "A verdict is withdrawn if significantly more of these blocks contradict it than support "
+        "it. It is also withdrawn if more of them contradict it, and the favoured arm is not first "
+        "in significantly more of all blocks."
     ) in told(record)
 
 
@@ -157,7 +157,8 @@ def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there()
     assert found.more_often == PORTABLE
     assert found.more_often_p == pytest.approx(2 * 0.5**34)
     assert (
-        "cannot tell whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner or later than "
+        "inconclusive: whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner or later "
+        "than "
         f"tensorflow/portable on {CPU}: 2.000 × (2.000–2.000) as fast, over the 6 of 40 blocks in "
         "which both reach it (only tensorflow/portable in 34); the blocks that only one of them "
         "reaches speak against it; tensorflow/portable reaches it significantly more often"
@@ -302,7 +303,7 @@ def test_the_report_says_who_reached_it() -> None:
     few = " ".join(
         render(summarise(learned(dict.fromkeys(range(6), (RISING, FLAT)))), "text").split()
     )
-    assert "cannot tell whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner" in few
+    assert "inconclusive: whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner" in few
     assert "over the 2 of 8 blocks in which both reach it" in few
     assert "at least 6 are needed" in few
     assert "2 of 8 never" in few
@@ -348,7 +349,7 @@ def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
 def test_a_target_that_is_asked_for_and_not_known_is_said() -> None:
     trials = [trial(arm, block) for arm in (PORTABLE, XLA) for block in range(6)]
     shown = " ".join(render(summarise(sweep(trials), targets=[0.7]), "text").split())
-    assert "Of val_accuracy 0.7 nothing can be told: no complete trial has its val" in shown
+    assert "No figures for val_accuracy 0.7: no complete trial recorded val_accuracy" in shown
     assert "A trial reaches" not in shown
 
 

@@ -69,7 +69,7 @@ def test_a_brief_report_is_the_beginning_of_the_whole(run: Run, tmp_path: Path) 
     assert "Speed-up over tensorflow/portable" in brief
     assert "Arms" not in brief
     assert len(brief.splitlines()) < len(whole.splitlines()) / 3
-    assert brief.endswith("The whole report: the same command without --brief.\n")
+    assert brief.endswith("For the full report, run the same command without --brief.\n")
     assert run("--brief", "-o", str(tmp_path / "r.md"))[0] == 0
     assert "## Validity in short" in (tmp_path / "r.md").read_text()
 

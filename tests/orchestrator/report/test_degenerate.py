@@ -137,7 +137,7 @@ def test_the_short_report_keeps_its_limit_and_says_where_the_rest_is(
     shown = to_short_markdown(summarise(large(blocks=8, kernels=kernels)), limit, "report.html")
     assert len(shown) <= limit
     assert shown.startswith("# Sweep quickstart: image")
-    assert shown.endswith("The whole report is in report.html.\n")
+    assert shown.endswith("The full report is in report.html.\n")
     if limit >= 1500:
         assert "## Verdict\n\n- " in shown
     if limit == 8000:
@@ -147,7 +147,7 @@ def test_the_short_report_keeps_its_limit_and_says_where_the_rest_is(
 
 def test_what_the_short_report_leaves_out_is_said() -> None:
     shown = to_short_markdown(summarise(large(blocks=8, kernels=3)), 1500)
-    assert re.search(r"\d+ more in the whole report", shown)
+    assert re.search(r"\d+ more in the full report", shown)
 
 
 @pytest.mark.parametrize("name", RECORDS)

@@ -39,7 +39,7 @@ def test_energy_stands_by_what_it_is_the_energy_of() -> None:
         ["gpu+cpu_package", "1", "2900"],
     ]
     assert "5.000 (5.000–5.000)" in told  # mJ a sample
-    assert "not to be compared" in told
+    assert "Energies of different kinds are not comparable." in told
 
 
 def test_cost_stands_with_who_said_so() -> None:
@@ -54,7 +54,7 @@ def test_trials_without_energy_are_counted_with_a_reason() -> None:
     why = "the timed epochs took 3.0 s, less than the 10 s it takes"
     trials += [trial(GPU, block, energy_absent=why) for block in (1, 2)]
     told = section(trials, (GPU,))
-    assert f"Without energy: 2 trials, the first because {why}." in told
+    assert f"Without energy: 2 trials. Reason of the first: {why}." in told
 
 
 def test_a_sweep_without_energy_and_prices_says_nothing_of_them() -> None:
@@ -88,11 +88,13 @@ def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
     assert best in flat(to_short_markdown(summary, 8000))
     said = flat(render(summary, "text"))
     assert best in said
-    assert "energy_j is of unlike kinds here (cpu_package and gpu), which are not to be" in said
+    assert (
+        "energy_j is measured in different ways here (cpu_package and gpu), which are not" in said
+    )
     alike = [drawn(PORTABLE, 0, "gpu", 500.0), drawn(GPU, 0, "gpu", 400.0)]
     told = flat(render(summarise(sweep(alike, (PORTABLE, GPU), objectives=BY_ENERGY)), "text"))
     assert f"configs × arms: energy_j 400, in block 0, {GPU}" in told
-    assert "unlike kinds here" not in told
+    assert "in different ways" not in told
 
 
 def test_a_front_of_unlike_energies_says_so_in_the_first_section() -> None:

@@ -83,13 +83,13 @@ def test_the_matrix_has_what_hardware_is_chosen_by(form: ReportFormat) -> None:
     matrix = " ".join(shown[shown.index(begin) :].partition(end)[0].replace("\\", "").split())
     titles = [
         *("speed-up (95 %)", "rate (samples/s)", "sample (µs)", "epoch (s)", "val_accuracy"),
-        *("peak memory (MiB)", "energy a sample (mJ)", "cost of the timed epochs (USD)"),
+        *("peak memory (MiB)", "energy per sample (mJ)", "cost of the timed epochs (USD)"),
         *("load (s)", "compile (s)", "evaluate (s)", "predict (s)"),
     ]
     places = [matrix.find(title) for title in titles]
     assert -1 not in places
     assert places == sorted(places)
-    assert "leave out each trainer process's first trial" in html.unescape(matrix)
+    assert "exclude the first trial of each trainer process" in html.unescape(matrix)
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -115,8 +115,8 @@ def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | N
     ("objective", "title", "by_hardware"),
     [
         ("energy_j", "energy (J)", 0),
-        ("energy_per_sample_j", "energy a sample (mJ)", 1),
-        ("cost_usd", "cost of a trial (USD)", 0),
+        ("energy_per_sample_j", "energy per sample (mJ)", 1),
+        ("cost_usd", "cost per trial (USD)", 0),
         ("train_cost_usd", "cost of the timed epochs (USD)", 1),
     ],
 )
@@ -138,7 +138,7 @@ def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
     assert f"| {title} |" in told
     if objective.startswith("energy"):
         assert "5 cpu_package | 5 gpu |" in told
-        assert "Energies are of unlike kinds, as they say" in told
+        assert "Energies are of different kinds, as labelled" in told
 
 
 def section(title: str, summary: ReportSummary) -> str:
@@ -164,7 +164,9 @@ def test_timed_arms_stand_apart_from_trained_ones() -> None:
     assert {point.arm for each in summary.fronts for point in each.front.points} == {PORTABLE}
     assert {curve.arm for curve in summary.learning} == {PORTABLE}
     assert [cell.mode for cell in summary.matrix.cells] == ["full", "timing"]
-    assert "was timed in slices: it has times per step" in text(sweep(trials, (PORTABLE, SLICED)))
+    assert "were timed in slices: they have times per step" in text(
+        sweep(trials, (PORTABLE, SLICED))
+    )
 
 
 # by size
@@ -221,7 +223,9 @@ def test_the_best_of_each_arm_is_not_the_pairs() -> None:
     ]  # fmt: skip
     assert best[1].run_ids == ("run-tensorflow/portable+xla-6-0",)
     assert best[1].values["step_ms"] == 10.0
-    assert "Not matched blocks: each arm at the config that was best on it" in text(sweep(trials))
+    assert "Not a comparison of arms: each arm is listed with its own best config" in text(
+        sweep(trials)
+    )
 
 
 def test_there_is_a_front_for_each_expense_and_hardware() -> None:
@@ -307,7 +311,7 @@ def test_a_published_row_stands_beside_the_nearest_config() -> None:
     assert (measured.block, measured.values) == (1, {"fit_s": 5.0})
     assert measured.differs == ("units 48 and not 64",)
     shown = text(record)
-    assert "Published elsewhere, on other hardware and software" in shown
+    assert "Published results come from other hardware and software" in shown
     assert "Tesla P100 39.82" in shown
 
 
@@ -343,7 +347,9 @@ def test_what_stands_behind_the_figures_is_counted() -> None:
     ]
     assert (portable.jit, xla.jit, xla.precision) == (False, True, "float32")
     shown = text(sweep(trials))
-    assert "4 stand in the 2 rounds that are complete on every arm, and 1 did not complete" in shown
+    assert (
+        "4 belong to the 2 rounds that are complete on every arm, and 1 did not complete" in shown
+    )
     assert "1 trial took more than one attempt" in shown
     assert "by XLA, float32" in shown
     assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in shown

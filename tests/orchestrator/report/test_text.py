@@ -83,10 +83,10 @@ def test_what_is_left_out_is_said_with_why() -> None:
     trials += [trial(UNROLL, 0, status="failed", failure="crash: signal 11")]
     shown = flat(text(sweep(trials, (PORTABLE, XLA, UNROLL))))
     assert (
-        "6 of 7 blocks complete on every arm; left out: 1 block (tensorflow/portable+xla failed)"
+        "6 of 7 blocks complete on every arm; excluded: 1 block (tensorflow/portable+xla failed)"
         in shown
     )
-    assert "Set aside, for want of any complete trial: tensorflow/portable+unroll." in shown
+    assert "Not compared, because no trial is complete: tensorflow/portable+unroll." in shown
     assert "time limit 1 took longer than 60 s" in shown
     assert "cuDNN kernels need an NVIDIA GPU" in shown
     assert "The sweep is incomplete: 6 of 21 trials missing." in shown

@@ -308,7 +308,7 @@ def test_blocks_whose_trials_lie_days_apart_are_told() -> None:
         for arm in (PORTABLE, XLA)
     ]
     said = text(sweep(trials))
-    assert "In 1 of 8 blocks trials lie more than a day apart, at most 3 days" in said
+    assert "In 1 of 8 blocks trials started more than a day apart, at most 3 days" in said
     assert "day apart" not in text(paired(8))
 
 
@@ -352,8 +352,8 @@ def test_several_comparisons_have_corrected_intervals() -> None:
 def test_what_a_promise_is_of_is_said() -> None:
     """Rankings, accuracies and targets are families of their own, each of which may be wrong."""
     said = text(scattered_among(3))
-    assert "a wrong faster or slower among them in at most 5 % of sweeps" in said
-    assert "That is of these speed-ups: the accuracies, each ranking," in said
+    assert "a wrong faster or slower occurs in at most 5 % of sweeps" in said
+    assert "This covers these speed-ups only. Accuracies, each ranking," in said
     assert "of reports" not in said
 
 
@@ -365,7 +365,10 @@ def test_a_sweep_that_stops_by_its_widths_has_wider_intervals() -> None:
     assert one.speedup is not None and other.speedup is not None
     assert other.speedup.low < one.speedup.low
     assert other.corrected == other.speedup
-    assert "they are made at 97 %, so that 95 % of those it stops at are right" in text(auto)
+    assert (
+        "They are computed at 97 %, so that 95 % of the intervals at which it stops are right"
+        in text(auto)
+    )
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.02, 0.03])

@@ -35,7 +35,7 @@ _BEGINNINGS = {
     "speed": "Speed-up over",
     "matrix": "Hardware × implementation",
     "fronts": "Pareto fronts",
-    "crossovers": "Along the sizes",
+    "crossovers": "Crossovers",
     "learning": "Learning",
     "phases": "Time by phase",
     "telemetry": "In one trial of each arm",
@@ -69,7 +69,7 @@ def parts_of(document: Document, plots: Sequence[Plot]) -> list[Part]:
         parts.append(_part(section, left.pop(part) if part else []))
     own = [_part(Section(_OWN_TITLES[part]), found) for part, found in left.items() if found]
     end = next(
-        (i for i, s in enumerate(document.sections) if s.title in ("Left out", "Validity")),
+        (i for i, s in enumerate(document.sections) if s.title in ("Excluded", "Validity")),
         len(parts),
     )
     return _numbered([*parts[:end], *own, *parts[end:]])
