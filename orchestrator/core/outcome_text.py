@@ -23,7 +23,7 @@ _SENTENCES = {
     HOST_STEAL: "the machine's host took {:.0f} % of the CPUs",
     THROTTLING: "clocks were throttled {:.0f} % of the time",
     LOW_CLOCKS: "clocks were {:.0f} % below their maximum",
-    SLOW_CANARY: "the canary took {:.2f} times its expected time",
+    SLOW_CANARY: "the calibration probe took {:.2f} times its expected time",
 }
 
 _NAMES = {
@@ -31,7 +31,7 @@ _NAMES = {
     HOST_STEAL: "the machine's host",
     THROTTLING: "throttling",
     LOW_CLOCKS: "low clocks",
-    SLOW_CANARY: "a slow canary",
+    SLOW_CANARY: "a slow calibration probe",
     SHARED_GPU: "a shared GPU",
 }
 

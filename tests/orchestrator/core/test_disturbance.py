@@ -60,10 +60,10 @@ def test_every_cause_has_its_figure() -> None:
     }
     assert disturbance_text(disturbance) == (
         "other processes took 43 % of the CPUs; the machine's host took 6 % of the CPUs; clocks"
-        " were throttled 20 % of the time; clocks were 25 % below their maximum; the canary took"
-        " 1.31 times its expected time; 2 other processes on the GPU"
+        " were throttled 20 % of the time; clocks were 25 % below their maximum; the"
+        " calibration probe took 1.31 times its expected time; 2 other processes on the GPU"
     )
-    assert cause_name("slow_canary") == "a slow canary"
+    assert cause_name("slow_canary") == "a slow calibration probe"
     assert disturbance_text({}) == ""
 
 

@@ -37,9 +37,9 @@ def test_disturbed_trials_and_rounds_are_counted_by_what_disturbed_them() -> Non
     one = {"disturbance": {"other_processes": 12.0}}
     text = rendered({}, both, one, {"disturbance": {}})
     assert (
-        "2 of 4 trials were disturbed, in 2 of 4 rounds, by other processes (2) and a slow canary"
-        " (1). First: run run-tensorflow/portable-1-0, other processes took 43 % of the CPUs; the"
-        " canary took 1.31 times its expected time." in text
+        "2 of 4 trials were disturbed, in 2 of 4 rounds, by other processes (2) and a slow"
+        " calibration probe (1). First: run run-tensorflow/portable-1-0, other processes took 43 %"
+        " of the CPUs; the calibration probe took 1.31 times its expected time." in text
     )
     assert "were disturbed" not in rendered({}, {"other_trainers": 0})
 
