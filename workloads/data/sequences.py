@@ -91,7 +91,7 @@ def _windows_of(
         raise DataError(
             f"settings.{setting}: expected at most {max(0, available):,}, the windows of"
             f" {length:,} tokens in the {len(tokens):,} of this part; received"
-            f" {samples if samples is not None else 'no room for a single one'}: use fewer, a"
+            f" {samples if samples is not None else 'a request for at least one'}: use fewer, a"
             " longer text, or dataset zipf, which has any length"
         )
     default = length if each_step else 1  # at this distance, windows predict every token once

@@ -96,7 +96,7 @@ def test_the_published_number_of_samples_takes_no_memory() -> None:
             {"validation_samples": 1},
             r"settings\.validation_samples: expected at most 0, .* in the 10 of this part",
         ),
-        ({}, "received a text for one at least"),
+        ({}, "received a request for at least one"),
     ],
 )
 def test_more_windows_than_there_are_is_refused(asked: dict[str, Any], message: str) -> None:
