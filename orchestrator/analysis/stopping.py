@@ -18,9 +18,10 @@ from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.pairing.paired_arms import arm_values, pair_up, time_metric
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, t_interval
 from orchestrator.analysis.statistics.stopping_looks import confidence_for, looks
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

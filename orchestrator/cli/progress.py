@@ -14,8 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
-from orchestrator.core.trial import Arm, Config, Outcome, Trial
+from orchestrator.core.trial import Config, Outcome, Trial
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.assignment import Assignment
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
-from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, ImpossibleArm
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm
 
 Direction = Literal["minimize", "maximize"]
 

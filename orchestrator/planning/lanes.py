@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orchestrator.core.arms import HardwareUse, Usage
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.hardware import Node
 from orchestrator.planning.plan import Plan, PlannedArm
 from workloads.protocol import Device

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import names_arm
-from orchestrator.core.trial import Arm, Outcome
+from orchestrator.core.trial import Outcome
 from orchestrator.spec import Objective
 
 _OVER: Mapping[str, Callable[[Sequence[float]], float]] = {

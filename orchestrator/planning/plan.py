@@ -8,19 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from orchestrator.core.arms import HardwareUse, RequestedArm
+from orchestrator.core.arms import Arm, HardwareUse, RequestedArm
 from orchestrator.core.criteria import AutoBlocks, Timing
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.text import counted
-from orchestrator.core.trial import (
-    Arm,
-    Block,
-    Config,
-    FinishedTrial,
-    ImpossibleArm,
-    Trial,
-    canonical,
-)
+from orchestrator.core.trial import Block, Config, FinishedTrial, ImpossibleArm, Trial, canonical
 from orchestrator.hardware import HardwareClass
 from orchestrator.planning.feasibility import (
     absence_reason,

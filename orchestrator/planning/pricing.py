@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import selects
-from orchestrator.core.trial import Arm, Outcome
+from orchestrator.core.trial import Outcome
 from orchestrator.spec import Price
 
 _HOUR_S = 3600.0

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.names import names_arm
 from orchestrator.core.trial import (
-    Arm,
     Block,
     FinishedTrial,
     Outcome,

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from orchestrator.cluster.autoscaler import NodeRequest
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.labels import carries
 from orchestrator.core.names import selects
-from orchestrator.core.trial import Arm, Block, FinishedTrial
+from orchestrator.core.trial import Block, FinishedTrial
 from orchestrator.hardware import HardwareClass, Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, PlannedArm, awaited_entries
 from orchestrator.spec import HardwareEntry, SweepSpec

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from orchestrator.core.trial import Arm, Outcome
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm, make_plan

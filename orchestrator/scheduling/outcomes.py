@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.rounds import reinstate, trials_to_rerun
-from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Trial
+from orchestrator.core.trial import FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.assignment import Assignment, FollowUp
 from orchestrator.scheduling.suggestions import Suggestions

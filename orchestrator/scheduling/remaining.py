@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import yaml
 
 from orchestrator import __version__
-from orchestrator.core.trial import Arm, Block, FinishedTrial, SweepIdentity
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Block, FinishedTrial, SweepIdentity
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.session import stop_record
 from orchestrator.spec import SweepSpec

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from orchestrator.core.trial import Arm, Block, Config, FinishedTrial, Outcome
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome
 from orchestrator.planning.objectives import arms_read, arms_that_speak, block_value
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import Objective

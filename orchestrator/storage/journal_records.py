@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from orchestrator.core.trial import Arm, Config, FinishedTrial, SweepIdentity, Trial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config, FinishedTrial, SweepIdentity, Trial
 
 VERSION = 6
 """The version of the records. Only journals of this version are read."""

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from orchestrator.analysis.cost_model import Method, NotPredicted, Observation, fit
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config
 from tests.orchestrator.sample_hardware import on_cpu
 
 _ARMS = tuple(Arm(f"made/{kind}", on_cpu("CPU", 2)) for kind in ("plain", "compiled", "fused"))

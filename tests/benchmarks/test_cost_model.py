@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.arms import Usage
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import (
-    Arm,
     Block,
     Config,
     FinishedTrial,

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.analysis.summary import ReportSummary, summarise
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
-    Arm,
     EpochRecord,
     FailureRecord,
     FinishedTrial,

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.render import summarise

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.core.arms import HardwareUse
-from orchestrator.core.trial import (
-    Arm,
-    Config,
-    FailureRecord,
-    Outcome,
-    SweepIdentity,
-)
+from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentity
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.trial import (
-    Arm,
     Block,
     DatasetRecord,
     EpochRecord,

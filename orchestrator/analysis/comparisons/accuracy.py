@@ -19,8 +19,8 @@ from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, E
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 
 AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
 

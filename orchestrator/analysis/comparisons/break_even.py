@@ -16,8 +16,8 @@ from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import known_implementation, mathematics_of
-from orchestrator.core.trial import Arm
 
 BreakEvenVerdict = Literal["pays", "never", "inconclusive"]
 Trainers = Literal["warm", "fresh"]

@@ -14,7 +14,8 @@ from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, geometric_mean, spread
 from orchestrator.analysis.statistics.formatting import number
-from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
 
 _GROUPS = 4
 """Number of ranges for a param with more values, with equally many blocks in each."""

@@ -28,7 +28,8 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.statistics.regression import Fit, Numbers, fit
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config
 
 CrossoverVerdict = Literal[
     "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "inconclusive"

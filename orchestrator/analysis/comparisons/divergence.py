@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, match
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from orchestrator.analysis.metrics.derived import finite, scopes_of
 from orchestrator.analysis.metrics.measures import EXPENSES, SCOPED, Measure, Trainer
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.statistics.estimates import Estimate, Spread, spread
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.criteria import MeasureMode
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

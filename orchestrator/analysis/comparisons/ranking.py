@@ -29,7 +29,7 @@ from orchestrator.analysis.statistics.estimates import (
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 
 Standing = Literal["same", "worse", "inconclusive"]
 

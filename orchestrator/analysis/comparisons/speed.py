@@ -26,10 +26,10 @@ from orchestrator.analysis.pairing.pairs import Pair
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import Margins, MeasureMode, ReportCriteria
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 
 Verdict = Literal["same", "faster", "slower", "inconclusive"]
 

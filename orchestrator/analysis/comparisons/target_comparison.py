@@ -45,8 +45,8 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import Finding, HolmStep, Judgement, holm, judge
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
-from orchestrator.core.trial import Arm
 
 TargetVerdict = Literal["same", "less", "more", "inconclusive"]
 

@@ -26,8 +26,8 @@ from orchestrator.analysis.comparisons.target_comparison import (
 )
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 from orchestrator.analysis.cost_model.fitting import CostModel, NotPredicted, fit
 from orchestrator.analysis.cost_model.observations import TARGETS, Observation
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config
 
 
 @dataclass(frozen=True, slots=True)

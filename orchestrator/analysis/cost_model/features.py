@@ -10,7 +10,8 @@ import numpy as np
 
 from orchestrator.analysis.cost_model.extrapolation import Leverage, Matrix, make_leverage
 from orchestrator.analysis.cost_model.observations import Observation
-from orchestrator.core.trial import Arm, Config, ConfigValue, canonical, is_number
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config, ConfigValue, canonical, is_number
 
 FURTHEST = 1.0
 """How far outside of its measured range a param may lie: a factor of two, on a logarithmic scale;

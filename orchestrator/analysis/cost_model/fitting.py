@@ -30,8 +30,9 @@ import numpy as np
 from orchestrator.analysis.cost_model.extrapolation import Matrix
 from orchestrator.analysis.cost_model.features import Features, make_features
 from orchestrator.analysis.cost_model.observations import Observation
+from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.trial import Config
 
 Method: TypeAlias = Literal["medians", "log-linear", "quadratic", "gaussian process"]
 METHODS: tuple[Method, ...] = ("medians", "log-linear", "quadratic", "gaussian process")

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.core.trial import Arm, Config, FinishedTrial, Outcome, canonical
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config, FinishedTrial, Outcome, canonical
 
 TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
 """What can be predicted. `trial_s` is a trial's whole time, from its setting up to its last

@@ -21,8 +21,9 @@ from orchestrator.analysis.cost_model import (
 from orchestrator.analysis.forecast.history import others, settings_of
 from orchestrator.analysis.forecast.simulation import RemainingTrials
 from orchestrator.analysis.forecast.totals import Amount, ForecastTotals, forecast_totals
+from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
-from orchestrator.core.trial import Arm, FinishedTrial, SweepIdentity
+from orchestrator.core.trial import FinishedTrial, SweepIdentity
 from orchestrator.planning.lanes import Lane, LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.spec import SweepSpec

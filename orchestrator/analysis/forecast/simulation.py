@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.analysis.cost_model import CostModel, NotPredicted, draw_configs, params_of
-from orchestrator.core.trial import Arm, Config, canonical
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Config, canonical
 from orchestrator.spec import Search
 
 RUNS = 300

@@ -21,7 +21,7 @@ from orchestrator.analysis.forecast.simulation import (
     make_draws,
     simulate,
 )
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.planning.pricing import price_of
 from orchestrator.spec import Price
 

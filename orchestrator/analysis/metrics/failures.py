@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orchestrator.core.trial import Arm, FinishedTrial, OutcomeStatus
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial, OutcomeStatus
 
 
 @dataclass(frozen=True, slots=True)

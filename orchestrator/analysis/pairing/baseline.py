@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import names_arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 
 
 class BaselineError(ValueError):

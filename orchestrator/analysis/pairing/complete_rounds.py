@@ -14,9 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.core.arms import HardwareRef
+from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Config, FinishedTrial, is_number
+from orchestrator.core.trial import Config, FinishedTrial, is_number
 
 Round = tuple[int, int]
 """Block and repeat."""

@@ -8,9 +8,8 @@ from typing import Literal
 
 from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.names import mathematics_of
-from orchestrator.core.trial import Arm
 
 Among = Literal["implementations", "hardware", "arms"]
 

@@ -19,7 +19,8 @@ from orchestrator.analysis.pairing.pairs import (
     timed_pairs,
 )
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate, exponential, t_interval
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 
 _PER_STEP = ("step_ms",)
 """The time metrics that do not grow with the amount of work."""

@@ -11,7 +11,7 @@ from typing import TypeVar
 from orchestrator.analysis.pairing.complete_rounds import Disturbance, Round
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 
 T = TypeVar("T")
 

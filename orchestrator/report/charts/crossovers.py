@@ -8,7 +8,7 @@ from orchestrator.analysis.comparisons.crossover import Crossover
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import number, ratio
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table

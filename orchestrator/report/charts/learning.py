@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from orchestrator.analysis.arms.learning import LearningCurve
 from orchestrator.analysis.statistics.formatting import number, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import metric_title, slug
 from orchestrator.report.document import Table

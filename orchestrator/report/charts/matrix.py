@@ -9,7 +9,7 @@ from orchestrator.analysis.comparisons.matrix import Cell
 from orchestrator.analysis.statistics.estimates import Estimate
 from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Heat
 from orchestrator.report.charts.speedups import SIGNS, read_from
 

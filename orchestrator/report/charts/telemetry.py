@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from orchestrator.analysis.arms.representatives import TelemetryCurves
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table

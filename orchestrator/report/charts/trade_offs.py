@@ -12,7 +12,7 @@ from orchestrator.analysis.arms.trade_offs import TradeOff
 from orchestrator.analysis.metrics.measures import FRESH_ONLY
 from orchestrator.analysis.statistics.formatting import count, number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import config_text, metric_title, slug
 from orchestrator.report.document import Table

@@ -21,7 +21,7 @@ from orchestrator.analysis.statistics.estimates import (
 )
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.compare.accuracies import AccuracyChange, compare_accuracies
 from orchestrator.report.compare.costs import MEMORY, NeedChange, compare_needs
 from orchestrator.report.compare.differences import Difference, canary_speedup, differences

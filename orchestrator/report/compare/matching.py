@@ -14,8 +14,8 @@ from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import joined
 from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
-from orchestrator.core.arms import Usage
-from orchestrator.core.trial import Arm, Config, FinishedTrial, canonical
+from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.trial import Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import Side
 from workloads.protocol import Device
 

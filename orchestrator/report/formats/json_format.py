@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import (
-    Arm,
     Config,
     EpochRecord,
     FailureReason,

@@ -9,7 +9,8 @@ from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.statistics.estimates import spread
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.document import Section, Table
 from orchestrator.report.wording.sentences import ArmNames, energy_kinds
 

@@ -9,7 +9,7 @@ from orchestrator.analysis.pairing.complete_rounds import BlockGap
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import count, joined, number, share
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.wording.sentences import ArmNames
 
 _TIMED = {"step_ms": "time per training step", "train_s": "training time"}

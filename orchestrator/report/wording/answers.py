@@ -19,7 +19,7 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.wording.crossovers import crossover_sentence
 from orchestrator.report.wording.sentences import ArmNames
 

@@ -22,9 +22,8 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.outcome_text import disturbance_text
-from orchestrator.core.trial import Arm
 
 
 @dataclass(frozen=True, slots=True)

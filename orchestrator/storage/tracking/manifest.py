@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import ConfigDict, TypeAdapter
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import Direction
-from orchestrator.core.trial import Arm, FinishedTrial, ImpossibleArm, SweepIdentity
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity
 from orchestrator.storage.tracking.errors import WrongVersion
 from orchestrator.storage.tracking.lease import Owner
 

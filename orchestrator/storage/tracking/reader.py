@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast, get_args
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, Telemetry
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry
 from orchestrator.storage.tracking import stored_runs
 from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound, WrongVersion
 from orchestrator.storage.tracking.manifest import (

@@ -11,9 +11,8 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.core.arms import HardwareUse
+from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.trial import (
-    Arm,
     Block,
     Config,
     DatasetRecord,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial, Kernel, Outcome, Trial
+from orchestrator.core.trial import FinishedTrial, Kernel, Outcome, Trial
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
 from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded

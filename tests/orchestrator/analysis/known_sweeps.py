@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.trial import Config
 from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
 
 UNITS = (16, 24, 32, 48, 64, 96, 128, 192)

@@ -6,8 +6,9 @@ import pytest
 
 from orchestrator.analysis.arms.arm_summary import KernelCount
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Kernel
+from orchestrator.core.trial import Kernel
 from orchestrator.report.document import Table
 from orchestrator.report.render import render, summarise
 from orchestrator.report.sections.document import SIDE_BY_SIDE, document

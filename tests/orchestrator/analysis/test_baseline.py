@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError, pick_baseline
-from orchestrator.core.arms import RequestedArm
-from orchestrator.core.trial import Arm, ImpossibleArm
+from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.trial import ImpossibleArm
 from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, XLA, sweep
 

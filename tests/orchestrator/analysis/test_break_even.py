@@ -12,9 +12,10 @@ from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import LEVEL
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Config
+from orchestrator.core.trial import Config
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, changed

@@ -22,15 +22,8 @@ from orchestrator.analysis.cost_model import (
     trial_seconds,
 )
 from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast
-from orchestrator.core.trial import (
-    Arm,
-    Block,
-    Config,
-    FinishedTrial,
-    Outcome,
-    SweepIdentity,
-    make_trial,
-)
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.spec import Search, SweepSpec, parse

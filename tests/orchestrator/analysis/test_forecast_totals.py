@@ -17,16 +17,8 @@ from orchestrator.analysis.cost_model import Models, NotPredicted, Observation, 
 from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast
 from orchestrator.analysis.forecast.simulation import RemainingTrials, make_draws, simulate
 from orchestrator.analysis.forecast.totals import ForecastTotals, forecast_totals
-from orchestrator.core.arms import HardwareUse
-from orchestrator.core.trial import (
-    Arm,
-    Block,
-    Config,
-    FinishedTrial,
-    Outcome,
-    SweepIdentity,
-    make_trial,
-)
+from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import Node, classify, probe
 from orchestrator.spec import Price, Search, SweepSpec
 from orchestrator.storage.home import SweepFolder

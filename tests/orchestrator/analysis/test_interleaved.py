@@ -14,10 +14,10 @@ from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.stopping import half_widths
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import (
-    Arm,
     Block,
     FinishedTrial,
     Outcome,

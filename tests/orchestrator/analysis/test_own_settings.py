@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from orchestrator.core.arms import Usage
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial

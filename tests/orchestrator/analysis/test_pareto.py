@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from orchestrator.analysis.arms.best_config import best_of_arm
 from orchestrator.analysis.arms.pareto import non_dominated, pareto_front
 from orchestrator.analysis.arms.trade_offs import trade_offs
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
 
 # Few values, so that ties and equal points come up

@@ -10,9 +10,10 @@ import pytest
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.analysis.statistics.formatting import ratio_interval
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import Margins
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Config, FinishedTrial
+from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.answers import NAMED
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying

@@ -8,8 +8,9 @@ from io import StringIO
 
 from orchestrator.analysis.comparisons.ranking import rankings
 from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, sweep, trial
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.render import ReportSummary, summarise
 from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 

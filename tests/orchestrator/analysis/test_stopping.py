@@ -11,15 +11,9 @@ from scipy import stats
 
 from orchestrator.analysis.statistics.stopping_looks import LEVEL, confidence_for, looks
 from orchestrator.analysis.stopping import StopDecision, StoppingRule, half_widths
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
-from orchestrator.core.trial import (
-    Arm,
-    Block,
-    FinishedTrial,
-    Outcome,
-    SweepIdentity,
-    make_trial,
-)
+from orchestrator.core.trial import Block, FinishedTrial, Outcome, SweepIdentity, make_trial
 from tests.orchestrator.analysis.random_draws import stopped
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import changed

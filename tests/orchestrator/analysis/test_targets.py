@@ -15,8 +15,9 @@ from orchestrator.analysis.comparisons.target_comparison import TargetComparison
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial
+from orchestrator.core.trial import EpochRecord, FinishedTrial
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.outcome_text import cause_name, disturbance_text
-from orchestrator.core.trial import Arm, FinishedTrial, Outcome, Telemetry, Trial
+from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry, Trial
 from tests.orchestrator.sample_hardware import on_cpu
 
 LIMITS = DisturbanceLimits()

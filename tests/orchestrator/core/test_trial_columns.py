@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.core.trial_columns import COLUMNS, PARAMS, QUALIFIERS, TAGS, Column, free_name
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query.table import make_sheet

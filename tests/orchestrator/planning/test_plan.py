@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
 from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import describe_plan, make_plan

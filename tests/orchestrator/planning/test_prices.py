@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.core.arms import Usage
-from orchestrator.core.trial import Arm, Outcome, Telemetry
+from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.trial import Outcome, Telemetry
 from orchestrator.planning.pricing import describe_prices, price_of, priced
 from orchestrator.spec import Price, SpecError, parse
 from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial
+from orchestrator.core.trial import EpochRecord, FinishedTrial
 from tests.orchestrator.sample_records import CPU, GPU, sweep, trial
 
 _KERNELS = (

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, DatasetRecord
+from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.compare import (
     Changes,
     NoSide,

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from orchestrator.cli.main import main
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial
+from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.compare import Changes, as_json, compare, failing, of_record, to_document
 from orchestrator.report.formats.text import to_text
 from orchestrator.report.render import render, summarise

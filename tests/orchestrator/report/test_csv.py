@@ -8,8 +8,8 @@ from io import StringIO
 
 import pytest
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, paired, sweep, trial

@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 import pytest
 
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial, ImpossibleArm
+from orchestrator.core.trial import EpochRecord, FinishedTrial, ImpossibleArm
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import ReportFormat, render, summarise
 from tests.orchestrator.report.large_sweep import large

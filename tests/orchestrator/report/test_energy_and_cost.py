@@ -6,7 +6,8 @@ import csv
 from io import StringIO
 from typing import Any
 
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import on_gpu

@@ -7,8 +7,8 @@ import math
 import statistics
 from typing import Any
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 from orchestrator.report.formats import json_schema
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, PORTABLE, XLA, changed, paired, sweep, trial

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from orchestrator.core.trial import Arm
+from orchestrator.core.arms import Arm
 from orchestrator.report.document import Document, Section, Table, visible
 from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.render import render, summarise

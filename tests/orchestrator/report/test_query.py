@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.api import query
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 from orchestrator.report.query import (
     QueryError,
     Sheet,

@@ -10,9 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Telemetry
+from orchestrator.core.trial import Telemetry
 from orchestrator.report.formats import json_schema
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.report.large_sweep import large

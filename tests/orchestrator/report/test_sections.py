@@ -10,9 +10,10 @@ import pytest
 
 from orchestrator.analysis.arms.representatives import representatives
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, EpochRecord, FinishedTrial, Kernel, Telemetry
+from orchestrator.core.trial import EpochRecord, FinishedTrial, Kernel, Telemetry
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.render import ReportFormat, render, summarise
 from orchestrator.report.wording.sentences import arm_names

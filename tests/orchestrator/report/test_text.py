@@ -7,9 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, DatasetRecord, ImpossibleArm
+from orchestrator.core.trial import DatasetRecord, ImpossibleArm
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_hardware import on_gpu
 from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial

@@ -13,9 +13,9 @@ from orchestrator.analysis.pairing.pairs import RoundValue, timed_pairs
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import looks
 from orchestrator.analysis.statistics.verdicts import judge
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm
 from orchestrator.report.render import render, summarise
 from orchestrator.report.wording.sentences import arm_names, verdict_sentence
 from tests.orchestrator.sample_hardware import in_slices

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.cluster.autoscaler import request_nodes, requested_nodes, withdraw_request
-from orchestrator.core.arms import RequestedArm, Usage
+from orchestrator.core.arms import Arm, RequestedArm, Usage
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import Arm, Block, FinishedTrial, Outcome, Trial
+from orchestrator.core.trial import Block, FinishedTrial, Outcome, Trial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import Plan, describe_plan, make_plan
 from orchestrator.scheduling.node_wait import (

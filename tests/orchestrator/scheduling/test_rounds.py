@@ -12,18 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.analysis.stopping import StoppingRule
-from orchestrator.core.arms import HardwareUse, Usage
+from orchestrator.core.arms import Arm, HardwareUse, Usage
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits
 from orchestrator.core.rounds import trials_to_rerun, trials_to_retime
-from orchestrator.core.trial import (
-    Arm,
-    Block,
-    Config,
-    FinishedTrial,
-    Outcome,
-    Trial,
-    make_trial,
-)
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, Trial, make_trial
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
-from orchestrator.core.arms import Usage
+from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import Arm, FinishedTrial, Outcome
+from orchestrator.core.trial import FinishedTrial, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.session import Session

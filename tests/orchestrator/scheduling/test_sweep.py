@@ -13,10 +13,10 @@ import pytest
 
 from orchestrator.analysis.pairing.baseline import BaselineError
 from orchestrator.cluster.autoscaler import NodeRequest
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import Arm, Block, FinishedTrial
+from orchestrator.core.trial import Block, FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
 from orchestrator.scheduling.finish import finish_sweep

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orchestrator.core.arms import Arm
 from orchestrator.core.trial import (
-    Arm,
     Block,
     Config,
     EpochRecord,

@@ -11,8 +11,9 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.analysis.pairing.complete_rounds import match
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
-from orchestrator.core.trial import Arm, Telemetry
+from orchestrator.core.trial import Telemetry
 from orchestrator.storage.tracking import SweepNotFound
 from orchestrator.storage.tracking.errors import WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
-from orchestrator.core.arms import HardwareRef, HardwareUse, Usage
+from orchestrator.core.arms import Arm, HardwareRef, HardwareUse, Usage
 from orchestrator.core.trial import (
-    Arm,
     DatasetRecord,
     EpochRecord,
     FailureRecord,
