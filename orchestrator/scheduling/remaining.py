@@ -99,7 +99,7 @@ def make_opening(
     spec: SweepSpec,
     plan: Plan,
     identity: SweepIdentity,
-    found_sweep: StoredSweep | None,
+    stored_sweep: StoredSweep | None,
     home: Path,
     *,
     begun: bool = False,
@@ -113,8 +113,8 @@ def make_opening(
     arms, repeats = plan.arms, plan.repeats
     current: tuple[Arm, ...] = ()
     blocks = min(plan.auto.least, plan.index_count) if plan.auto else plan.index_count
-    if found_sweep is not None and found_sweep.identity.generation == identity.generation:
-        before = found_sweep.manifest
+    if stored_sweep is not None and stored_sweep.identity.generation == identity.generation:
+        before = stored_sweep.manifest
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
         repeats = max(repeats, before.repeats)
         current = before.current or before.arms

@@ -21,7 +21,7 @@ def finished(number: int, nodes: int = 1) -> tuple[list[FinishedTrial], Forecast
     return done, forecast_from(laid, done)
 
 
-def test_nothing_is_foretold_before_each_arm_has_run() -> None:
+def test_nothing_is_predicted_before_each_arm_has_run() -> None:
     assert finished(0)[1] == Forecast(0, 40, None)
     (first,), ahead = finished(1)
     seconds = SECONDS[first.trial.arm.implementation]
@@ -59,12 +59,12 @@ def test_classes_that_share_a_node_share_its_time() -> None:
     assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2
 
 
-def test_what_is_to_be_done_again_is_missing_and_tells_how_long_it_takes() -> None:
+def test_what_is_to_be_done_again_is_missing_and_shows_how_long_it_takes() -> None:
     done, _ = finished(40)
     laid = plan(classify([node("n0")]), blocks=10, repeats=2)
     reruns = {event.trial.key for event in done if event.trial.block == 3}
     assert forecast_from(laid, done, reruns) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
 
 
-def test_of_a_finished_sweep_only_that_is_told() -> None:
+def test_of_a_finished_sweep_only_that_is_reported() -> None:
     assert describe_forecast(finished(40)[1], at_most=True) == "all of its 40 trials are done"

@@ -1,4 +1,4 @@
-"""The missing trials in thought: arms that nobody measured, configs that are far, peak memory."""
+"""Simulated missing trials: arms that nobody measured, configs that are far, peak memory."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def missing(
     space = {"units": {"low": 16, "high": 128, "log": True}}
     search = Search.model_validate({"sampler": "random", "configs": 40, "space": space})
     fixed: Config = {"cell": cell} if cell else {}
-    known = tuple(({"units": each, **fixed}, arm) for each in units for arm in arms)
-    return RemainingTrials(known, unknown, dict.fromkeys(arms, 1), search, (), {})
+    suggested_configs = tuple(({"units": count, **fixed}, arm) for count in units for arm in arms)
+    return RemainingTrials(suggested_configs, unknown, dict.fromkeys(arms, 1), search, (), {})
 
 
 def look(ahead: RemainingTrials, observations: list[Observation], *prices: Price) -> ForecastTotals:
@@ -74,7 +74,7 @@ def look(ahead: RemainingTrials, observations: list[Observation], *prices: Price
 
 
 @pytest.mark.parametrize("law", [0.0, 1.0], ids=["medians", "log-linear"])
-def test_an_arm_that_no_trial_had_is_not_foretold(law: float) -> None:
+def test_an_arm_that_no_trial_had_is_not_predicted(law: float) -> None:
     """One of six arms is less than the share of configs that may be far."""
     observations = measured(SIX[:5], law=law)
     look(missing(SIX[:5], [32, 64]), observations)
@@ -83,25 +83,26 @@ def test_an_arm_that_no_trial_had_is_not_foretold(law: float) -> None:
             look(ahead, observations)
 
 
-def test_energy_that_one_arm_does_not_tell_is_not_the_sweeps() -> None:
-    told = measured(SIX[:5], targets=("trial_s", "energy_j"))
+def test_energy_that_one_arm_does_not_show_is_not_the_sweeps() -> None:
+    measured_trials = measured(SIX[:5], targets=("trial_s", "energy_j"))
     price = Price.model_validate(
         {"hardware": "cpu", "usd_per_kwh": 0.3, "source": "a list", "date": "2026-11-01"}
     )
-    whole = look(missing(SIX[:5], [64]), told, price)
+    whole = look(missing(SIX[:5], [64]), measured_trials, price)
     assert whole.energy_j is not None
     assert whole.usd is not None
     assert whole.refused == {}
-    found = look(missing(SIX, [64]), [*told, *measured(SIX[5:])], price)
-    assert (found.energy_j, found.usd) == (None, None)
-    assert found.refused == {"energy_j": f"energy_j: no trial of {SIX[5]} was measured"}
-    assert f"  energy cannot be predicted (energy_j: no trial of {SIX[5]} was measured)" in told_of(
-        found
+    prediction = look(missing(SIX, [64]), [*measured_trials, *measured(SIX[5:])], price)
+    assert (prediction.energy_j, prediction.usd) == (None, None)
+    assert prediction.refused == {"energy_j": f"energy_j: no trial of {SIX[5]} was measured"}
+    assert (
+        f"  energy cannot be predicted (energy_j: no trial of {SIX[5]} was measured)"
+        in described(prediction)
     )
 
 
-def told_of(found: ForecastTotals) -> str:
-    return describe_forecast(Forecast(0, 1, 1.0, totals=found))
+def described(prediction: ForecastTotals) -> str:
+    return describe_forecast(Forecast(0, 1, 1.0, totals=prediction))
 
 
 def test_what_is_far_is_drawn_with_larger_errors() -> None:
@@ -115,7 +116,7 @@ def test_what_is_far_is_drawn_with_larger_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "cell", "told"),
+    ("units", "cell", "reason"),
     [
         ([64] * 7 + [512] * 3, "", "units 512 is too far from 16 to 128, which were measured"),
         ([64] * 19 + [2000], "", "units 2000 is too far from 16 to 128, which were measured"),
@@ -123,19 +124,19 @@ def test_what_is_far_is_drawn_with_larger_errors() -> None:
     ],
     ids=["too many", "one too far of all", "never seen"],
 )
-def test_what_nothing_is_known_of_is_refused(units: list[int], cell: str, told: str) -> None:
-    with pytest.raises(NotPredicted, match=told):
+def test_what_nothing_is_known_of_is_refused(units: list[int], cell: str, reason: str) -> None:
+    with pytest.raises(NotPredicted, match=reason):
         look(missing(ALONE, units, cell=cell), measured(ALONE))
 
 
 def test_a_word_that_no_trial_had_is_refused_however_few_have_it() -> None:
-    known = missing(ALONE, [64] * 19).suggested
+    suggested_configs = missing(ALONE, [64] * 19).suggested
     ahead = missing(ALONE, [64], cell="rnn")
     observations = [
-        dataclasses.replace(each, params={**each.params, "cell": ("gru", "lstm")[index % 2]})
-        for index, each in enumerate(measured(ALONE))
+        dataclasses.replace(row, params={**row.params, "cell": ("gru", "lstm")[index % 2]})
+        for index, row in enumerate(measured(ALONE))
     ]
-    seen = tuple(({**config, "cell": "gru"}, arm) for config, arm in known)
+    seen = tuple(({**config, "cell": "gru"}, arm) for config, arm in suggested_configs)
     look(dataclasses.replace(ahead, suggested=seen), observations)
     with pytest.raises(NotPredicted, match='no trial had cell "rnn"'):
         look(dataclasses.replace(ahead, suggested=(*seen, *ahead.suggested)), observations)
@@ -143,28 +144,32 @@ def test_a_word_that_no_trial_had_is_refused_however_few_have_it() -> None:
 
 def test_the_most_memory_has_an_interval() -> None:
     observations = measured(SIX, targets=("trial_s", "peak_rss_mib"))
-    found = look(missing(SIX, [16, 32, 128]), observations)
-    value = found.peak_mib["peak_rss_mib"]
-    low, high = found.peak_mib_interval["peak_rss_mib"]
+    prediction = look(missing(SIX, [16, 32, 128]), observations)
+    value = prediction.peak_mib["peak_rss_mib"]
+    low, high = prediction.peak_mib_interval["peak_rss_mib"]
     assert low < value < high
     assert low < 800 * math.exp(0.05) < high  # the largest of six trials of 800 MiB, ± 5 %
     assert high / low < 1.5
-    assert f"  peak memory up to {value:,.0f} MiB ({low:,.0f} to {high:,.0f})" in told_of(found)
+    assert f"  peak memory up to {value:,.0f} MiB ({low:,.0f} to {high:,.0f})" in described(
+        prediction
+    )
 
 
 def test_the_most_memory_is_not_that_of_the_configs_that_are_near() -> None:
     """One config of twenty is too far, and it is the largest."""
     observations = measured(ALONE, targets=("trial_s", "peak_rss_mib"))
-    found = look(missing(ALONE, [64] * 19 + [300]), observations)
-    assert (found.peak_mib, found.peak_mib_interval) == ({}, {})
+    prediction = look(missing(ALONE, [64] * 19 + [300]), observations)
+    assert (prediction.peak_mib, prediction.peak_mib_interval) == ({}, {})
     why = "peak_rss_mib: units 300 is too far from 16 to 128, which were measured"
-    assert found.refused == {"peak_rss_mib": why}
-    assert f"  peak memory cannot be predicted ({why})" in told_of(found)
+    assert prediction.refused == {"peak_rss_mib": why}
+    assert f"  peak memory cannot be predicted ({why})" in described(prediction)
 
 
 def test_each_listed_config_is_in_every_run() -> None:
     """The largest of five, of which a draw by chance would leave some out."""
-    search = Search.model_validate({"configs": [{"units": each} for each in (16, 17, 18, 19, 128)]})
+    search = Search.model_validate(
+        {"configs": [{"units": count} for count in (16, 17, 18, 19, 128)]}
+    )
     ahead = RemainingTrials((), 5, dict.fromkeys(ALONE, 1), search, (), {})
     model = Models(measured(ALONE)).of("trial_s")
     costs = simulate(model, ahead, make_draws(ahead), ALONE)[ALONE[0]]
@@ -175,9 +180,9 @@ def test_a_gpus_memory_is_asked_of_arms_on_gpus() -> None:
     arms = (*ALONE, ON_GPU)
     on_cpu = measured(ALONE, targets=("trial_s", "peak_rss_mib"))
     on_gpu = measured([ON_GPU], targets=("trial_s", "peak_rss_mib", "peak_gpu_mib"))
-    found = look(missing(arms, [64, 91]), [*on_cpu, *on_gpu])
-    assert set(found.peak_mib) == {"peak_rss_mib", "peak_gpu_mib"}
-    assert "  peak GPU memory up to " in told_of(found)
+    prediction = look(missing(arms, [64, 91]), [*on_cpu, *on_gpu])
+    assert set(prediction.peak_mib) == {"peak_rss_mib", "peak_gpu_mib"}
+    assert "  peak GPU memory up to " in described(prediction)
 
 
 def write(home: Path, arms: Sequence[Arm], name: str = "mine") -> SweepFolder:
@@ -187,12 +192,12 @@ def write(home: Path, arms: Sequence[Arm], name: str = "mine") -> SweepFolder:
     seen = measured(ALONE, targets=("trial_s", "step_ms", "peak_rss_mib"))
     with Journal.open(folder.generation(1)) as journal:
         journal.append(SweepOpened(identity, {}))
-        for index, each in enumerate(seen):
-            journal.append(BlockSuggested(index, each.params, 0.0))
+        for index, row in enumerate(seen):
+            journal.append(BlockSuggested(index, row.params, 0.0))
             for arm in arms:
-                trial = make_trial(identity, Block(index, each.params), arm, 0)
-                took = each.took["trial_s"]
-                outcome = Outcome("complete", 100.0, 100.0 + took, node="n", metrics=each.took)
+                trial = make_trial(identity, Block(index, row.params), arm, 0)
+                took = row.took["trial_s"]
+                outcome = Outcome("complete", 100.0, 100.0 + took, node="n", metrics=row.took)
                 journal.append(TrialFinished(FinishedTrial(trial, outcome)))
     return folder
 
@@ -207,7 +212,7 @@ def spec_of(search: dict[str, object], name: str = "mine") -> SweepSpec:
     return SweepSpec.model_validate(body)
 
 
-def test_a_plan_with_an_arm_that_no_trial_had_says_no_time(tmp_path: Path) -> None:
+def test_a_plan_with_an_arm_that_no_trial_had_shows_no_time(tmp_path: Path) -> None:
     laid = plan(classify([node("n0")]), implementations=6, blocks=20)
     assert laid.arms == SIX
     search: dict[str, object] = {
@@ -223,7 +228,7 @@ def test_a_plan_with_an_arm_that_no_trial_had_says_no_time(tmp_path: Path) -> No
     )
 
 
-def test_each_listed_config_is_foretold_or_said_why_not(
+def test_each_listed_config_is_predicted_or_shown_why_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec = tmp_path / "asked.yaml"
@@ -246,11 +251,13 @@ def test_each_listed_config_is_foretold_or_said_why_not(
     write(tmp_path / "home", [arm], name="before")
     _, out, _ = typed(capfd, "plan", str(spec), "--format", "json")
     plan_json = json.loads(out)
-    found = {(entry["config"]["units"], entry["target"]): entry for entry in plan_json["expected"]}
-    assert len(found) == len(plan_json["expected"]) == 2 * 5
+    prediction = {
+        (entry["config"]["units"], entry["target"]): entry for entry in plan_json["expected"]
+    }
+    assert len(prediction) == len(plan_json["expected"]) == 2 * 5
     assert plan_json["helped_by"] == ["before"]
     for target in ("trial_s", "step_ms", "peak_rss_mib"):
-        near, far = found[70, target], found[1000, target]
+        near, far = prediction[70, target], prediction[1000, target]
         assert near["low"] < 100 * 70 / 16 < near["high"]
         assert near["low"] < near["value"] < near["high"]
         assert (near["reason"], near["arm"]) == ("", dataclasses.asdict(arm))
@@ -258,12 +265,12 @@ def test_each_listed_config_is_foretold_or_said_why_not(
         assert far["reason"] == (
             f"{target} of {arm}: units 1000 is too far from 16 to 128, which were measured"
         )
-    assert "received 0" in found[70, "energy_j"]["reason"]
+    assert "received 0" in prediction[70, "energy_j"]["reason"]
     _, text, _ = typed(capfd, "plan", str(spec))
     assert text.endswith("(trial_s: units 1000 is too far from 16 to 128, which were measured)\n")
 
 
-def test_what_is_done_is_not_foretold(tmp_path: Path) -> None:
+def test_what_is_done_is_not_predicted(tmp_path: Path) -> None:
     """Of ten listed configs eight have run: the two others are expected, on the one arm."""
     laid = plan(classify([node("n0")]), implementations=1, blocks=10)
     ran = [outcome.params for outcome in measured(ALONE)]

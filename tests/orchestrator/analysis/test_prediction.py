@@ -46,26 +46,26 @@ def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
-def test_time_and_memory_are_told_of_each_arm() -> None:
-    found = {
+def test_time_and_memory_are_reported_of_each_arm() -> None:
+    predictions = {
         (expectation.arm, expectation.target): expectation
         for expectation in predict("quickstart", CONFIG)
     }
-    assert len(found) == 2 * 5
+    assert len(predictions) == 2 * 5
     for arm, target, truth in (
         (PORTABLE, "trial_s", 25.0),
         (XLA, "trial_s", 12.5),
         (XLA, "step_ms", 12.5 / 4),
         (PORTABLE, "peak_rss_mib", 405.0),
     ):
-        each = found[arm, target]
-        assert each.value == pytest.approx(truth, rel=0.05)
-        assert each.low is not None
-        assert each.value is not None
-        assert each.high is not None
-        assert each.low <= each.value <= each.high
-        assert each.reason == ""
-    energy = found[XLA, "energy_j"]
+        prediction = predictions[arm, target]
+        assert prediction.value == pytest.approx(truth, rel=0.05)
+        assert prediction.low is not None
+        assert prediction.value is not None
+        assert prediction.high is not None
+        assert prediction.low <= prediction.value <= prediction.high
+        assert prediction.reason == ""
+    energy = predictions[XLA, "energy_j"]
     assert (energy.value, energy.low, energy.high) == (None, None, None)
     assert energy.reason == (
         "energy_j: expected complete trials of at least 5 configs to learn from, received 0"
@@ -73,7 +73,7 @@ def test_time_and_memory_are_told_of_each_arm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({**CONFIG, "units": 200}, "units 200 is too far from 32 to 43, which were measured"),
         ({**CONFIG, "units": math.nan}, "units nan is too far from 32 to 43"),
@@ -83,11 +83,11 @@ def test_time_and_memory_are_told_of_each_arm() -> None:
         ({"layers": 2}, "no units is given, of which 32 to 43 were measured"),
     ],
 )
-def test_what_the_sweep_cannot_tell_is_refused(config: dict[str, object], told: str) -> None:
-    (each,) = predict("quickstart", config, str(XLA), ["step_ms"])  # type: ignore[arg-type]
-    assert each.value is None
-    assert each.reason.startswith(f"step_ms of {XLA}: ")
-    assert told in each.reason
+def test_what_the_sweep_cannot_show_is_refused(config: dict[str, object], message: str) -> None:
+    (prediction,) = predict("quickstart", config, str(XLA), ["step_ms"])  # type: ignore[arg-type]
+    assert prediction.value is None
+    assert prediction.reason.startswith(f"step_ms of {XLA}: ")
+    assert message in prediction.reason
 
 
 def test_questions_that_are_none() -> None:

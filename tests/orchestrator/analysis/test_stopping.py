@@ -133,7 +133,7 @@ def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> Stopping
 
 @pytest.mark.parametrize("silent", [BASE, FAST])
 def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
-    """Six configs that are too large for one arm say nothing of the blocks to come."""
+    """Six configs that are too large for one arm do not decide on the blocks to come."""
     held = failing(14, (BASE, FAST), silent, until=6)
     assert held.stop_decision is not None
     assert held.stop_decision.blocks == 13, (
@@ -144,7 +144,7 @@ def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
 
 
 @pytest.mark.parametrize("silent", [BASE, FAST])
-def test_of_an_arm_that_never_completes_the_reason_tells(silent: Arm) -> None:
+def test_of_an_arm_that_never_completes_the_reason_shows(silent: Arm) -> None:
     held = failing(8, (BASE, FAST), silent, until=8)
     why = f"8 are the most (blocks.at_most); no trial of {silent} completes"
     assert held.stop_decision == StopDecision(8, None, why)
@@ -158,7 +158,7 @@ def test_two_arms_that_are_known_do_not_end_it_for_a_third_that_fails() -> None:
 
 
 def test_arms_of_other_mathematics_are_nothing_to_wait_for() -> None:
-    """Whether their trials complete or fail."""
+    """It is the same whether their trials complete or fail."""
     for until in (0, 8):
         held = failing(8, (BASE, RELU), RELU, until)
         assert held.stop_decision == StopDecision(6, None, "there is nothing to compare")
@@ -188,11 +188,11 @@ def test_whoever_goes_on_decides_alike() -> None:
     auto = AutoBlocks(0.03, 6, 60)
     before = stopping_rule(auto)
     run(before, draws(7, 0.05))
-    again = stopping_rule(auto)
+    second = stopping_rule(auto)
     for outcome in before._outcomes.values():
-        assert again.stop_decision is None
-        again.take(outcome)
-    assert again.stop_decision == before.stop_decision
+        assert second.stop_decision is None
+        second.take(outcome)
+    assert second.stop_decision == before.stop_decision
 
 
 def test_looks_are_few_and_end_with_the_most() -> None:

@@ -86,21 +86,21 @@ def shares(**how: object) -> dict[str, float]:
 
 
 def test_fast_hardware_waits_where_slow_arms_are_read() -> None:
-    found = shares()
-    assert found[SLOW] == 0.0
-    assert found[FAST] == pytest.approx(1 - 60 / (52 * 20 + 1))
+    idle = shares()
+    assert idle[SLOW] == 0.0
+    assert idle[FAST] == pytest.approx(1 - 60 / (52 * 20 + 1))
     assert shares(more="open_blocks: 40")[FAST] == pytest.approx(1 - 60 / (20 * 20 + 1))
     assert shares(more="open_blocks: 60") == {SLOW: 0.0, FAST: 0.0}
 
 
 def test_with_fewer_open_blocks_than_nodes_all_hardware_waits() -> None:
-    found = shares(more="open_blocks: 2")
-    assert found[SLOW] == pytest.approx(0.5, abs=0.03), "two of four nodes are at work"
-    assert found[FAST] == pytest.approx(1 - 60 / (58 * 40 + 1))
+    idle = shares(more="open_blocks: 2")
+    assert idle[SLOW] == pytest.approx(0.5, abs=0.03), "two of four nodes are at work"
+    assert idle[FAST] == pytest.approx(1 - 60 / (58 * 40 + 1))
 
 
 def test_the_price_is_what_a_sweep_pays() -> None:
-    """Beside the same sweep with a counted clock."""
+    """Compared with the same sweep with a counted clock."""
     for blocks in (2, 5, 20):
         question = Question("", 60, 1.0, 20.0, {"fast": 1, "slow": 4}, "tpe", blocks)
         fast, slow = simulated(question).uses
@@ -109,24 +109,24 @@ def test_the_price_is_what_a_sweep_pays() -> None:
         seconds = {
             str(arm): 1.0 if str(arm.hardware).endswith("1 CPU") else 20.0 for arm in plan.arms
         }
-        told = idle_shares(spec, plan, make_lanes(plan), seconds)
-        assert told["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
-        assert told["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
+        line = idle_shares(spec, plan, make_lanes(plan), seconds)
+        assert line["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
+        assert line["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
 
 
 def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:
     assert shares(over="gpu") == {SLOW: 0.0, FAST: 0.0}
 
 
-def test_the_plan_tells_the_price_and_the_way_out() -> None:
+def test_the_plan_shows_the_price_and_the_way_out() -> None:
     spec, plan = laid()
     groups = make_lanes(plan)
     unknown = describe_opening(spec, plan, groups, {})
     assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
     assert "may wait; the way out: objectives over the fast arms only (over: gpu), less" in unknown
     seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
-    known = describe_opening(spec, plan, groups, seconds)
-    assert f"likely to idle meanwhile: {FAST} 94%; the way out" in known
+    arm_seconds = describe_opening(spec, plan, groups, seconds)
+    assert f"likely to idle meanwhile: {FAST} 94%; the way out" in arm_seconds
     spec, plan = laid(over="gpu")
     assert describe_opening(spec, plan, make_lanes(plan), seconds).endswith(
         "no hardware waits long for that"
@@ -135,14 +135,14 @@ def test_the_plan_tells_the_price_and_the_way_out() -> None:
 
 def test_one_kind_of_hardware_waits_for_none() -> None:
     spec, plan = laid(hardware="gpu")
-    told = describe_opening(spec, plan, make_lanes(plan), {})
-    assert told == (
+    line = describe_opening(spec, plan, make_lanes(plan), {})
+    assert line == (
         "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from their"
         " results"
     )
 
 
-def test_nothing_is_told_of_blocks_where_no_arm_can_run() -> None:
+def test_nothing_is_reported_of_blocks_where_no_arm_can_run() -> None:
     spec, plan = laid(hardware='"CPU Z*"')
     assert plan.possible == ()
     assert describe_opening(spec, plan, make_lanes(plan), {}) == ""

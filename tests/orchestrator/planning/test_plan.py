@@ -45,8 +45,8 @@ def spec(**parts: str) -> SweepSpec:
 
 
 def machine(gpus: int = 0, cpu: str = "CPU A") -> tuple[HardwareClass, ...]:
-    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(gpus))
-    profile = NodeProfile("host", cpu, 4, 8_000, found, None, "Linux", "3.11")
+    matched = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(gpus))
+    profile = NodeProfile("host", cpu, 4, 8_000, matched, None, "Linux", "3.11")
     return classify([Node("id", profile, 4)])
 
 
@@ -54,7 +54,7 @@ def reasons(laid: object) -> dict[str, str]:
     return {str(impossible.arm): impossible.reason for impossible in laid.impossible}  # type: ignore[attr-defined]
 
 
-def test_cudnn_needs_a_gpu_and_absent_hardware_is_said() -> None:
+def test_cudnn_needs_a_gpu_and_absent_hardware_is_shown() -> None:
     laid = make_plan(spec(), machine())
     assert laid.arms == (Arm("tensorflow/portable", on_cpu("CPU A", 4)),)
     assert reasons(laid) == {
@@ -111,8 +111,8 @@ def test_a_gpu_goes_by_its_own_name() -> None:
 
 @pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4", "*L4*"])
 def test_unlike_gpus_of_a_node_are_not_possible(selector: str) -> None:
-    found = (Gpu(0, "NVIDIA T4", "GPU-0", 16_000), Gpu(1, "NVIDIA L4", "GPU-1", 24_000))
-    profile = NodeProfile("host", "CPU A", 4, 8_000, found, None, "Linux", "3.11")
+    matched = (Gpu(0, "NVIDIA T4", "GPU-0", 16_000), Gpu(1, "NVIDIA L4", "GPU-1", 24_000))
+    profile = NodeProfile("host", "CPU A", 4, 8_000, matched, None, "Linux", "3.11")
     laid = make_plan(spec(hardware=f'["{selector}"]'), classify([Node("id", profile, 4)]))
     assert laid.arms == ()
     assert all(
@@ -122,7 +122,7 @@ def test_unlike_gpus_of_a_node_are_not_possible(selector: str) -> None:
 
 
 @pytest.mark.parametrize("selector", ["gpu", "NVIDIA T4"])
-def test_a_gpu_that_does_not_answer_is_told_where_none_is_found(selector: str) -> None:
+def test_a_gpu_that_does_not_answer_is_reported_where_none_is_found(selector: str) -> None:
     profile = NodeProfile("host", "CPU A", 4, 8_000, (), None, "Linux", "3.11")
     lost = replace(profile, gpu_faults=("GPU 0 does not answer: GPU is lost",))
     laid = make_plan(spec(hardware=f'["{selector}"]'), classify([Node("id", lost, 4)]))
@@ -136,8 +136,8 @@ def test_a_gpu_that_does_not_answer_is_told_where_none_is_found(selector: str) -
 def test_as_many_trials_run_at_once_as_ray_has_gpus(
     limit: int | None, slots: int, cpus: int
 ) -> None:
-    found = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(3))
-    profile = NodeProfile("host", "CPU A", 4, 8_000, found, None, "Linux", "3.11")
+    matched = tuple(Gpu(index, "NVIDIA T4", f"GPU-{index}", 16_000) for index in range(3))
+    profile = NodeProfile("host", "CPU A", 4, 8_000, matched, None, "Linux", "3.11")
     laid = make_plan(spec(hardware="[gpu]"), classify([Node("id", profile, 4, limit)]))
     ((lane,),) = (group.lanes for group in make_lanes(laid))
     assert (lane.slots, lane.cpus, lane.bundle("gpu")) == (slots, cpus, {"CPU": cpus, "GPU": 1})
@@ -180,7 +180,7 @@ def test_a_listed_config_takes_an_arm_out_and_is_named(
     assert reasons(laid)["jax/fused on gpu"].endswith(f"(search.configs{words}")
 
 
-def test_values_that_no_single_change_would_cure_are_told_as_their_config(
+def test_values_that_no_single_change_would_cure_are_reported_as_their_config(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def either(_: object, traits: LayerTraits, __: object) -> str | None:
@@ -236,34 +236,36 @@ def test_arms_that_share_a_reason_share_a_line() -> None:
     assert "cannot 4 implementations on cpu: cuDNN kernels need an NVIDIA GPU" in text
 
 
-def test_a_backend_that_is_not_installed_says_how_to_get_it(
+def test_a_backend_that_is_not_installed_shows_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: package != "jax")
     wanted = spec(implementations="[tensorflow/portable, jax/portable]", hardware="[cpu]")
     laid = make_plan(wanted, machine())
-    told = "jax is not installed here: pip install 'rnnsweep[jax]'"
-    assert reasons(laid) == {"jax/portable on cpu": told}
-    assert f"cannot jax/portable on cpu: {told}" in describe_plan(laid, "plan")
+    description = "jax is not installed here: pip install 'rnnsweep[jax]'"
+    assert reasons(laid) == {"jax/portable on cpu": description}
+    assert f"cannot jax/portable on cpu: {description}" in describe_plan(laid, "plan")
     expect_runnable(wanted, laid)
     alone = spec(implementations="[jax/portable]", hardware="[cpu]")
     with pytest.raises(NothingToRun, match=r"jax/portable on cpu: jax is not installed here: pip"):
         expect_runnable(alone, make_plan(alone, machine()))
 
 
-def test_an_arm_of_other_mathematics_is_told_as_such() -> None:
+def test_an_arm_of_other_mathematics_is_reported_as_such() -> None:
     wanted = spec(implementations="[tensorflow/portable, tensorflow/portable+relu]")
     laid = make_plan(wanted, machine())
-    told = "tensorflow/portable+relu on CPU A, 4 CPUs: different mathematics (activation relu), no"
-    assert told in describe_plan(laid, "plan")
+    description = (
+        "tensorflow/portable+relu on CPU A, 4 CPUs: different mathematics (activation relu), no"
+    )
+    assert description in describe_plan(laid, "plan")
     assert [arm["mathematics"] for arm in laid.as_json()["arms"]] == ["", "activation relu"]
 
 
-def test_fresh_trainers_are_told_with_their_reason() -> None:
+def test_fresh_trainers_are_reported_with_their_reason() -> None:
     wanted = spec(objectives="{val_accuracy: maximize, peak_rss_mib: minimize}")
     laid = make_plan(wanted, machine())
-    told = "each trial in a fresh trainer process: peak_rss_mib is an objective"
-    assert told in describe_plan(laid, "plan")
+    description = "each trial in a fresh trainer process: peak_rss_mib is an objective"
+    assert description in describe_plan(laid, "plan")
     assert laid.as_json()["trainer"] == "fresh"
     warm = make_plan(spec(), machine())
     assert "fresh" not in describe_plan(warm, "plan")
@@ -304,12 +306,12 @@ def cluster(*members: Mapping[str, object]) -> tuple[HardwareClass, ...]:
     """Nodes by `cpu`, `gpu` (its name), `gpus` and `labels`."""
     nodes = []
     for index, member in enumerate(members):
-        found = tuple(
+        matched = tuple(
             Gpu(number, str(member["gpu"]), f"GPU-{index}-{number}", 16_000)
             for number in range(int(str(member.get("gpus", 1))) if "gpu" in member else 0)
         )
         cpu = str(member.get("cpu", "CPU A"))
-        profile = NodeProfile(f"host{index}", cpu, 8, 8_000, found, None, "Linux", "3.11")
+        profile = NodeProfile(f"host{index}", cpu, 8, 8_000, matched, None, "Linux", "3.11")
         labels = dict[str, str](member.get("labels", {}))  # type: ignore[call-overload]
         nodes.append(Node(f"n{index}", profile, 8, labels=labels))
     return classify(nodes)
@@ -379,13 +381,13 @@ def test_labels_choose_nodes(hardware: str, arms: dict[str, list[str]]) -> None:
         ("{class: 'CPU A*', cpus: 2}", "cpus: a CPU arm takes its whole node; threads limits"),
     ],
 )
-def test_hardware_that_cannot_be_used_as_asked_is_told(hardware: str, reason: str) -> None:
+def test_hardware_that_cannot_be_used_as_asked_is_reported(hardware: str, reason: str) -> None:
     wanted = spec(implementations="[tensorflow/portable]", hardware=f"[{hardware}]")
-    told = reasons(make_plan(wanted, cluster(*LABELLED)))
-    assert all(each.startswith(reason) for each in told.values()), told
+    description = reasons(make_plan(wanted, cluster(*LABELLED)))
+    assert all(text.startswith(reason) for text in description.values()), description
 
 
-def test_what_holds_for_one_class_only_is_told_of_that_class() -> None:
+def test_what_holds_for_one_class_only_is_reported_of_that_class() -> None:
     small = NodeProfile("small", "CPU B", 2, 8_000, (), None, "Linux", "3.11")
     hardware = classify([*cluster({})[0].nodes, Node("n1", small, 2)])
     wanted = spec(implementations="[tensorflow/portable]", hardware="[{class: cpu, threads: 4}]")
@@ -442,9 +444,9 @@ def test_no_more_cpus_are_shared_out_than_there_are(given: int, share: int) -> N
         for hardware_class in cluster({"gpu": "NVIDIA T4", "gpus": 4})
         if hardware_class.device == "gpu"
     )
-    told = classify([replace(gpu.nodes[0], cpus=given)])
+    description = classify([replace(gpu.nodes[0], cpus=given)])
     wanted = spec(implementations="[tensorflow/portable]", hardware="[gpu]")
-    laid = make_plan(wanted, told)
+    laid = make_plan(wanted, description)
     ((lane,),) = (group.lanes for group in make_lanes(laid))
     assert (lane.slots, lane.cpus, lane.cpus_used(laid.arms[0])) == (4, share, share)
 

@@ -36,13 +36,13 @@ def outcome(**metrics: float) -> Outcome:
 
 
 def test_an_hour_costs_the_hours_price_from_setup_to_predict() -> None:
-    found = priced(outcome(train_s=900.0, queue_s=1e6), T4, [price(usd_per_hour=2.0)])
-    assert found.metrics["cost_usd"] == pytest.approx(2.0)
-    assert found.metrics["train_cost_usd"] == pytest.approx(0.5)
-    assert found.cost_basis == "2 USD/h from setup to predict (a bill, 2026-11-21)"
+    priced_outcome = priced(outcome(train_s=900.0, queue_s=1e6), T4, [price(usd_per_hour=2.0)])
+    assert priced_outcome.metrics["cost_usd"] == pytest.approx(2.0)
+    assert priced_outcome.metrics["train_cost_usd"] == pytest.approx(0.5)
+    assert priced_outcome.cost_basis == "2 USD/h from setup to predict (a bill, 2026-11-21)"
 
 
-def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
+def test_trials_that_took_turns_share_their_round_and_show_so() -> None:
     one = Outcome("complete", 1e9, 1e9 + 3600.0)
     other = Outcome("complete", 1e9 + 600.0, 1e9 + 3660.0)
     hourly = [price(usd_per_hour=2.0)]
@@ -54,25 +54,25 @@ def test_trials_that_took_turns_share_their_round_and_say_so() -> None:
 
 
 def test_a_round_is_promised_to_be_shared() -> None:
-    (told,) = describe_prices([price(usd_per_hour=2.0)], [in_slices(on_cpu("AMD EPYC", 4))])
-    assert "2 USD/h of a round, shared by its trials (a bill" in told
+    (description,) = describe_prices([price(usd_per_hour=2.0)], [in_slices(on_cpu("AMD EPYC", 4))])
+    assert "2 USD/h of a round, shared by its trials (a bill" in description
 
 
 def test_a_gpu_pays_for_its_part_of_the_machine() -> None:
-    found = priced(outcome(), T4, [price(usd_per_hour=32.0, gpus=8)])
-    assert found.metrics == {"cost_usd": pytest.approx(4.0)}
-    assert (found.cost_basis or "").startswith("32 USD/h / 8 GPUs from setup")
+    priced_outcome = priced(outcome(), T4, [price(usd_per_hour=32.0, gpus=8)])
+    assert priced_outcome.metrics == {"cost_usd": pytest.approx(4.0)}
+    assert (priced_outcome.cost_basis or "").startswith("32 USD/h / 8 GPUs from setup")
 
 
 def test_energy_costs_where_it_was_measured_and_nothing_is_free_where_not() -> None:
     per_kwh = [price(usd_per_kwh=0.30)]
     seen = Telemetry(energy_scope="gpu", at_s=(1.0,), curves={"system/x": (2.0,)})
     measured = Outcome("complete", 0.0, 9.0, metrics={"energy_j": 7.2e6}, telemetry=seen)
-    found = priced(measured, T4, per_kwh)
-    assert found.metrics["cost_usd"] == pytest.approx(0.60)
-    assert "train_cost_usd" not in found.metrics
-    assert found.telemetry == seen
-    assert found.cost_basis == "0.3 USD/kWh of the timed epochs (a bill, 2026-11-21)"
+    priced_outcome = priced(measured, T4, per_kwh)
+    assert priced_outcome.metrics["cost_usd"] == pytest.approx(0.60)
+    assert "train_cost_usd" not in priced_outcome.metrics
+    assert priced_outcome.telemetry == seen
+    assert priced_outcome.cost_basis == "0.3 USD/kWh of the timed epochs (a bill, 2026-11-21)"
     unknown = priced(outcome(train_s=1.0), T4, per_kwh)
     assert unknown.metrics == {"train_s": 1.0}
     assert (unknown.cost_basis or "").startswith("no cost, as no energy was measured")
@@ -91,9 +91,9 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
         price("*, 4 CPUs", usd_per_hour=3.0),
     ]
     prices = [
-        found and found.usd_per_hour
+        priced_outcome and priced_outcome.usd_per_hour
         for name in (T4.hardware, on_gpu("NVIDIA L4"), FOUR, on_cpu("AMD EPYC", 1))
-        for found in [price_of(name, table)]
+        for priced_outcome in [price_of(name, table)]
     ]
     assert prices == [1.0, 2.0, 3.0, None]
     own = price_of(
@@ -105,12 +105,12 @@ def test_the_first_entry_that_means_the_hardware_counts() -> None:
     assert priced(unpriced, T4, ()) is unpriced
 
 
-def test_a_cost_that_the_workload_tells_itself_stays() -> None:
-    found = priced(outcome(cost_usd=0.01), T4, [price(usd_per_hour=2.0)])
-    assert found.metrics == {"cost_usd": 0.01}
+def test_a_cost_that_the_workload_shows_itself_stays() -> None:
+    priced_outcome = priced(outcome(cost_usd=0.01), T4, [price(usd_per_hour=2.0)])
+    assert priced_outcome.metrics == {"cost_usd": 0.01}
 
 
-def test_a_plan_says_which_hardware_has_a_price() -> None:
+def test_a_plan_shows_which_hardware_has_a_price() -> None:
     table = [price("NVIDIA T4", usd_per_hour=8.0, gpus=4, usd_per_kwh=0.25)]
     assert describe_prices(table, [T4.hardware, FOUR, T4.hardware]) == [
         f"  costs  {T4.hardware}: 8 USD/h / 4 GPUs from setup to predict and 0.25 USD/kWh of the"
@@ -133,15 +133,15 @@ def test_the_table_that_we_give_is_one_with_its_sources(tmp_path: Path) -> None:
     spec = parse(f"{SPEC}prices: prices.yaml\n", source="s.yaml", folder=ROOT / "sweeps")
     assert len(spec.prices) >= 5
     assert all("replace" in price.source or "EXAMPLE" in price.source for price in spec.prices)
-    found = price_of(T4.hardware, spec.prices)
-    assert found is not None
-    assert found.usd_per_hour == 0.526
+    priced_outcome = price_of(T4.hardware, spec.prices)
+    assert priced_outcome is not None
+    assert priced_outcome.usd_per_hour == 0.526
     # What is recorded of the spec holds the table itself: it reads the same anywhere.
     body = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
     assert parse(body, source="again").prices == spec.prices
 
 
-def test_a_spec_without_prices_says_nothing_of_them() -> None:
+def test_a_spec_without_prices_shows_nothing_of_them() -> None:
     assert "prices" not in parse(SPEC, source="s").model_dump(mode="json", exclude_unset=True)
 
 
@@ -173,7 +173,7 @@ def test_a_wrong_table_is_refused(tmp_path: Path, written: str, expected: str) -
     assert expected in str(refused.value)
 
 
-def test_all_mistakes_of_a_prices_file_are_told_at_their_lines(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_prices_file_are_reported_at_their_lines(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(
         "prices:\n"
         "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
@@ -204,7 +204,7 @@ def test_a_name_needs_a_spec_that_is_a_file() -> None:
         parse(f"{SPEC}prices: prices.yaml\n", source="s")
 
 
-def test_a_cost_can_be_an_objective_only_beside_prices() -> None:
+def test_a_cost_can_be_an_objective_only_with_prices() -> None:
     asked = SPEC.replace("configs: 1,", "configs: 1, objectives: {cost_usd: minimize},")
     with pytest.raises(SpecError, match=r"cost_usd: expected prices as well"):
         parse(asked, source="s")

@@ -1,4 +1,4 @@
-"""Blocks handed out: their rounds, what is told of them, what is restored. No Ray, no Optuna."""
+"""Blocks handed out: their rounds, their results, their restoration. No Ray, no Optuna."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> N
         )
         assert len({assignment.trial.arm for assignment in members}) == 4
         orders.append(tuple(assignment.trial.arm.implementation for assignment in members))
-    assert len(set(orders)) > 5, "the order of the arms is drawn anew for each round"
+    assert len(set(orders)) > 5, "the order of the arms is drawn for each round"
     second = drain(blocks_of(laid))
     assert [assignment.trial.key for assignment in second] == [
         assignment.trial.key for assignment in finished
@@ -57,7 +57,7 @@ def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
     seeds = defaultdict(set)
     for assignment in finished:
         seeds[assignment.trial.block, assignment.trial.repeat].add(assignment.trial.seed)
-    assert all(len(found) == 1 for found in seeds.values())
+    assert all(len(handed_out) == 1 for handed_out in seeds.values())
     assert len(set.union(*seeds.values())) == 4
 
 
@@ -69,34 +69,34 @@ def test_only_so_many_blocks_are_open() -> None:
     assert source.suggested == [0, 1]
 
 
-def test_the_sampler_is_told_the_mean_over_arms_once_per_block() -> None:
+def test_the_sampler_is_reported_the_mean_over_arms_once_per_block() -> None:
     source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), blocks=1, repeats=2), source)
     values = iter([0.2, 0.4, 0.6, 0.8])
-    while (found := blocks.next()) is not None:
+    while (handed_out := blocks.next()) is not None:
         assert source.reported == {}
-        blocks.finish(found[0], complete(next(values)))
+        blocks.finish(handed_out[0], complete(next(values)))
     assert source.reported[0] == [0.5]
 
 
-def test_an_objective_can_read_one_arm_and_is_then_told_at_once() -> None:
+def test_an_objective_can_read_one_arm_and_is_then_reported_at_once() -> None:
     source = ConfigLog()
     named = Objective(direction="maximize", over="tensorflow/kernel1")
     blocks = blocks_of(plan(classify([node("a")]), blocks=1), source, {"val_accuracy": named})
-    while (found := blocks.next()) is not None:
-        trial = found[0].trial
+    while (handed_out := blocks.next()) is not None:
+        trial = handed_out[0].trial
         good = trial.arm.implementation == "tensorflow/kernel1"
-        blocks.finish(found[0], complete(0.9) if good else failed())
+        blocks.finish(handed_out[0], complete(0.9) if good else failed())
         assert (0 in source.reported) is good or source.reported == {0: [0.9]}
     assert source.reported == {0: [0.9]}
 
 
-def test_a_block_in_which_an_arm_failed_is_told_as_failed() -> None:
+def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
     source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), implementations=3, blocks=1), source)
     first = True
-    while (found := blocks.next()) is not None:
-        blocks.finish(found[0], failed() if first else complete())
+    while (handed_out := blocks.next()) is not None:
+        blocks.finish(handed_out[0], failed() if first else complete())
         first = False
     assert source.reported == {0: None}
 
@@ -104,8 +104,8 @@ def test_a_block_in_which_an_arm_failed_is_told_as_failed() -> None:
 def test_a_complete_trial_without_the_metric_is_a_failed_block() -> None:
     source = ConfigLog()
     blocks = blocks_of(plan(classify([node("a")]), blocks=1), source)
-    while (found := blocks.next()) is not None:
-        blocks.finish(found[0], Outcome("complete", 0.0, 1.0))
+    while (handed_out := blocks.next()) is not None:
+        blocks.finish(handed_out[0], Outcome("complete", 0.0, 1.0))
     assert source.reported == {0: None}
 
 
@@ -121,10 +121,12 @@ def test_a_lost_attempt_is_the_next_trial_of_its_lane() -> None:
 
 def test_a_trial_that_never_began_is_not_charged() -> None:
     blocks = blocks_of(plan(classify([node("a")]), blocks=2))
-    out = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
+    out = [handed_out[0] for handed_out in (blocks.next(), blocks.next()) if handed_out is not None]
     for assignment in reversed(out):
         blocks.give_back(assignment, charged=False)
-    second = [found[0] for found in (blocks.next(), blocks.next()) if found is not None]
+    second = [
+        handed_out[0] for handed_out in (blocks.next(), blocks.next()) if handed_out is not None
+    ]
     assert [(assignment.trial, assignment.attempt) for assignment in second] == [
         (i.trial, 1) for i in out
     ]
@@ -152,9 +154,9 @@ def test_a_sweep_cut_anywhere_and_continued_runs_every_trial_once(
     outcomes: dict[str, Outcome] = {}
     out: list[Assignment] = []
     while len(outcomes) < cut and not before.done:
-        while (found := before.next()) is not None:
-            out.append(found[0])
-            history += [found[1]] if found[1] else []
+        while (handed_out := before.next()) is not None:
+            out.append(handed_out[0])
+            history += [handed_out[1]] if handed_out[1] else []
         assignment = out.pop(rng.randrange(len(out)))
         outcomes[assignment.trial.key] = complete()
         history.append(FinishedTrial(assignment.trial, complete()))

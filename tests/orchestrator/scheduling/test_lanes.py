@@ -32,8 +32,8 @@ from tests.orchestrator.sample_plans import (
 def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
     blocks = blocks_of(plan(classify([node("a"), node("b")]), blocks=10))
     out = []
-    while (found := blocks.next()) is not None:
-        out.append(found[0])
+    while (handed_out := blocks.next()) is not None:
+        out.append(handed_out[0])
     per_node: dict[str, int] = defaultdict(int)
     for assignment in out:
         per_node[assignment.lane.node.id] += 1
@@ -44,8 +44,8 @@ def test_the_last_trials_wait_for_no_node() -> None:
     """With fewer left than there are nodes, what a busy node held could run on an idle one."""
     blocks = blocks_of(plan(classify([node(name) for name in "abc"]), implementations=1, blocks=7))
     out = []
-    while (found := blocks.next()) is not None:
-        out.append(found[0])
+    while (handed_out := blocks.next()) is not None:
+        out.append(handed_out[0])
     assert [assignment.lane.node.id for assignment in out] == ["a", "b", "c", "a", "b"]
     for name in "ab":
         ended = next(assignment for assignment in out if assignment.lane.node.id == name)
@@ -54,9 +54,9 @@ def test_the_last_trials_wait_for_no_node() -> None:
         assert blocks.next() is None, "each of a and b is at work on its second"
     ended = out.pop(0)
     blocks.finish(ended, complete())
-    found = blocks.next()
-    assert found is not None
-    assert found[0].lane.node.id == ended.lane.node.id == "c", "the idle node is first"
+    handed_out = blocks.next()
+    assert handed_out is not None
+    assert handed_out[0].lane.node.id == ended.lane.node.id == "c", "the idle node is first"
 
 
 def test_a_block_stays_on_one_node_of_a_class() -> None:
@@ -64,7 +64,7 @@ def test_a_block_stays_on_one_node_of_a_class() -> None:
     nodes: dict[int, set[str]] = defaultdict(set)
     for assignment in finished:
         nodes[assignment.trial.block].add(assignment.lane.node.id)
-    assert all(len(found) == 1 for found in nodes.values())
+    assert all(len(handed_out) == 1 for handed_out in nodes.values())
     assert set.union(*nodes.values()) == {"a", "b", "c"}
 
 
@@ -74,8 +74,8 @@ def test_a_fast_class_never_waits_for_a_slow_one() -> None:
     out: list[Assignment] = []
     fast = 0
     while fast < 30:
-        while (found := blocks.next()) is not None:
-            out.append(found[0])
+        while (handed_out := blocks.next()) is not None:
+            out.append(handed_out[0])
         assignment = next(assignment for assignment in out if assignment.lane.node.id == "fast")
         out.remove(assignment)
         blocks.finish(assignment, complete())
@@ -112,12 +112,12 @@ def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
     at_work: list[Assignment] = []
     seen: list[list[Assignment]] = []
     while not blocks.done:
-        while (found := blocks.next()) is not None:
-            waiting.append(found[0])
+        while (handed_out := blocks.next()) is not None:
+            waiting.append(handed_out[0])
         for assignment in list(waiting):
-            beside = [each for each in at_work if each.lane.node == assignment.lane.node]
-            kinds = {other.device for other in beside}
-            free = len(beside) < assignment.lane.room(assignment.device)
+            neighbours = [other for other in at_work if other.lane.node == assignment.lane.node]
+            kinds = {other.device for other in neighbours}
+            free = len(neighbours) < assignment.lane.room(assignment.device)
             if free and kinds <= {assignment.device}:
                 waiting.remove(assignment)
                 at_work.append(assignment)
@@ -139,7 +139,7 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     devices = [{assignment.device for assignment in at_work} for at_work in seen]
     assert all(len(kinds) == 1 for kinds in devices), "a CPU arm has the node to itself"
     at_work_on = {
-        device: [len(each) for each in seen if each[0].device == device]
+        device: [len(turn) for turn in seen if turn[0].device == device]
         for device in ("cpu", "gpu")
     }
     assert set(at_work_on["cpu"]) == {1}
@@ -154,8 +154,8 @@ def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
     laid = plan(classify([node("big", cpus=8, gpus=2)]), implementations=1, blocks=2)
     blocks = blocks_of(laid)
     out = []
-    while (found := blocks.next()) is not None:
-        out.append(found[0])
+    while (handed_out := blocks.next()) is not None:
+        out.append(handed_out[0])
     assert [assignment.device for assignment in out] == ["gpu", "gpu"]
     blocks.finish(out[0], complete())
     blocks.give_back(out[1])
@@ -192,10 +192,10 @@ def test_lanes_that_share_a_class_share_its_work() -> None:
     hardware = classify([node("a", cpus=4, gpus=1), node("b", cpus=4, gpus=1)])
     second = Gpu(0, "NVIDIA L4", "GPU-b-0", 24_000)
     a, b = (
-        found
+        handed_out
         for hardware_class in hardware
         if hardware_class.device == "cpu"
-        for found in hardware_class.nodes
+        for handed_out in hardware_class.nodes
     )
     hardware = classify([a, replace(b, profile=replace(b.profile, gpus=(second,)))])
     assert [len(hardware_class.nodes) for hardware_class in hardware] == [2, 1, 1]
@@ -230,10 +230,10 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) ->
     )
     unseen = laid.blocks - len(blocks._ledger.trials)
     return [
-        found.id
+        handed_out.id
         for planned in laid.possible
-        for found in planned.hardware.nodes
-        if found.id not in busy and (unseen or free[planned.arm])
+        for handed_out in planned.hardware.nodes
+        if handed_out.id not in busy and (unseen or free[planned.arm])
     ]
 
 
@@ -263,16 +263,16 @@ def test_no_node_idles_while_it_has_work_that_may_start(data: st.DataObject) -> 
     at_work: dict[str, tuple[float, Assignment]] = {}
     seen: list[str] = []
     while not blocks.done:
-        while (found := blocks.next()) is not None:
-            waiting.append(found[0])
+        while (handed_out := blocks.next()) is not None:
+            waiting.append(handed_out[0])
         for assignment in list(waiting):
-            beside = [
-                each for _, each in at_work.values() if each.lane.node == assignment.lane.node
+            neighbours = [
+                other for _, other in at_work.values() if other.lane.node == assignment.lane.node
             ]
-            alike = {other.device for other in beside} <= {assignment.device}
+            alike = {other.device for other in neighbours} <= {assignment.device}
             takes_turns = assignment.lane.takes_turns
             room = assignment.lane.room(assignment.device) if takes_turns else assignment.lane.slots
-            if len(beside) < room and (alike or not takes_turns):
+            if len(neighbours) < room and (alike or not takes_turns):
                 waiting.remove(assignment)
                 at_work[assignment.trial.key] = (rng.expovariate(1.0), assignment)
         assert not idle_with_work(laid, blocks, [assignment for _, assignment in at_work.values()])

@@ -1,4 +1,4 @@
-"""A sweep of listed configs that is stopped, and goes on with the same list or with another."""
+"""A sweep of listed configs that is stopped, and resumes with the same list or with another."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_removed_config_is_not_finished_and_a_new_one_gets_a_block_of_its_own(
     rest = work(spec_of(listed), first)
     assert index not in {trial.trial.block for trial in trials(rest)}
     assert {number for _, number in units([*first, *rest])} == {1, 2, 3, 4}
-    assert len({found for found, _ in units([*first, *rest])}) == 4
+    assert len({handed_out for handed_out, _ in units([*first, *rest])}) == 4
 
 
 def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:

@@ -1,4 +1,4 @@
-"""What becomes of blocks whose nodes leave, join or change."""
+"""Blocks whose nodes leave, join or change."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tests.orchestrator.sample_plans import (
 def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
     both, one = classify([node("a"), node("b")]), classify([node("b")])
     blocks = blocks_of(plan(both, implementations=2, blocks=4))
-    out = [found[0] for found in iter(blocks.next, None)]
+    out = [handed_out[0] for handed_out in iter(blocks.next, None)]
     on_a = [assignment for assignment in out if assignment.lane.node.id == "a"]
     assert len(on_a) == 2
     blocks.move(make_lanes(plan(one, implementations=2, blocks=4)), None)
     for assignment in on_a:
         blocks.give_back(assignment)
     ran = {}
-    while (found := blocks.next()) is not None or blocks.out:
-        if found is not None:
-            out.append(found[0])
+    while (handed_out := blocks.next()) is not None or blocks.out:
+        if handed_out is not None:
+            out.append(handed_out[0])
         assignment = next(
             assignment
             for assignment in out
@@ -55,15 +55,15 @@ def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
         ),
     )
     blocks.move(make_lanes(gone), None)
-    while (found := blocks.next()) is not None:
-        blocks.finish(found[0], complete())
+    while (handed_out := blocks.next()) is not None:
+        blocks.finish(handed_out[0], complete())
     assert not blocks.done
     assert blocks.stranded == {on_cpu("CPU B"): 2}
     blocks.move(make_lanes(laid), None)
     assert blocks.stranded == {}
-    while (found := blocks.next()) is not None:
-        assert found[0].lane.node.id == "b"
-        blocks.finish(found[0], complete())
+    while (handed_out := blocks.next()) is not None:
+        assert handed_out[0].lane.node.id == "b"
+        blocks.finish(handed_out[0], complete())
     assert blocks.done
 
 
@@ -76,9 +76,14 @@ def test_a_node_that_joins_takes_its_share() -> None:
     blocks.move(make_lanes(plan(more, implementations=1, blocks=6)), None)
     joined = [blocks.next(), blocks.next()]
     assert blocks.next() is None
-    assert all(found is not None for found in (*first, *joined))
-    assert {found[0].lane.node.id for found in joined if found} == {"b"}
-    assert {found[0].trial.block for found in (*first, *joined) if found} == {0, 1, 2, 3}
+    assert all(handed_out is not None for handed_out in (*first, *joined))
+    assert {handed_out[0].lane.node.id for handed_out in joined if handed_out} == {"b"}
+    assert {handed_out[0].trial.block for handed_out in (*first, *joined) if handed_out} == {
+        0,
+        1,
+        2,
+        3,
+    }
 
 
 def test_a_node_that_joins_has_blocks_open_for_it() -> None:
@@ -89,22 +94,22 @@ def test_a_node_that_joins_has_blocks_open_for_it() -> None:
     blocks.move(more, 2)
     assert blocks.next() is None, "no block may be opened for the node"
     blocks.move(more, 3)
-    found = blocks.next()
-    assert found is not None
-    assert found[0].lane.node.id == "b"
+    handed_out = blocks.next()
+    assert handed_out is not None
+    assert handed_out[0].lane.node.id == "b"
 
 
 def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
     alone, both = [node("big", cpus=8, gpus=2)], [node("plain", cpus=8)]
     laid = plan(classify(alone), implementations=1, blocks=2)
     blocks = blocks_of(laid)
-    while (out := [found[0] for found in iter(blocks.next, None)])[0].device != "cpu":
+    while (out := [handed_out[0] for handed_out in iter(blocks.next, None)])[0].device != "cpu":
         for assignment in out:
             blocks.finish(assignment, complete())
     blocks.move(make_lanes(plan(classify(alone + both), implementations=1, blocks=2)), None)
     for assignment in out:
         blocks.give_back(assignment)
-    second = [found[0] for found in iter(blocks.next, None)]
+    second = [handed_out[0] for handed_out in iter(blocks.next, None)]
     assert {assignment.lane.node.id for assignment in second} == {"plain"}
     assert {assignment.trial.key for assignment in second} == {
         assignment.trial.key for assignment in out

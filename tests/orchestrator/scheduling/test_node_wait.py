@@ -70,7 +70,7 @@ def waited(clock: Clock, hardware: str = T4) -> Plan:
     return make_plan(wanted, classify(nodes), "over")
 
 
-def test_a_plan_tells_what_it_will_wait_for() -> None:
+def test_a_plan_shows_what_it_will_wait_for() -> None:
     laid = make_plan(spec(), classify([HERE]), "to come")
     assert [awaited.arm for awaited in laid.awaited] == [RequestedArm("python/a", ON_T4)]
     assert laid.impossible == ()
@@ -85,7 +85,7 @@ def test_without_a_cluster_nothing_is_waited_for() -> None:
     assert impossible.reason.endswith("; a run on a cluster (--address) waits 60 s for one")
 
 
-def test_the_plan_is_laid_anew_as_soon_as_the_node_is_there() -> None:
+def test_the_plan_is_laid_again_as_soon_as_the_node_is_there() -> None:
     clock = Clock(comes_s=7.2)
     laid = waited(clock)
     assert 7.2 <= clock.now_s < 9

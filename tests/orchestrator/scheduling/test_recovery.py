@@ -1,4 +1,4 @@
-"""Workers and nodes that are lost, nodes that come. No Ray: a double tells who is there."""
+"""Workers and nodes that are lost, nodes that come. No Ray: a double lists the nodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CRASHED = Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
 
 @dataclass
 class Present:
-    """Who is there, as a test says."""
+    """The nodes that are there, set by a test."""
 
     nodes: tuple[Node, ...]
     unusable: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Held:
     nodes: tuple[Node, ...] = (A, B, OTHER)
     spec: str = SPEC
     recorded: list[FinishedTrial] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     asked: list[Sequence[NodeRequest]] = field(default_factory=list)
     now_s: float = 0.0
 
@@ -81,7 +81,7 @@ class Held:
         watcher = PlainLines(Console(quiet=True), laid)
         self.session = Session(spec, blocks, self.journal, self.recorded.append, watcher, "d")
         self.present = Present(self.nodes)
-        fleet = Fleet(spec, laid, self.nodes, self.said.append)
+        fleet = Fleet(spec, laid, self.nodes, self.warnings.append)
         self.recovery = Recovery(
             self.session,
             fleet,
@@ -118,7 +118,7 @@ def on(node: Node, assignments: list[Assignment]) -> list[Assignment]:
 
 
 def give_back_pending(held: Held, assignments: list[Assignment]) -> None:
-    """What Tune does with trials that have not begun on a node which is not used any more."""
+    """Recall, as Tune does, trials that have not begun on a node which is not used any more."""
     for assignment in assignments:
         assert not held.recovery.is_in_use(assignment.lane.node.id)
         held.session.give_back(assignment)
@@ -139,7 +139,7 @@ def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held)
     assert held.session.blocks.done
     assert [finished.outcome.status for finished in held.recorded] == ["complete"] * 12
     assert len({finished.trial.key for finished in held.recorded}) == 12
-    assert any("node a has left; its trials go to other nodes" in text for text in held.said)
+    assert any("node a has left; its trials go to other nodes" in text for text in held.warnings)
 
 
 def test_a_node_that_answers_is_not_to_blame(held: Held) -> None:
@@ -154,7 +154,7 @@ def test_a_node_that_answers_is_not_to_blame(held: Held) -> None:
     assert lost.outcome.failure.reason == "lost"
 
 
-def test_a_node_that_says_nothing_is_taken_as_there_in_the_end(held: Held) -> None:
+def test_a_node_that_shows_nothing_is_taken_as_there_in_the_end(held: Held) -> None:
     running = on(A, held.assignments())[0]
     held.recovery.doubt(running)
     held.now_s = 59.0
@@ -186,22 +186,22 @@ def test_a_trial_that_takes_nodes_with_it_is_given_up(held: Held) -> None:
     assert "3 of them with its node" in lost.outcome.failure.message
 
 
-def test_a_node_that_joins_is_used_and_one_of_another_class_is_told(held: Held) -> None:
+def test_a_node_that_joins_is_used_and_one_of_another_class_is_reported(held: Held) -> None:
     held.assignments()
     held.present.nodes = (A, B, OTHER, node("d"), node("e", cpu_model="CPU E"))
     held.recovery.settle()
     assert {assignment.lane.node.id for assignment in held.assignments()} == {"d"}
-    told = [text for text in held.said if "joined" in text]
-    assert told[0] == "node d has joined"
-    assert "no arm of this start runs on CPU E, 2 CPUs" in told[1]
+    texts = [text for text in held.warnings if "joined" in text]
+    assert texts[0] == "node d has joined"
+    assert "no arm of this start runs on CPU E, 2 CPUs" in texts[1]
 
 
-def test_a_node_that_cannot_be_probed_is_told_once(held: Held) -> None:
+def test_a_node_that_cannot_be_probed_is_reported_once(held: Held) -> None:
     held.present.unusable["bare"] = "bare-host: No module named 'psutil'"
     held.recovery.settle()
     held.recovery.settle()
-    (told,) = held.said
-    assert "is not used, as it cannot run rnnsweep: bare-host: No module named 'psutil'" in told
+    (texts,) = held.warnings
+    assert "is not used, as it cannot run rnnsweep: bare-host: No module named 'psutil'" in texts
 
 
 def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
@@ -223,7 +223,9 @@ def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
         held.present.nodes = (A, replace(node("small"), cpus=1), B)
         held.recovery.settle()
         assert {assignment.lane.node.id for assignment in held.assignments()} == {"a", "b"}
-        assert any("small has joined and is not used: it has fewer CPUs" in t for t in held.said)
+        assert any(
+            "small has joined and is not used: it has fewer CPUs" in t for t in held.warnings
+        )
 
 
 def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> None:
@@ -250,7 +252,9 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
         assert not held.recovery.has_asked
 
 
-def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_told(held: Held) -> None:
+def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_reported(
+    held: Held,
+) -> None:
     held.present.nodes = ()
     held.recovery.settle()
     held.now_s = 101.0
@@ -270,7 +274,7 @@ def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
             if not held.recovery.is_in_use("a"):
                 break
     assert failed == 3
-    assert any("node a is excluded: 3 trials in a row" in text for text in held.said)
+    assert any("node a is excluded: 3 trials in a row" in text for text in held.warnings)
     assert "a" not in held.run_all()
 
 
@@ -283,7 +287,7 @@ def test_the_only_node_of_its_hardware_is_never_left_out(held: Held) -> None:
     assert held.recovery.is_in_use("c")
 
 
-def test_hardware_that_is_gone_is_waited_for_and_then_told(held: Held) -> None:
+def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> None:
     waiting = on(OTHER, held.assignments())
     held.present.nodes = (A, B)
     held.recovery.settle()

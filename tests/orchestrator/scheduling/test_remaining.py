@@ -1,4 +1,4 @@
-"""What a start finds of earlier ones, and tells the journal and the store of it."""
+"""The work that earlier starts leave, and the records of it in journal and store."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def start(home: Path) -> tuple[Held, RemainingWork, list[Record]]:
     """A driver that has read the journal: what it found there, and what it added."""
     held = Held(SweepFolder(home, "sweep").generation(1), ENOUGH)
     state = held.state()
-    left = remaining_work(held.spec, held.plan, state, retry_failed=False)
-    added = first_records(left, state)
+    work = remaining_work(held.spec, held.plan, state, retry_failed=False)
+    added = first_records(work, state)
     for record in added:
         held.journal.append(record)
-    return held, left, added
+    return held, work, added
 
 
 def kill(held: Held, before: str | None = None) -> None:
@@ -58,10 +58,10 @@ def status_text(home: Path) -> str:
 
 
 @pytest.mark.parametrize("before", [None, "blocks_enough"])
-def test_why_there_are_blocks_enough_is_told_by_each_session(
+def test_why_there_are_blocks_enough_is_reported_by_each_session(
     tmp_path: Path, before: str | None
 ) -> None:
-    """Killed with a trial out, after it was told that there are enough or just before."""
+    """Killed with a trial out, after the stop decision was written or just before."""
     held, _, _ = start(tmp_path)
     out = deque(iter(held.session.assign, None))
     while held.blocks.stop_decision is None:
@@ -71,28 +71,30 @@ def test_why_there_are_blocks_enough_is_told_by_each_session(
     assert out
     stop_decision = held.blocks.stop_decision
     kill(held, before)
-    second, left, added = start(tmp_path)
+    second, work, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started", "blocks_enough"]
-    assert (left.stop_decision, left.plan.auto) == (stop_decision, None)
+    assert (work.stop_decision, work.plan.auto) == (stop_decision, None)
     begun = len(second.state().blocks)
-    assert (left.plan.blocks, left.missing) == (begun, 3 * begun - len(second.state().finished))
+    assert (work.plan.blocks, work.missing) == (begun, 3 * begun - len(second.state().finished))
     assert f"of {3 * begun} trials ended" in status_text(tmp_path)
     assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in status_text(
         tmp_path
     )
 
 
-def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_path: Path) -> None:
+def test_what_a_driver_was_killed_before_it_could_show_is_reported_by_the_next(
+    tmp_path: Path,
+) -> None:
     """No trial is missing."""
     held, _, _ = start(tmp_path)
     ran = run_until_enough(held)
     kill(held, "blocks_enough")
     assert "enough after" not in status_text(tmp_path)
     assert "stopped abruptly" in status_text(tmp_path)
-    second, left, added = start(tmp_path)
+    second, work, added = start(tmp_path)
     kinds = ["session_started", "blocks_enough", "session_ended"]
     assert [record.record for record in added] == kinds
-    assert left.missing == 0
+    assert work.missing == 0
     kill(second)
     assert f"{ran} of {ran} trials ended" in status_text(tmp_path)
     assert "enough after" in status_text(tmp_path)
@@ -101,17 +103,17 @@ def test_what_a_driver_was_killed_before_it_could_tell_is_told_by_the_next(tmp_p
 
 
 def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
-    held, left, added = start(tmp_path)
+    held, work, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started"]
-    assert (left.history, left.reruns, left.stop_decision) == ([], {}, None)
-    assert left.missing == held.plan.trials == 40 * 3
+    assert (work.history, work.reruns, work.stop_decision) == ([], {}, None)
+    assert work.missing == held.plan.trials == 40 * 3
 
 
 def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
     laid = replace(plan(classify([node("a")]), blocks=2), skipped_blocks=frozenset({1}))
     other = plan(classify([node("b", cpu_model="CPU B")]))
-    left = RemainingWork(laid, [], {}, missing=1, stop_decision=None)
-    (begun,) = first_records(left, SweepState(identity(), {}))
+    work = RemainingWork(laid, [], {}, missing=1, stop_decision=None)
+    (begun,) = first_records(work, SweepState(identity(), {}))
     assert isinstance(begun, SessionStarted)
     assert (begun.blocks, begun.skipped_blocks) == (3, [1])
     trials = [
@@ -136,7 +138,7 @@ CPU, GPU = node("a"), node("b", gpus=1)
 
 
 def earlier(nodes: list[Node], half_width: float | None, text: str = TWO) -> SweepState:
-    """What a start on these nodes left that found seven blocks enough, by a rule of its own.
+    """Return the state after a start on these nodes that needed seven blocks, by its own rule.
 
     By the rule of now they are not: the second arm of the pair swings from block to block.
     """
@@ -170,43 +172,43 @@ def left_on(nodes: list[Node], state: SweepState, text: str = TWO) -> RemainingW
 def test_over_a_part_of_the_arms_nothing_is_judged() -> None:
     """The driver was killed, and the node with the GPU has left until somebody asks for it."""
     state = replace(earlier([CPU, GPU], None), stop_decision=None, ended=None)
-    left = left_on([CPU], state)
-    assert (len(left.plan.arms), len(left.plan.awaited)) == (1, 1)
-    assert (left.stop_decision, left.plan.blocks, left.missing) == (None, 20, 13)
-    assert arms_worth_waiting_for(left.plan, left.history) == left.plan.awaited
+    work = left_on([CPU], state)
+    assert (len(work.plan.arms), len(work.plan.awaited)) == (1, 1)
+    assert (work.stop_decision, work.plan.blocks, work.missing) == (None, 20, 13)
+    assert arms_worth_waiting_for(work.plan, work.history) == work.plan.awaited
     both = left_on([CPU, GPU], state)
     assert (both.stop_decision, both.plan.blocks, both.missing) == (None, 20, 26)
 
 
-def test_what_was_told_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
+def test_what_was_reported_stands_while_arms_are_awaited_and_nothing_is_added() -> None:
     state = earlier([CPU, GPU], 0.04)
-    left = left_on([CPU], state)
-    assert left.plan.awaited
-    assert arms_worth_waiting_for(left.plan, left.history) == ()
-    assert (left.plan.blocks, left.missing, first_records(left, state)) == (7, 0, [])
+    work = left_on([CPU], state)
+    assert work.plan.awaited
+    assert arms_worth_waiting_for(work.plan, work.history) == ()
+    assert (work.plan.blocks, work.missing, first_records(work, state)) == (7, 0, [])
 
 
-def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_told() -> None:
+def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_reported() -> None:
     gpu = TWO.replace("hardware: [cpu, ", "hardware: [")
     state = earlier([GPU], 0.04, gpu)
-    left = left_on([CPU], state, gpu)
-    assert (left.plan.arms, left.missing) == ((), 0)
-    assert first_records(left, replace(state, ended=None)) == []
-    assert first_records(left, state) == []
+    work = left_on([CPU], state, gpu)
+    assert (work.plan.arms, work.missing) == ((), 0)
+    assert first_records(work, replace(state, ended=None)) == []
+    assert first_records(work, state) == []
 
 
 @pytest.mark.parametrize("half_width", [0.04, None])
 def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None) -> None:
     state = earlier([CPU, GPU], half_width)
-    left = left_on([CPU, GPU], state)
-    assert left.stop_decision is not None
+    work = left_on([CPU, GPU], state)
+    assert work.stop_decision is not None
     assert (
-        left.stop_decision.blocks,
-        left.stop_decision.half_width,
-        left.stop_decision.reason,
+        work.stop_decision.blocks,
+        work.stop_decision.half_width,
+        work.stop_decision.reason,
     ) == ((7, half_width, "as it was"))
-    assert (left.plan.auto, left.plan.blocks, left.missing) == (None, 7, 0)
-    assert first_records(left, state) == []
+    assert (work.plan.auto, work.plan.blocks, work.missing) == (None, 7, 0)
+    assert first_records(work, state) == []
 
 
 @pytest.mark.parametrize(
@@ -219,21 +221,21 @@ def test_a_sweep_that_an_earlier_rule_ended_stays_ended(half_width: float | None
         (0.06, ("at_most: 20", "at_most: 19")),
     ],
 )
-def test_a_spec_that_asks_for_more_than_was_told_goes_on(
+def test_a_spec_that_asks_for_more_than_was_reported_goes_on(
     half_width: float, change: tuple[str, str]
 ) -> None:
     changed = TWO.replace(*change)
-    left = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
-    assert left.stop_decision is None
-    assert left.plan.blocks == parse(changed, source="spec").most_blocks
-    assert left.missing > 0
+    work = left_on([CPU, GPU], earlier([CPU, GPU], half_width), changed)
+    assert work.stop_decision is None
+    assert work.plan.blocks == parse(changed, source="spec").most_blocks
+    assert work.missing > 0
 
 
 @pytest.mark.parametrize(("most", "goes_on"), [(7, False), (20, True)])
-def test_the_most_blocks_are_told_for_as_long_as_they_are_the_most(
+def test_the_most_blocks_are_reported_for_as_long_as_they_are_the_most(
     most: int, goes_on: bool
 ) -> None:
     """The interval of some arm was never known."""
     before = earlier([CPU, GPU], None, TWO.replace("at_most: 20", "at_most: 7"))
-    left = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
-    assert (left.missing > 0) == goes_on
+    work = left_on([CPU, GPU], before, TWO.replace("at_most: 20", f"at_most: {most}"))
+    assert (work.missing > 0) == goes_on

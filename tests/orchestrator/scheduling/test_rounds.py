@@ -70,13 +70,13 @@ def blocks_with(
 
 
 def all_of(blocks: Blocks) -> list[Assignment]:
-    return [found[0] for found in iter(blocks.next, None)]
+    return [handed_out[0] for handed_out in iter(blocks.next, None)]
 
 
 def one(blocks: Blocks) -> Assignment:
-    found = blocks.next()
-    assert found is not None
-    return found[0]
+    handed_out = blocks.next()
+    assert handed_out is not None
+    return handed_out[0]
 
 
 def on(assignment: Assignment, *, disturbed: bool = False, at_s: float = 0.0) -> Outcome:
@@ -195,9 +195,11 @@ def test_a_trial_that_is_not_retried_tears_no_round_and_neither_do_unlike_nodes(
     other = ended(second, "1")
     other = replace(other, outcome=replace(other.outcome, status="wrong_kernel"))
     assert incomplete_of(ended(first, "1"), other, retry_failed=True) == {}
-    elsewhere = ended(second, "2")
-    elsewhere = replace(elsewhere, outcome=replace(elsewhere.outcome, node="b"))
-    assert incomplete_of(ended(first, "1"), elsewhere) == {}, "or it would be timed at every start"
+    on_other_node = ended(second, "2")
+    on_other_node = replace(on_other_node, outcome=replace(on_other_node.outcome, node="b"))
+    assert incomplete_of(ended(first, "1"), on_other_node) == {}, (
+        "or it would be timed at every start"
+    )
 
 
 def test_whole_trainings_and_other_hardware_have_no_turns_to_miss() -> None:
@@ -241,7 +243,7 @@ def test_a_timing_round_is_done_again_as_one() -> None:
     first = one(blocks)
     reruns = blocks.finish(first, on(first, disturbed=True), on(first)).reruns
     assert sorted(rerun.key for rerun in reruns) == sorted(trial.key for trial in first.trials)
-    assert source.reported == {}, "nobody is told of a round that is done again"
+    assert source.reported == {}, "a round that is re-run is not reported"
     second = one(blocks)
     assert (second.trials, second.rerun, second.attempt) == (first.trials, 1, 2)
     assert blocks.finish(second, on(second), on(second)) == FollowUp()
@@ -352,10 +354,10 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
         blocks.restore([*blocks_seen.values(), *done], reruns)
         out: list[Assignment] = []
         for _ in range(cut):
-            while (found := blocks.next()) is not None:
-                out.append(found[0])
-                if found[1]:
-                    blocks_seen[found[1].index] = found[1]
+            while (handed_out := blocks.next()) is not None:
+                out.append(handed_out[0])
+                if handed_out[1]:
+                    blocks_seen[handed_out[1].index] = handed_out[1]
             if blocks.done:
                 break
             assignment = out.pop(rng.randrange(len(out)))
@@ -375,7 +377,7 @@ def test_a_sweep_cut_anywhere_ends_with_whole_rounds(
 
 
 class Listening(ConfigLog):
-    """Notes what is asked and told in its order."""
+    """A log of suggestions and results in their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -407,7 +409,7 @@ def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
     return blocks, source
 
 
-def test_the_sampler_is_told_of_a_round_that_is_not_done_again() -> None:
+def test_the_sampler_is_reported_of_a_round_that_is_not_done_again() -> None:
     laid = plan(classify([node("a")]), implementations=3, blocks=1)
     first = one(blocks_with(laid)).trial.arm.implementation
     blocks, source = listening(laid, first)
@@ -419,7 +421,7 @@ def test_the_sampler_is_told_of_a_round_that_is_not_done_again() -> None:
     assert source.reported == {0: [0.3]}
 
 
-def test_other_nodes_are_not_waited_for_before_the_sampler_is_told() -> None:
+def test_other_nodes_are_not_waited_for_before_the_sampler_is_reported() -> None:
     laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=1)
     blocks, source = listening(laid, "* on CPU A, 2 CPUs")
     for assignment in all_of(blocks) + all_of(blocks):
@@ -436,9 +438,9 @@ def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: fl
     history: list[Block | FinishedTrial] = []
     out: list[Assignment] = []
     for _ in range(cut):
-        while (found := blocks.next()) is not None:
-            out.append(found[0])
-            history += [found[1]] if found[1] else []
+        while (handed_out := blocks.next()) is not None:
+            out.append(handed_out[0])
+            history += [handed_out[1]] if handed_out[1] else []
         if blocks.done:
             break
         assignment = out.pop(rng.randrange(len(out)))
@@ -461,7 +463,7 @@ def work(blocks: Blocks, rng: random.Random, cut: int, noise: float, failing: fl
 
 @settings(deadline=None, max_examples=80)
 @given(seed=st.integers(0, 10_000), cut=st.integers(1, 60), gpus=st.sampled_from([0, 1, 2]))
-def test_a_later_start_asks_and_tells_as_the_one_before_it(seed: int, cut: int, gpus: int) -> None:
+def test_a_later_start_asks_and_shows_as_the_one_before_it(seed: int, cut: int, gpus: int) -> None:
     """Any disturbance and any failure, in a sweep whose objective reads one arm of a round."""
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), implementations=2, blocks=4, repeats=2)
@@ -486,7 +488,7 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     """Any disturbance and any failure, on any nodes, in a sweep that ends by itself."""
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
-    first, later, left = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
+    first, later, resumed = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(3))
     held = blocks_with(laid, PrecisionPolicy(first, AGAIN))
     state = work(held, random.Random(seed), cut, 0.1, failing)
     reruns = resume.planned_reruns(state, laid, AGAIN, retry_failed=False)
@@ -496,5 +498,5 @@ def test_a_later_start_has_blocks_enough_where_the_one_before_it_had(
     )
     for event in history:
         if isinstance(event, FinishedTrial):
-            left.take(event)
-    assert later.stop_decision == left.stop_decision == held.stop_decision
+            resumed.take(event)
+    assert later.stop_decision == resumed.stop_decision == held.stop_decision

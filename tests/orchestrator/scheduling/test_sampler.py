@@ -1,4 +1,4 @@
-"""Optuna's samplers, asked block by block: no config twice, and a stopped sweep goes on."""
+"""Optuna's samplers, asked block by block: no config twice, and a stopped sweep resumes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def values(config: Config) -> list[float]:
 
 
 def run(suggester: Suggester, first: int, last: int) -> list[Config]:
-    found = []
+    seen_configs = []
     for index in range(first, last):
         config = suggester.suggest(index)
         assert config is not None
         suggester.report(index, values(config))
-        found.append(config)
-    return found
+        seen_configs.append(config)
+    return seen_configs
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -112,10 +112,10 @@ def test_a_grid_is_exhaustive_and_its_order_depends_on_the_seed_alone() -> None:
 
 
 def run_all(suggester: Suggester) -> list[Config]:
-    found: list[Config] = []
-    while (config := suggester.suggest(len(found))) is not None:
-        found.append(config)
-    return found
+    seen_configs: list[Config] = []
+    while (config := suggester.suggest(len(seen_configs))) is not None:
+        seen_configs.append(config)
+    return seen_configs
 
 
 def test_listed_configs_come_in_their_order() -> None:
@@ -137,18 +137,18 @@ def test_listed_configs_come_once_whatever_was_done_already(
 ) -> None:
     configs = [dict.fromkeys(names, listed + 1) for listed in listed]
     suggester = Suggester(Search.model_validate({"configs": configs}), seed=0)
-    for index, each in enumerate(done):
-        suggester.replay(index, {"layers": each + 1, "units": each + 1})
+    for index, number in enumerate(done):
+        suggester.replay(index, {"layers": number + 1, "units": number + 1})
         suggester.report(index, None)
-    found: list[Config] = []
-    while (config := suggester.suggest(len(done) + len(found))) is not None:
-        found.append(config)
-    assert found == [
-        config for each, config in zip(listed, configs, strict=True) if each not in done
+    seen_configs: list[Config] = []
+    while (config := suggester.suggest(len(done) + len(seen_configs))) is not None:
+        seen_configs.append(config)
+    assert seen_configs == [
+        config for number, config in zip(listed, configs, strict=True) if number not in done
     ]
 
 
-def test_tpe_learns_from_what_it_is_told() -> None:
+def test_tpe_learns_from_what_it_is_reported() -> None:
     wanted = search(
         "tpe",
         configs=60,
@@ -156,17 +156,17 @@ def test_tpe_learns_from_what_it_is_told() -> None:
         objectives={"val_accuracy": "maximize"},
     )
     suggester = Suggester(wanted, seed=0)
-    found = []
+    seen_configs = []
     for index in range(60):
         config = suggester.suggest(index)
         assert config is not None
-        found.append(int(config["units"]))
-        suggester.report(index, [-abs(found[-1] - 700) / 1000])
-    early, late = found[:10], found[-10:]
+        seen_configs.append(int(config["units"]))
+        suggester.report(index, [-abs(seen_configs[-1] - 700) / 1000])
+    early, late = seen_configs[:10], seen_configs[-10:]
     assert sum(abs(u - 700) for u in late) < sum(abs(u - 700) for u in early) / 2
 
 
-def test_several_blocks_can_be_open_and_a_failed_one_is_told() -> None:
+def test_several_blocks_can_be_open_and_a_failed_one_is_reported() -> None:
     suggester = Suggester(search("tpe"), seed=0)
     open_configs = [suggester.suggest(index) for index in range(5)]
     assert len({canonical(config) for config in open_configs}) == 5
@@ -179,8 +179,8 @@ def test_stepped_floats_are_the_values_of_the_grid() -> None:
     space = {"dropout": {"low": 0.1, "high": 0.7, "step": 0.1}}
     wanted = search("random", configs=7, space=space)
     suggester = Suggester(wanted, seed=0)
-    found = {suggester.suggest(index)["dropout"] for index in range(7)}  # type: ignore[index]
-    assert found == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
+    seen_configs = {suggester.suggest(index)["dropout"] for index in range(7)}  # type: ignore[index]
+    assert seen_configs == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
 
 
 def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
@@ -194,7 +194,7 @@ def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
 
 
 def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
-    """Once 30 blocks have told TPE where it is best, 12 more are suggested and none is told.
+    """After the results of 30 blocks TPE suggests 12 more without any result in between.
 
     Without the constant liar all of them are near one place: their spread is 0.06, not 0.24.
     """
@@ -204,12 +204,12 @@ def test_blocks_that_are_open_at_once_are_kept_apart() -> None:
             "tpe", space={"x": {"low": 0.0, "high": 1.0}}, objectives={"val_accuracy": "maximize"}
         )
         suggester = Suggester(wanted, seed)
-        found = []
+        seen_configs = []
         for index in range(42):
             config = suggester.suggest(index)
             assert config is not None
-            found.append(float(config["x"]))
+            seen_configs.append(float(config["x"]))
             if index < 30:
-                suggester.report(index, [-((found[-1] - 0.7) ** 2)])
-        spreads.append(statistics.pstdev(found[30:]))
+                suggester.report(index, [-((seen_configs[-1] - 0.7) ** 2)])
+        spreads.append(statistics.pstdev(seen_configs[30:]))
     assert statistics.fmean(spreads) > 0.15

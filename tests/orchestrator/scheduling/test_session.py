@@ -1,4 +1,4 @@
-"""What happens to a trial between blocks, journal and store."""
+"""A trial between blocks, journal and store."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     assert state.finished[assignment.trial.key].outcome == COMPLETE
 
 
-def test_what_a_trial_cost_is_in_the_journal_and_told_to_everybody(journal: Journal) -> None:
+def test_what_a_trial_cost_is_in_the_journal_and_reported_to_everybody(journal: Journal) -> None:
     prices = "prices: [{hardware: cpu, usd_per_hour: 3600, source: a bill, date: 2026-11-21}]\n"
     held, recorded = session(journal, SPEC + prices)
     assignment = held.assign()
@@ -115,7 +115,7 @@ def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> 
 def warnings_of(
     journal: Journal, monkeypatch: pytest.MonkeyPatch, metric: str, hardware: str = "[cpu]"
 ) -> list[str]:
-    """What a sweep with an objective warns of; its trials have an accuracy if trained whole."""
+    """Return the warnings of a sweep with an objective; whole trainings have an accuracy."""
     warnings: list[str] = []
     monkeypatch.setattr(PlainLines, "warn", lambda self, text: warnings.append(text))
     text = SPEC.replace("3]}}", f"3]}}, objectives: {{{metric}: minimize}}}}")

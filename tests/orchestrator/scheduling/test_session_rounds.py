@@ -56,7 +56,7 @@ AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low
 
 
 class Held:
-    """A session on one node, all of it anew from what its journal has."""
+    """A session on one node, rebuilt from its journal."""
 
     def __init__(self, folder: Path, text: str, retry_failed: bool = False) -> None:
         self.journal = Journal.open(folder)
@@ -103,9 +103,9 @@ class Held:
         return state
 
     def assign(self) -> Assignment:
-        found = self.session.assign()
-        assert found is not None
-        return found
+        seen = self.session.assign()
+        assert seen is not None
+        return seen
 
     def killed(self, text: str, retry_failed: bool = False) -> Held:
         """The next start, after this driver ended without a word."""
@@ -135,7 +135,7 @@ def busy(assignment: Assignment) -> Outcome:
 
 def lines(held: Held, record: str) -> list[dict[str, Any]]:
     text = held.journal.path.read_text().splitlines()
-    return [each for each in map(json.loads, text) if each["record"] == record]
+    return [line for line in map(json.loads, text) if line["record"] == record]
 
 
 def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ FOUR = TIMED.replace("python/c]", "python/c, python/d]")
 
 def races(held: Held) -> dict[int, set[str | None]]:
     """Of each block, the races that its arms' last outcomes come from."""
-    found: dict[int, set[str | None]] = {}
+    seen: dict[int, set[str | None]] = {}
     for finished in held.state().finished.values():
-        found.setdefault(finished.trial.block, set()).add(finished.outcome.round_id)
-    return found
+        seen.setdefault(finished.trial.block, set()).add(finished.outcome.round_id)
+    return seen
 
 
 def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
         longer.session.finish(assignment, *(on(assignment, 100 + ran) for _ in assignment.trials))
         ran += 1
     assert ran <= 3, "each of the two blocks once, and once handed out in vain"
-    assert {block: len(found) for block, found in races(longer).items()} == {0: 1, 1: 1}
+    assert {block: len(seen) for block, seen in races(longer).items()} == {0: 1, 1: 1}
     assert len(longer.state().finished) == 8
 
 
@@ -212,11 +212,11 @@ def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -
     for record in rebuild(identity(), {}, stored):
         journal.append(record)
     journal.close()
-    found = Held(tmp_path / "two", TIMED)
-    second = found.assign()
+    seen = Held(tmp_path / "two", TIMED)
+    second = seen.assign()
     assert second.trials == assignment.trials
-    found.session.finish(second, *(on(second, 100) for _ in second.trials))
-    assert races(found) == {0: {"110.000"}}
+    seen.session.finish(second, *(on(second, 100) for _ in second.trials))
+    assert races(seen) == {0: {"110.000"}}
 
 
 def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def failing_rerun(held: Held, arm: str = "python/b") -> None:
 
 
 def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
-    """Whether all of the first block is complete, and of one round."""
+    """Return whether all of the first block is complete, and of one round."""
     first = [
         finished_trial.outcome
         for finished_trial in finished.values()
@@ -331,25 +331,25 @@ def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
 
 
 def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) -> None:
-    """The journal is lost after any trial that the store was told of."""
+    """The journal is lost after any trial that the store has."""
     held = Held(tmp_path / "whole", SPEC + TWICE)
     failing_rerun(held)
-    told = held.recorded
-    assert {each.outcome.status for each in told} == {"complete"}
-    for cut in range(1, len(told) + 1):
-        stored = {line.trial.key: line for line in told[:cut]}
+    recorded_trials = held.recorded
+    assert {finished.outcome.status for finished in recorded_trials} == {"complete"}
+    for cut in range(1, len(recorded_trials) + 1):
+        stored = {line.trial.key: line for line in recorded_trials[:cut]}
         journal = Journal.open(tmp_path / str(cut))
         for record in rebuild(identity(), {}, list(stored.values())):
             journal.append(record)
         journal.close()
-        found = Held(tmp_path / str(cut), SPEC + TWICE)
-        failing_rerun(found)
-        finished = found.state().finished.values()
+        seen = Held(tmp_path / str(cut), SPEC + TWICE)
+        failing_rerun(seen)
+        finished = seen.state().finished.values()
         assert [trial.outcome.status for trial in finished] == ["complete"] * 6
 
 
 def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
-    """Or a store that was told of a part of the rerun would win over the journal."""
+    """Or a store that has a part of the rerun would win over the journal."""
     held = Held(tmp_path, SPEC + TWICE)
     failing_rerun(held)
     state = held.state()
@@ -360,13 +360,15 @@ def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
         for finished in state.finished.values()
         if finished.trial.block == 0
     ]
-    left = resume.unrecorded_trials(state, [*held.recorded, *rerun])
-    assert {each.trial.key for each in left} == {each.trial.key for each in rerun}
-    assert all(each.outcome.kept_since_s is not None for each in left)
-    known = len(read(held.journal.path.parent))
+    remaining = resume.unrecorded_trials(state, [*held.recorded, *rerun])
+    assert {finished.trial.key for finished in remaining} == {
+        finished.trial.key for finished in rerun
+    }
+    assert all(finished.outcome.kept_since_s is not None for finished in remaining)
+    names = len(read(held.journal.path.parent))
     resume.merge_stored(held.journal, list(read(held.journal.path.parent)), rerun)
-    assert len(read(held.journal.path.parent)) == known
-    assert fingerprint(left[0]) != fingerprint(rerun[0])
+    assert len(read(held.journal.path.parent)) == names
+    assert fingerprint(remaining[0]) != fingerprint(rerun[0])
 
 
 def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
@@ -439,7 +441,7 @@ def run_until_enough(held: Held, limit: int = 10_000) -> int:
     return limit
 
 
-def test_blocks_come_until_it_is_enough_and_the_journal_tells_why(tmp_path: Path) -> None:
+def test_blocks_come_until_it_is_enough_and_the_journal_shows_why(tmp_path: Path) -> None:
     text = AUTO + "blocks: {interval: 0.03, at_most: 40}\n"
     held = Held(tmp_path, text)
     ran = run_until_enough(held)
@@ -508,10 +510,10 @@ def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path,
         assert second.blocks.stop_decision == whole.blocks.stop_decision, (
             f"killed after record {cut}"
         )
-        found = second.state().finished
+        seen = second.state().finished
         assert all(
-            found[key].outcome.metrics == expected[key].outcome.metrics
-            for key in found.keys() & expected.keys()
+            seen[key].outcome.metrics == expected[key].outcome.metrics
+            for key in seen.keys() & expected.keys()
         )
 
 
@@ -543,8 +545,8 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert len({json.dumps(dict(request.settings)) for request in asked}) == 1
     failed = Outcome("failed", 1.0, 2.0, failure=FailureRecord("error", "no"))
     outcomes = [Outcome("complete", 1.0, 2.0), failed, Outcome("complete", 1.0, 2.0)]
-    told = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
-    search.on_trial_complete("tune", {"outcomes": told, "done": True})
+    recorded_trials = [outcome_adapter.dump_json(outcome).decode() for outcome in outcomes]
+    search.on_trial_complete("tune", {"outcomes": recorded_trials, "done": True})
     assert [finished.outcome.status for finished in held.recorded] == [
         "complete",
         "failed",

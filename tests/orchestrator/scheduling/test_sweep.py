@@ -1,4 +1,4 @@
-"""A sweep's story where it can be told without Ray and MLflow: its checks and its end."""
+"""The phases of a sweep that need no Ray and MLflow: its checks and its end."""
 
 from __future__ import annotations
 
@@ -104,24 +104,24 @@ def test_a_sampler_without_its_package_is_refused_before_anything_runs(
         expect_runnable(spec, laid)
 
 
-def test_the_store_is_told_the_whole_extent_of_a_sweep_that_was_larger(tmp_path: Path) -> None:
+def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger(tmp_path: Path) -> None:
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     identity = replace(IDENTITY, name="sweep", generation=1)
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
     first = make_opening(spec, larger, identity, None, tmp_path, begun=True)
-    found = StoredSweep(manifest_of(first), "", "complete", ())
-    second = make_opening(spec, laid, identity, found, tmp_path, begun=True)
+    stored_sweep = StoredSweep(manifest_of(first), "", "complete", ())
+    second = make_opening(spec, laid, identity, stored_sweep, tmp_path, begun=True)
     assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(second.arms) == set(larger.arms)
     assert (first.current, second.current) == (larger.arms, laid.arms)
     assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
-    fresh = make_opening(spec, laid, replace(identity, generation=2), found, tmp_path)
+    fresh = make_opening(spec, laid, replace(identity, generation=2), stored_sweep, tmp_path)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
 def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
-    """The store names an arm by its class, which the node will tell."""
+    """The store names an arm by its class, which only the node shows."""
     spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
     laid = make_plan(spec, classify([node("a")]))
     awaited = AwaitedArm(RequestedArm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
@@ -131,14 +131,14 @@ def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
 
 
 class Declined(Exception):
-    """Whoever was asked said no."""
+    """The user declined."""
 
 
 class Opened:
     """A store that notes how a sweep was opened, and has what an earlier start left."""
 
-    def __init__(self, found: StoredSweep | None) -> None:
-        self.found = found
+    def __init__(self, stored_sweep: StoredSweep | None) -> None:
+        self.stored_sweep = stored_sweep
         self.openings: list[SweepOpening] = []
 
     def __call__(self, *_: object) -> Opened:
@@ -152,13 +152,13 @@ class Opened:
 
     def find(self, name: str, *, trials: bool) -> StoredSweep | None:
         assert (name, trials) == ("sweep", False)
-        return self.found
+        return self.stored_sweep
 
     def latest_generation(self, name: str) -> int:
-        return self.found.identity.generation if self.found else 0
+        return self.stored_sweep.identity.generation if self.stored_sweep else 0
 
-    def open(self, told: SweepOpening) -> list[FinishedTrial]:
-        self.openings.append(told)
+    def open(self, opening: SweepOpening) -> list[FinishedTrial]:
+        self.openings.append(opening)
         return []
 
 
@@ -256,10 +256,10 @@ def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path)
     identity = replace(IDENTITY, name="sweep", generation=1)
     first = make_opening(spec, laid, identity, None, tmp_path)
     assert (first.current, first.running) == ((), laid.arms)
-    found = StoredSweep(manifest_of(first), "", "complete", ())
-    asked = make_opening(parse_larger(), larger, identity, found, tmp_path)
+    stored_sweep = StoredSweep(manifest_of(first), "", "complete", ())
+    asked = make_opening(parse_larger(), larger, identity, stored_sweep, tmp_path)
     assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
-    begun = make_opening(parse_larger(), larger, identity, found, tmp_path, begun=True)
+    begun = make_opening(parse_larger(), larger, identity, stored_sweep, tmp_path, begun=True)
     assert begun.running == larger.arms
 
 
@@ -272,8 +272,8 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
     before = manifest_of(make_opening(counted, forty, identity, None, tmp_path))
     ended = make_plan(auto, classify([node("a")])).with_block_count(12)
-    found = StoredSweep(before, "", "complete", ())
-    now = make_opening(auto, ended, identity, found, tmp_path)
+    stored_sweep = StoredSweep(before, "", "complete", ())
+    now = make_opening(auto, ended, identity, stored_sweep, tmp_path)
     assert (before.blocks, now.blocks) == (40, 12)
     fewer = replace(forty, blocks=8)
     back = StoredSweep(manifest_of(now), "", "complete", ())

@@ -1,4 +1,4 @@
-"""Tune's loop, beside the thread that waits for it. Ray is never started."""
+"""Tune's loop, next to the thread that waits for it. Ray is never started."""
 
 from __future__ import annotations
 
