@@ -1,12 +1,12 @@
-"""What a user can act on: the base of every error that ends in a message and exit code 2.
+"""The base of every error on which a user can act: a message and exit code 2.
 
-Such a message often quotes another's error: Ray's, MLflow's and the operating system's have many
-lines, or none.
+Such a message often quotes an error of Ray, MLflow or the operating system, which has many lines, or
+none.
 """
 
 
 class Refusal(Exception):
-    """Nothing was run; the message says where, what was expected, what was received, what next."""
+    """Nothing was run; the message has the place, expected, received and the next step."""
 
 
 def wrong_version(place: str, kind: str, expected: int, received: object) -> str:
@@ -19,11 +19,11 @@ def wrong_version(place: str, kind: str, expected: int, received: object) -> str
 
 
 def last_line(error: Exception, *, escaped: bool = False) -> str:
-    """What an error of another process ends with: the rest is the way to it.
+    """Return the last line of another process's error, which has its cause.
 
     Args:
-        error: one without a word is told by its class.
-        escaped: its line breaks may be written out, as in the JSON of a server's answer.
+        error: an error; one without text is named by its class.
+        escaped: its line breaks may be escaped, as in the JSON of a server's answer.
     """
     text = str(error).replace("\\n", "\n") if escaped else str(error)
     lines = [line for line in _lines(text) if any(map(str.isalnum, line))]
@@ -31,7 +31,7 @@ def last_line(error: Exception, *, escaped: bool = False) -> str:
 
 
 def one_line(error: Exception, between: str = " ") -> str:
-    """All that an error says, its lines one after another; its class where it says nothing."""
+    """Return the lines of an error joined; its class if it has no text."""
     return between.join(_lines(str(error))) or type(error).__name__
 
 

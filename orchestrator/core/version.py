@@ -7,18 +7,18 @@ import subprocess
 from pathlib import Path
 
 COMMIT = "RNNSWEEP_COMMIT"
-"""Names the commit of code that has travelled, and so lies in no repository any more."""
+"""Environment variable with the commit of code that was copied out of its repository."""
 
 
 def commit() -> str | None:
-    """The commit that this code was checked out at, here or where it travelled from."""
+    """Return the commit of this code, here or where it was copied from."""
     return os.environ.get(COMMIT) or _git_commit(Path(__file__).resolve())
 
 
 def _git_commit(file: Path) -> str | None:
-    """The commit that the code was checked out at, marked where it has been changed since.
+    """Return the commit of the checkout, marked `-dirty` if it has been changed since.
 
-    None where `file` itself is not tracked: an installed package may lie inside of some other
+    Return None if `file` itself is not tracked: an installed package can be inside another
     repository, such as the user's own around its virtual environment.
     """
     if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
@@ -27,7 +27,7 @@ def _git_commit(file: Path) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git says, if it says anything."""
+    """Return the output of a git command; None for an error or no output."""
     command = ["git", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
