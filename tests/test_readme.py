@@ -72,3 +72,32 @@ def test_every_sweep_file_is_valid_has_a_comment_and_an_arm_for_this_machine(pat
 
 def test_ci_runs_the_readmes_test_command() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def test_every_function_that_the_architecture_names_exists() -> None:
+    named = re.findall(r"`((?:orchestrator|workloads)/[\w/]+\.py)`:\s+`(\w+)`", ARCHITECTURE)
+    assert len(named) >= 25
+    missing = [
+        (file, name)
+        for file, name in named
+        if not re.search(rf"^\s*(?:def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE)
+    ]
+    assert not missing
+
+
+def test_every_file_that_the_documents_name_exists() -> None:
+    for page in (ROOT / "docs").glob("*.md"):
+        text = page.read_text()
+        files = re.findall(r"`((?:orchestrator|workloads|sweeps|tests|docs)/[\w./-]+)`", text)
+        links = re.findall(r"\]\(([^)#:]+)\)", text)
+        paths = [*(ROOT / file for file in files), *(page.parent / link for link in links)]
+        assert not [path for path in paths if not path.exists()], page
+
+
+def test_the_architecture_lists_every_package() -> None:
+    table = set(re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, re.MULTILINE))
+    packages = {path.parent.name for path in (ROOT / "orchestrator").glob("*/__init__.py")}
+    assert packages == table

@@ -1,0 +1,39 @@
+"""The project's language: no banned word, no public class name with two meanings."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from tests.language import ROOT, check, tracked_files
+
+SAME_MEANING: dict[str, str] = {}
+"""Public class names that are defined more than once, each with the reason."""
+
+
+def test_no_file_has_a_banned_word_or_name() -> None:
+    hits = check(tracked_files())
+    assert not hits, "\n".join(map(str, hits))
+
+
+def test_the_check_detects_each_kind_of_hit() -> None:
+    source = '"""Whether it is told."""\n\n\ndef told(each: int) -> None:  # beside it\n'
+    source += "    found = each\n"
+    path = ROOT / "tests" / "language_sample.tmp.py"
+    path.write_text(source)
+    try:
+        words = {hit.word for hit in check([str(path.relative_to(ROOT))])}
+    finally:
+        path.unlink()
+    assert words == {"Whether", "told", "each", "beside", "found"}
+
+
+def test_every_public_class_name_has_one_meaning() -> None:
+    modules: dict[str, list[str]] = defaultdict(list)
+    for name in tracked_files():
+        if name.startswith(("orchestrator/", "workloads/")) and name.endswith(".py"):
+            for node in ast.parse((ROOT / name).read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    modules[node.name].append(name)
+    twice = {name: files for name, files in modules.items() if len(files) > 1}
+    assert twice.keys() == SAME_MEANING.keys(), twice
