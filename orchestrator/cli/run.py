@@ -176,7 +176,6 @@ def _report_error(error: Exception, log: Path, resume: str | None) -> int:
         show(f"Stopped: {error}\nResume with: {resume}\n", err=True)
         return STOPPED
     code = internal_error(error, log)
-    if resume is None:
-        return code
-    show(f"Stopped. Resume with: {resume}\n", err=True)
-    return STOPPED
+    if resume is not None:
+        show(f"Finished trials are kept. Resume with: {resume}\n", err=True)
+    return code

@@ -86,12 +86,12 @@ def test_what_ends_a_sweep_that_has_begun_is_exit_code_3(run: Run, error: Except
 
 def test_an_unexpected_error_never_looks_like_failed_trials(run: Run, tmp_path: Path) -> None:
     code, out, err = run(KeyError("a\nbug"), BEGIN)
-    assert (code, out) == (3, "")
+    assert (code, out) == (70, "")
     line, hint = err.splitlines()
     assert "internal error, KeyError: 'a\\nbug'" in line
     assert "report this bug" in line
     assert line.endswith("run.log")
-    assert hint == "Stopped. Resume with: rnnsweep run SPEC"
+    assert hint == "Finished trials are kept. Resume with: rnnsweep run SPEC"
     assert "Traceback" in log_of(tmp_path)
     code, out, err = run(RuntimeError("early"))
     assert (code, out) == (70, "")
