@@ -1,7 +1,7 @@
 """The base of every error on which a user can act: a message and exit code 2.
 
-Such a message often quotes an error of Ray, MLflow or the operating system, which has many lines, or
-none.
+Such a message often quotes an error of Ray, MLflow or the operating system, which has many lines,
+or none.
 """
 
 

@@ -100,7 +100,7 @@ def test_an_unexpected_error_never_looks_like_failed_trials(run: Run, tmp_path: 
 
 
 def test_a_broken_pipe_within_the_sweep_is_no_success(run: Run) -> None:
-    assert run(BrokenPipeError("Ray's"), BEGIN)[0] == 3
+    assert run(BrokenPipeError("Ray's"), BEGIN)[0] == 70
 
 
 def test_a_signal_before_the_first_trial(run: Run) -> None:
