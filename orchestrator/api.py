@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from orchestrator.core.trial import Config, Outcome, Trial
     from orchestrator.planning.plan import Plan
     from orchestrator.report.compare import Changes, Side
-    from orchestrator.scheduling.assignment import Assignment
     from orchestrator.scheduling.finish import RunResult
+    from orchestrator.scheduling.lane_queue import Assignment
     from orchestrator.spec import SweepSpec
 
 __all__ = ["compare", "predict", "query", "read_sweep", "run_sweep"]

@@ -18,7 +18,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, Outcome, Trial
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 

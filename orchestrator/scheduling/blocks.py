@@ -28,8 +28,7 @@ from orchestrator.core.trial import (
 )
 from orchestrator.planning.lanes import LaneGroup, lanes_of, sharing
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Assignment, FollowUp
-from orchestrator.scheduling.lane_queue import LaneQueue
+from orchestrator.scheduling.lane_queue import Assignment, FollowUp, LaneQueue
 from orchestrator.scheduling.outcomes import Ledger
 from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
 from orchestrator.spec import Objective

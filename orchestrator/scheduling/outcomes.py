@@ -9,7 +9,7 @@ from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.rounds import reinstate, trials_to_rerun
 from orchestrator.core.trial import FinishedTrial, Outcome, Trial
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Assignment, FollowUp
+from orchestrator.scheduling.lane_queue import Assignment, FollowUp
 from orchestrator.scheduling.suggestions import Suggestions
 
 

@@ -19,7 +19,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
 from orchestrator.hardware import Node
 from orchestrator.planning.open_blocks import open_limit
-from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import replacements
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.session import Session

@@ -16,8 +16,8 @@ from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.pricing import priced
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
     AttemptStarted,

@@ -12,7 +12,7 @@ from ray.tune.search import Searcher
 
 from orchestrator.core.trial import Outcome, Trial, outcome_adapter
 from orchestrator.execution.job import Job, Rival, TrialLimits, job_adapter
-from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
 from workloads.protocol import TrialRequest

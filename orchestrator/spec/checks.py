@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.names import ANY_IMPLEMENTATION
-from orchestrator.core.trial import ConfigValue
-from orchestrator.spec import config_list, precision_checks, workload_checks
+from orchestrator.core.trial import Config, ConfigValue
+from orchestrator.spec import precision_checks, workload_checks
 from orchestrator.spec.dimensions import Choices, Range
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.fields import ArmText
@@ -34,6 +34,7 @@ MAX_GRID = 100_000
 
 _ARM: TypeAdapter[str] = TypeAdapter(ArmText)
 _SPACE: Path = ("search", "space")
+_CONFIGS: Path = ("search", "configs")
 
 
 def inconsistencies(data: Mapping[str, Any]) -> list[Finding]:
@@ -45,7 +46,7 @@ def inconsistencies(data: Mapping[str, Any]) -> list[Finding]:
     if parts.search is not None:
         findings += _search(parts.search, has_blocks=parts.has_blocks)
         findings += _size(parts.search, parts.space) if sound else ()
-    findings += config_list.check_configs(parts.listed or {})
+    findings += _listed_configs(parts.listed or {})
     findings += workload_checks.check_workload(parts, sound=sound)
     findings += precision_checks.check_precision(parts, sound=sound)
     return findings
@@ -124,13 +125,63 @@ def _search(search: Mapping[str, Any], *, has_blocks: bool) -> Iterator[Finding]
         expected = "at least one objective, such as {val_accuracy: maximize}"
         hint = f"only {', '.join(WITHOUT_OBJECTIVE)} do without"
         yield Finding(("search", "objectives"), expected, "nothing", hint)
-    yield from config_list.check_exclusive(search)
+    yield from _list_or_sampler(search)
     written = "configs" in search and search["configs"] is None
     if has_blocks or sampler in ("grid", "list"):
         return
     if written or _is_absent(search, "configs"):
         hint = "or blocks: auto, at the top, for as many as it takes"
         yield Finding(("search", "configs"), "how many configs to try", "nothing", hint)
+
+
+def _list_or_sampler(search: Mapping[str, Any]) -> Iterator[Finding]:
+    """Report a sampler or a space together with a list, and the sampler `list` without one."""
+    configs, sampler = search.get("configs"), search.get("sampler")
+    if not isinstance(configs, list):
+        if sampler == "list":
+            hint = "list each config, such as - {units: 64}, or name a sampler that suggests them"
+            yield Finding(_CONFIGS, "a list of configs, for sampler list", shown(configs), hint)
+        return
+    if "sampler" in search and sampler != "list":
+        hint = "remove the sampler, or give the number of configs that it is to suggest"
+        expected = "list, or no sampler, with a list of configs"
+        yield Finding(("search", "sampler"), expected, shown(sampler), hint)
+    if search.get("space", {}) != {}:
+        hint = "values that all configs share belong in settings"
+        received = shown(search["space"])
+        yield Finding(("search", "space"), "no space with a list of configs", received, hint)
+
+
+def _listed_configs(configs: Mapping[int, Config]) -> Iterator[Finding]:
+    """Report configs with other parameters than the first one, and configs listed twice.
+
+    Args:
+        configs: the valid ones, by their place in the list.
+    """
+    if 0 not in configs:
+        return  # the first config is invalid, and reported as such
+    names = list(configs[0])
+    for index, config in configs.items():
+        missing = [name for name in names if name not in config]
+        expected = f"the parameters of search.configs[0] ({', '.join(names) or 'none'})"
+        for name in config:
+            if name not in names:
+                near = nearest(name, missing)
+                missing = [other for other in missing if repr(other) not in near]
+                yield Finding((*_CONFIGS, index, name), expected, f"the parameter {name!r}", near)
+        if missing:
+            hint = "each config gives every parameter, its default included"
+            yield Finding((*_CONFIGS, index), expected, f"no {' and no '.join(missing)}", hint)
+    seen = dict[object, int]()
+    for index, config in configs.items():
+        first = seen.setdefault(_comparable(config), index)
+        if first != index:
+            yield Finding((*_CONFIGS, index), "each config once", f"search.configs[{first}] again")
+
+
+def _comparable(config: Config) -> object:
+    """Return a key that is equal for equal configs: 1 is 1.0, and true is not 1."""
+    return frozenset((name, isinstance(value, bool), value) for name, value in config.items())
 
 
 def _size(search: Mapping[str, Any], space: Mapping[str, Choices | Range]) -> Iterator[Finding]:

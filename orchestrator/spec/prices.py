@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from orchestrator.spec import read_file, yaml_locations
+from orchestrator.spec import yaml_locations
 from orchestrator.spec.errors import Finding, SpecError, nearest, shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
 
@@ -97,7 +97,7 @@ def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> PriceTab
     path = folder / written
     try:
         document = yaml_locations.read(
-            read_file.read_text(path, "a file of prices"), source=str(path)
+            yaml_locations.read_text(path, "a file of prices"), source=str(path)
         )
     except SpecError as error:
         (problem, *_) = error.problems

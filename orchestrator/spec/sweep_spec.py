@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, ReportCriteria, Timing
-from orchestrator.spec import checks, prices, pydantic_errors, read_file, yaml_locations
+from orchestrator.spec import checks, prices, pydantic_errors, yaml_locations
 from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
 from orchestrator.spec.errors import Path, SpecError
 from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
@@ -166,7 +166,7 @@ def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
     Raises:
         SpecError: the file cannot be read or is wrong; it has all problems.
     """
-    text = read_file.read_text(path, "a spec file")
+    text = yaml_locations.read_text(path, "a spec file")
     return parse(text, source=str(path), overrides=overrides, folder=path.parent)
 
 

@@ -1,4 +1,4 @@
-"""YAML text and `--set` overrides to plain data, with the place of every value.
+"""YAML files and `--set` overrides to plain data, with the place of every value.
 
 This module knows nothing of sweeps; others of `orchestrator.spec` check the data. Scalars are
 read as YAML 1.2 does where PyYAML's 1.1 surprises (`1e-4` is a number; `010` and `1:30` are text,
@@ -8,7 +8,9 @@ and so refused where a number is expected); `yes`, `no`, `on` and `off` stay boo
 from __future__ import annotations
 
 import contextlib
+import difflib
 import math
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +88,35 @@ class YamlDocument:
 
 ShortForms: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
 """Short forms: for each key the key inside that a word sets, and the words that it may be."""
+
+
+def read_text(path: pathlib.Path, kind: str) -> str:
+    """Return the text of a file; `kind` describes it in messages (`a spec file`).
+
+    Raises:
+        SpecError: it cannot be read, or is not text in UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(4 * MAX_CHARACTERS + 1)
+        # A file that is too long is refused for its length, not for a character cut in two.
+        too_long = len(raw) > 4 * MAX_CHARACTERS
+        return raw.decode("utf-8-sig", errors="replace" if too_long else "strict")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        received = f"the byte 0x{raw[error.start]:02x}"
+        problem = Problem(f"{path}:{line}", "", "text in UTF-8", received, "save it as UTF-8")
+    except FileNotFoundError:
+        others = {other.stem: other for other in path.parent.glob("*.y*ml")}
+        near = difflib.get_close_matches(path.stem, others, n=1)
+        hint = f"did you mean {others[near[0]]}?" if near else ""
+        problem = Problem(str(path), "", kind, "no such file", hint)
+    except OSError as error:
+        received = (error.strerror or str(error)).lower()
+        problem = Problem(str(path), "", f"{kind} that can be read", received)
+    except ValueError as error:  # a path with a null byte
+        problem = Problem(repr(str(path)), "", kind, str(error))
+    raise SpecError(str(path), [problem])
 
 
 def read(

@@ -17,8 +17,8 @@ from orchestrator.hardware import Node, NodeProfile, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.spec import parse
 from tests.benchmarks.unlike.busy import Result, Span, judge

@@ -12,8 +12,8 @@ from orchestrator.core.text import duration
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from tests.orchestrator.sample_plans import ConfigLog, identity, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)

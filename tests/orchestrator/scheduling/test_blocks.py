@@ -14,7 +14,7 @@ from orchestrator.core.trial import (
     Outcome,
 )
 from orchestrator.hardware import classify
-from orchestrator.scheduling.assignment import Assignment
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import Objective
 from tests.orchestrator.sample_plans import (
     ConfigLog,

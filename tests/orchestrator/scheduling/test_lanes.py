@@ -18,8 +18,8 @@ from orchestrator.core.trial import (
 from orchestrator.hardware import Gpu, classify
 from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from tests.orchestrator.sample_plans import (
     blocks_of,
     complete,

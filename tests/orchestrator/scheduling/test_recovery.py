@@ -17,8 +17,8 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session

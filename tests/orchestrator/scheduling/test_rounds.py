@@ -19,8 +19,8 @@ from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, Trial
 from orchestrator.hardware import HardwareClass, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.assignment import Assignment, FollowUp
 from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
+from orchestrator.scheduling.lane_queue import Assignment, FollowUp
 from orchestrator.spec import Objective
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (

@@ -28,8 +28,8 @@ from orchestrator.execution.job import Job, job_adapter
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.assignment import Assignment
 from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
+from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.nodes import Fleet
 from orchestrator.scheduling.recovery import Recovery
 from orchestrator.scheduling.session import Session
