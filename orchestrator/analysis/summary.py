@@ -41,9 +41,10 @@ from orchestrator.analysis.pairing.complete_rounds import (
 )
 from orchestrator.analysis.pairing.paired_arms import time_metric
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, DatasetRecord, FinishedTrial, ImpossibleArm, Telemetry
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm, Telemetry
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
 
-from orchestrator.core.arms import Arm as Arm  # noqa: PLC0414
-from orchestrator.core.arms import RequestedArm
+from orchestrator.core.arms import Arm, RequestedArm
 
 T = TypeVar("T")
 

@@ -10,9 +10,10 @@ from orchestrator.analysis.metrics.derived import scopes_of
 from orchestrator.analysis.metrics.measures import Measure
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.statistics.estimates import Spread, spread
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.arms.pareto import grouped, scope_of, values_of
 from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import Direction
-from orchestrator.core.trial import Arm, Config, FinishedTrial
+from orchestrator.core.trial import Config, FinishedTrial
 
 MAIN = (
     *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from orchestrator.analysis.statistics.estimates import Spread, spread
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

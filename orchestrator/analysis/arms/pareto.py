@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import scopes_of
+from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of
 from orchestrator.core.records import Direction, SweepRecord
-from orchestrator.core.trial import Arm, Config, FinishedTrial
+from orchestrator.core.trial import Config, FinishedTrial
 
 
 @dataclass(frozen=True, slots=True)

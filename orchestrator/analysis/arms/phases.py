@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import finite
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import FinishedTrial
 
 PHASES = (
     "queue_s",

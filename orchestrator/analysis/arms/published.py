@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.analysis.metrics.derived import finite
+from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import PublishedRow
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, Config, ConfigValue, FinishedTrial, is_number
+from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_number
 
 
 @dataclass(frozen=True, slots=True)

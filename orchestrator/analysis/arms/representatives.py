@@ -9,8 +9,9 @@ from statistics import median_low
 
 from orchestrator.analysis.metrics.derived import value_of
 from orchestrator.analysis.metrics.measures import TIMES
+from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial, Telemetry
+from orchestrator.core.trial import FinishedTrial, Telemetry
 
 
 @dataclass(frozen=True, slots=True)

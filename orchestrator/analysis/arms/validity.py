@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.statistics.estimates import Spread, spread
-from orchestrator.core.arms import HardwareRef
+from orchestrator.core.arms import Arm, HardwareRef
 from orchestrator.core.names import known_implementation
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Arm, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 
 NOISE = (
     *("others_cpu_pct", "steal_pct", "throttled_pct", "clock_drop_pct", "sm_clock_mhz"),
