@@ -26,10 +26,10 @@ def test_a_page_draws_every_point_without_messages_or_requests(open_page: Open) 
     page = opened.page
     for chart in charts:
         drawn = page.locator(f"#figure-{chart.key} .plot")
-        marked = [s for s in chart.series if s.drawn in ("points", "interval", "bars")]
+        marked = [s for s in chart.series if s.mark in ("points", "interval", "bars")]
         points = sum(value is not None for series in marked for value in series.values)
         assert drawn.locator(".point").count() >= points, chart.key
-        lines = [s for s in chart.series if "line" in s.drawn]
+        lines = [s for s in chart.series if "line" in s.mark]
         assert drawn.locator("path.js-line").count() >= len(lines), chart.key
     cells = page.locator("#figure-matrix td").all_inner_texts()
     assert "baseline" in cells

@@ -29,7 +29,7 @@ def test_trials_are_filtered_by_keyboard_and_counted(open_page: Open) -> None:
     assert set(column(page, "arm")) == {
         f"{name} on {samples.HARDWARE[2]}" for name in samples.IMPLEMENTATIONS
     }  # fmt: skip
-    assert count.inner_text() == "Showing 1–50 of 112 trials that match, of 308"
+    assert count.inner_text() == "Showing 1–50 of 112 matching trials of 308"
     page.keyboard.press("Tab")
     page.keyboard.type("torch")
     assert set(column(page, "arm")) == {f"torch/fused on {samples.HARDWARE[2]}"}

@@ -1,4 +1,4 @@
-"""The plots of a report as plain data: what is drawn on the page and into files alike."""
+"""The plots of a report as plain data, for the HTML page and for image files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Chart", "Heat", "Plot", "plots_of"]
 
 
 def plots_of(summary: ReportSummary) -> tuple[Plot, ...]:
-    """Every plot that the summary has numbers for, in the report's order; keys are unique."""
+    """Return every plot that the summary has numbers for, in the report's order, by unique keys."""
     name = arm_names(summary)
-    styles = {found.arm: place for place, found in enumerate(summary.arms)}
+    styles = {entry.arm: place for place, entry in enumerate(summary.arms)}
     plots: list[Plot] = [
         *speedups(summary, name, styles),
         *matrix(summary),
@@ -37,9 +37,9 @@ def plots_of(summary: ReportSummary) -> tuple[Plot, ...]:
 
 
 def _unique(plots: Sequence[Plot]) -> Iterator[Plot]:
-    """Names that differ only in what a file's name cannot say get a number."""
+    """Number the keys of plots whose names differ only in characters that file names lack."""
     seen: Counter[str] = Counter()
     for plot in plots:
         seen[plot.key] += 1
-        again = seen[plot.key]
-        yield plot if again == 1 else replace(plot, key=f"{plot.key}-{again}")
+        uses = seen[plot.key]
+        yield plot if uses == 1 else replace(plot, key=f"{plot.key}-{uses}")

@@ -1,6 +1,6 @@
-"""A plot as plain data, before it is drawn: by Plotly on the page, by Matplotlib into files.
+"""A plot as plain data, before Plotly draws it on the page, or Matplotlib into a file.
 
-All text is raw: whoever draws it sees to it that no name is markup or mathematics.
+All text is raw: whoever draws it escapes names that contain markup or mathematics.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from typing import Literal, TypeAlias
 
 from orchestrator.report.document import Table
 
-Drawn: TypeAlias = Literal["points", "interval", "line", "marked line", "bars"]
+Mark: TypeAlias = Literal["points", "interval", "line", "marked line", "bars"]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis. With `places` it has a name at each of 0, 1, 2, … and nothing between them."""
+    """An axis. With `categories` it has their names at 0, 1, 2, …, and nothing in between."""
 
     title: str
     log: bool = False
-    places: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values along an axis, of one arm as a rule, told apart by `style`: colour, symbol, dashes.
+    """Values by position, usually of one arm; `style` is a number for colour, symbol and dashes.
 
-    `low` and `high` are the ends of each value's interval: bars at points (and alone where an
-    `interval` is drawn: a wider one about a point's own), a band at a line. A
-    value of None is a gap. `labels` stand beside the points, `hover` is told of each on demand.
-    `hollow` points claim nothing; `faint` ones are the background of others. Series of one name
-    belong together: they have one legend.
+    `low` and `high` are the ends of the values' intervals: bars at points, a band around a line.
+    An `interval` is a bar without its point, around the shorter interval of another series. A
+    value of None is a gap. `labels` are printed next to the points, and `hover` appears at the
+    pointer. `hollow` points have an inconclusive verdict; `faint` ones are the background. Series
+    of one name share an entry of the legend.
     """
 
     name: str
     style: int
-    drawn: Drawn
-    at: tuple[float, ...]
+    mark: Mark
+    positions: tuple[float, ...]
     values: tuple[float | None, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
@@ -49,27 +49,27 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A range of values that means something (`within the margin`), or of one value, a line."""
+    """A range of an axis with a meaning (`same within 2 %`); a line if it has only one value."""
 
     low: float
     high: float
     name: str
-    along: Literal["values", "at"] = "values"
+    axis: Literal["values", "positions"] = "values"
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One plot: `at` against `values`, which lie sideways where `sideways` says so.
+    """A plot of values by position; with `sideways` the values are on the horizontal axis.
 
-    `key` names its file; `part` the part of a report to which it belongs; `told` says in words
-    what is to be seen; `table` are its numbers.
+    `key` names its file, and `part` is the part of the report to which it belongs. `description`
+    is the plot in words, and `table` has its numbers.
     """
 
     key: str
     part: str
     title: str
-    told: str
-    at: Axis
+    description: str
+    positions: Axis
     values: Axis
     series: tuple[Series, ...]
     table: Table
@@ -79,7 +79,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A matrix: a number, a verdict on it and a shade for each row and column; empty where none is.
+    """A matrix with a number, a verdict and a shade in its cells, which may be empty.
 
     `shades` are 0 for no difference, and -1 or 1 at the ends of the scale.
     """
@@ -87,7 +87,7 @@ class Heat:
     key: str
     part: str
     title: str
-    told: str
+    description: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]

@@ -1,4 +1,4 @@
-"""Where one arm overtakes another along a size: a plot for each size, a curve for each arm."""
+"""Plots of the speed-up by size, with a curve for each arm: they show crossovers."""
 
 from __future__ import annotations
 
@@ -17,73 +17,72 @@ from orchestrator.report.wording.sentences import ArmNames
 
 
 def crossovers(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """A plot for each param along which speed-ups were fitted."""
+    """Make a plot for each param by which speed-ups were fitted."""
     by_param: dict[str, list[Crossover]] = {}
-    for each in summary.crossovers:
-        if each.curve:
-            by_param.setdefault(each.param, []).append(each)
-    return [_chart(param, found, name, styles) for param, found in by_param.items()]
+    for crossover in summary.crossovers:
+        if crossover.curve:
+            by_param.setdefault(crossover.param, []).append(crossover)
+    return [_chart(param, fitted, name, styles) for param, fitted in by_param.items()]
 
 
-def _chart(param: str, found: list[Crossover], name: ArmNames, styles: Mapping[Arm, int]) -> Chart:
-    headers = ("arm", "over", param, "speed-up fitted (95 %)")
+def _chart(param: str, fitted: list[Crossover], name: ArmNames, styles: Mapping[Arm, int]) -> Chart:
+    headers = ("arm", "baseline", param, "fitted speed-up (95 %)")
     rows = tuple(
         (
-            name(each.arm),
-            name(each.baseline),
+            name(crossover.arm),
+            name(crossover.baseline),
             number(point.at),
-            ratio(Estimate(len(each.points), point.speedup, point.low, point.high)),
+            ratio(Estimate(len(crossover.points), point.speedup, point.low, point.high)),
         )
-        for each in found
-        for point in each.curve
+        for crossover in fitted
+        for point in crossover.curve
     )
-    lowest = min(each.low for each in found)
+    lowest = min(crossover.low for crossover in fitted)
     return Chart(
         key=f"crossover-{slug(param)}",
         part="crossovers",
-        title=f"Speed-up along {param}",
-        told=" ".join(_told(each, name) for each in found),
-        at=Axis(f"{param}{' (logarithmic)' if lowest > 0 else ''}", log=lowest > 0),
+        title=f"Speed-up by {param}",
+        description=" ".join(_description(crossover, name) for crossover in fitted),
+        positions=Axis(f"{param}{' (logarithmic)' if lowest > 0 else ''}", log=lowest > 0),
         values=Axis("speed-up over the baseline (×, logarithmic)", log=True),
-        series=tuple(series for each in found for series in _series(each, name, styles)),
+        series=tuple(series for crossover in fitted for series in _series(crossover, name, styles)),
         table=Table(headers, rows, frozenset({2, 3})),
         bands=(Band(1, 1, "as fast as the baseline"),),
     )
 
 
-def _told(each: Crossover, name: ArmNames) -> str:
-    pair = f"{name(each.arm)} over {name(each.baseline)}"
-    ends = (number(each.curve[i].speedup) for i in (0, -1))
-    told = (
-        f"{pair}: from {' × to '.join(ends)} × between {number(each.low)} and {number(each.high)}"
-    )
-    aside = f"; {missing}" if (missing := not_adjusted_for(each)) else ""
-    if each.crossing is None:
-        reason = f" ({each.reason})" if each.reason else ""
-        return f"{told}; {each.verdict}{reason}{aside}."
-    where, beyond = sides(each, each.crossing)
-    return f"{told}; faster {where}, slower {beyond}{aside}."
+def _description(crossover: Crossover, name: ArmNames) -> str:
+    pair = f"{name(crossover.arm)} over {name(crossover.baseline)}"
+    ends = (number(crossover.curve[i].speedup) for i in (0, -1))
+    sizes = f"between {number(crossover.low)} and {number(crossover.high)}"
+    text = f"{pair}: from {' × to '.join(ends)} × {sizes}"
+    aside = f"; {missing}" if (missing := not_adjusted_for(crossover)) else ""
+    if crossover.crossing is None:
+        reason = f" ({crossover.reason})" if crossover.reason else ""
+        return f"{text}; {crossover.verdict}{reason}{aside}."
+    where, beyond = sides(crossover, crossover.crossing)
+    return f"{text}; faster {where}, slower {beyond}{aside}."
 
 
-def _series(each: Crossover, name: ArmNames, styles: Mapping[Arm, int]) -> Iterable[Series]:
-    title, style = name(each.arm), styles[each.arm]
+def _series(crossover: Crossover, name: ArmNames, styles: Mapping[Arm, int]) -> Iterable[Series]:
+    title, style = name(crossover.arm), styles[crossover.arm]
     yield Series(
         name=title,
         style=style,
-        drawn="line",
-        at=tuple(point.at for point in each.curve),
-        values=tuple(point.speedup for point in each.curve),
-        low=tuple(point.low for point in each.curve),
-        high=tuple(point.high for point in each.curve),
+        mark="line",
+        positions=tuple(point.at for point in crossover.curve),
+        values=tuple(point.speedup for point in crossover.curve),
+        low=tuple(point.low for point in crossover.curve),
+        high=tuple(point.high for point in crossover.curve),
     )
     yield Series(
         name=title,
         style=style,
-        drawn="points",
-        at=tuple(point.at for point in each.points),
-        values=tuple(point.adjusted for point in each.points),
+        mark="points",
+        positions=tuple(point.at for point in crossover.points),
+        values=tuple(point.adjusted for point in crossover.points),
         hover=tuple(
             f"{title}, block {p.block}: {number(p.speedup)} × at {number(p.at)}"
-            for p in each.points
+            for p in crossover.points
         ),
     )

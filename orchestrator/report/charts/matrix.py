@@ -1,4 +1,4 @@
-"""Hardware × implementation: the speed-up of each arm, shaded by how far it is from 1."""
+"""The plot of hardware × implementation: the speed-up of every arm, shaded by its size."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from orchestrator.analysis.statistics.formatting import ratio
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Heat
-from orchestrator.report.charts.speedups import SIGNS, read_from
+from orchestrator.report.charts.speedups import SIGNS, deciding_interval
 
 _FULL_SHADE = math.log(4)  # a factor of 4 either way is as dark as it gets
 
 
 def matrix(summary: ReportSummary) -> list[Heat]:
-    """One matrix; none where no arm has a cell."""
-    found = summary.matrix
-    if not found.cells or not any(cell.speedup for cell in found.cells):
+    """Make the matrix; an empty list if no arm has a speed-up."""
+    layout = summary.matrix
+    if not layout.cells or not any(cell.speedup for cell in layout.cells):
         return []
-    read = {each.arm: read_from(each) for each in summary.comparisons}
-    cells = {(c.arm.implementation, c.arm.hardware): c for c in found.cells}
+    shown = {comparison.arm: deciding_interval(comparison) for comparison in summary.comparisons}
+    cells = {(c.arm.implementation, c.arm.hardware): c for c in layout.cells}
     grid = [
-        [cells.get((implementation, hardware)) for hardware in found.hardware]
-        for implementation in found.implementations
+        [cells.get((implementation, hardware)) for hardware in layout.hardware]
+        for implementation in layout.implementations
     ]
     return [
         Heat(
             key="matrix",
             part="matrix",
             title="Speed-up by implementation and hardware",
-            told="; ".join(
-                f"{c.arm}: {' '.join(filter(None, (_number(c, read), _verdict(c))))}"
+            description="; ".join(
+                f"{c.arm}: {' '.join(filter(None, (_number(c, shown), _verdict(c))))}"
                 for row in grid
                 for c in row
                 if c is not None
             ),
-            rows=found.implementations,
-            columns=tuple(map(str, found.hardware)),
-            cells=tuple(tuple(_number(c, read) for c in row) for row in grid),
+            rows=layout.implementations,
+            columns=tuple(map(str, layout.hardware)),
+            cells=tuple(tuple(_number(c, shown) for c in row) for row in grid),
             verdicts=tuple(tuple(_verdict(c) for c in row) for row in grid),
             shades=tuple(tuple(_shade(c) for c in row) for row in grid),
         )
     ]
 
 
-def _number(cell: Cell | None, read: Mapping[Arm, Estimate | None]) -> str:
-    return ratio(read.get(cell.arm, cell.speedup)) if cell and cell.speedup else ""
+def _number(cell: Cell | None, shown: Mapping[Arm, Estimate | None]) -> str:
+    return ratio(shown.get(cell.arm, cell.speedup)) if cell and cell.speedup else ""
 
 
 def _verdict(cell: Cell | None) -> str:
@@ -56,7 +56,7 @@ def _verdict(cell: Cell | None) -> str:
 
 
 def _shade(cell: Cell | None) -> float | None:
-    """Of a cell that says something: 0 where it cannot be told which is faster."""
+    """Return the shade of a cell with a speed-up; 0 if its verdict is inconclusive."""
     if cell is None or cell.speedup is None or not 0 < cell.speedup.value < math.inf:
         return None
     if cell.verdict == "inconclusive":

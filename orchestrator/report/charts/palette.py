@@ -1,8 +1,8 @@
-"""Colours, symbols, dashes and hatchings by which arms are told apart, with or without colours.
+"""Colours, symbols, dashes and hatchings that distinguish arms, with or without colours.
 
 The hues follow Okabe and Ito's palette for colour-blind readers ("Color universal design", 2008),
 darker on white and lighter on black so that each has a contrast of 3 to 1 at least (WCAG 2.2,
-1.4.11). Colours come round after 8 and symbols after 10, so that 40 arms are told apart.
+1.4.11). Colours repeat after 8 arms and symbols after 10, so 40 arms differ.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ SYMBOLS = (
 )  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
-"""As Plotly and Matplotlib both name them."""
+"""The names are the same in Plotly and Matplotlib."""
 
 
 def colour(style: int, colours: tuple[str, ...] = LIGHT) -> str:
-    """The colour of a style."""
+    """Return the colour of a style."""
     return colours[style % len(colours)]
 
 
 def symbol(style: int) -> str:
-    """The symbol of a style, as Plotly names it."""
+    """Return the symbol of a style, by Plotly's name."""
     return SYMBOLS[style % len(SYMBOLS)]
 
 
 def dash(style: int) -> str:
-    """How the lines of a style are broken, as Plotly names it."""
+    """Return the dashes of a style, by Plotly's name."""
     return DASHES[style % len(DASHES)]
 
 
 def hatch(style: int) -> str:
-    """How the bars of a style are hatched: otherwise where colours come round again."""
+    """Return the hatching of a style; it differs between styles of the same colour."""
     return HATCHES[(style + style // len(LIGHT)) % len(HATCHES)]

@@ -1,4 +1,4 @@
-"""What the time of an arm's trials went on, phase by phase."""
+"""The plot of the time of trials by phase."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from orchestrator.report.wording.sentences import ArmNames
 
 
 def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
-    """One plot of stacked bars; none where no phase was measured."""
-    found = [split for split in summary.phases if split.seconds]
-    measured = [phase for phase in PHASES if any(phase in split.seconds for split in found)]
+    """Make a plot of stacked bars; an empty list if no phase was measured."""
+    splits = [split for split in summary.phases if split.seconds]
+    measured = [phase for phase in PHASES if any(phase in split.seconds for split in splits)]
     if not measured:
         return []
     rows = tuple(
@@ -23,28 +23,28 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
             name(split.arm),
             *(number(split.seconds[p]) if p in split.seconds else ABSENT for p in measured),
         )
-        for split in found
+        for split in splits
     )
     headers = ("arm", *measured)
     return [
         Chart(
             key="phases",
             part="phases",
-            title="Seconds of a trial by phase",
-            told=" ".join(_told(name(split.arm), split.seconds) for split in found),
-            at=Axis("", places=tuple(name(split.arm) for split in found)),
-            values=Axis("seconds of a trial, mean"),
+            title="Seconds per trial by phase",
+            description=" ".join(_description(name(split.arm), split.seconds) for split in splits),
+            positions=Axis("", categories=tuple(name(split.arm) for split in splits)),
+            values=Axis("mean seconds per trial"),
             series=tuple(
                 Series(
                     name=phase.removesuffix("_s"),
                     style=PHASES.index(phase),
-                    drawn="bars",
-                    at=tuple(range(len(found))),
-                    values=tuple(split.seconds.get(phase) for split in found),
+                    mark="bars",
+                    positions=tuple(range(len(splits))),
+                    values=tuple(split.seconds.get(phase) for split in splits),
                     hover=tuple(
                         f"{name(split.arm)}: {phase.removesuffix('_s')} "
                         f"{number(split.seconds.get(phase, 0))} s"
-                        for split in found
+                        for split in splits
                     ),
                 )
                 for phase in measured
@@ -55,7 +55,7 @@ def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:
     ]
 
 
-def _told(arm: str, seconds: Mapping[str, float]) -> str:
+def _description(arm: str, seconds: Mapping[str, float]) -> str:
     total = sum(seconds.values())
     longest = max(seconds, key=lambda phase: seconds[phase])
     share = 100 * seconds[longest] / total if total else 0

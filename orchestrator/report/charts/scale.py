@@ -1,4 +1,4 @@
-"""How far an axis reaches and where its ticks stand: the same on the page and in files."""
+"""The range and the ticks of an axis: the same on the page and in image files."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Iterable
 from orchestrator.report.charts.chart import Axis, Chart
 
 _PADDING = 0.06  # of the axis, at either end
-_WILD = 100.0  # an interval that is this much longer than all values are apart is cut off
+_WILD = 100.0  # an interval is cut off if it is this many times the range of all values
 _TICKS = 7
 _EVEN = 2.5  # an axis that spans less has evenly spaced ticks, logarithmic or not
 _DIGITS: tuple[tuple[float, ...], ...] = ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,))
 
 
 def reach(chart: Chart, axis: Axis) -> tuple[float, float]:
-    """The lowest and highest value that the axis shows; what lies beyond is cut off."""
-    if axis.places:
-        return -0.5, len(axis.places) - 0.5
-    along = "at" if axis is chart.at else "values"
-    sums = _stacked(chart) if along == "values" else []
-    core = [*sums, *_finite(_of(chart, along), axis.log)]
-    core += [end for b in chart.bands if b.along == along for end in (b.low, b.high)]
+    """Return the lowest and the highest value that the axis shows; the rest is cut off."""
+    if axis.categories:
+        return -0.5, len(axis.categories) - 0.5
+    field = "positions" if axis is chart.positions else "values"
+    sums = _stacked(chart) if field == "values" else []
+    core = [*sums, *_finite(_of(chart, field), axis.log)]
+    core += [end for b in chart.bands if b.axis == field for end in (b.low, b.high)]
     if not core:
         return (0.5, 2.0) if axis.log else (0.0, 1.0)
-    ends = _ends(chart, axis.log) if along == "values" else []
+    ends = _ends(chart, axis.log) if field == "values" else []
     return _padded([*core, *_tame(core, ends, axis.log)], axis.log, from_zero=bool(sums))
 
 
 def ticks(low: float, high: float, *, log: bool) -> tuple[float, ...]:
-    """Round numbers between the two: by decades where a logarithmic axis spans several."""
+    """Return round numbers between the two, by decades if a logarithmic axis spans several."""
     if log and high / low > _EVEN:
         for digits in _DIGITS:
-            if len(found := _by_decade(low, high, digits)) <= _TICKS + 1:
-                return found
-        return found[:: -(-len(found) // _TICKS)]
+            if len(places := _by_decade(low, high, digits)) <= _TICKS + 1:
+                return places
+        return places[:: -(-len(places) // _TICKS)]
     raw = (high - low) / _TICKS
     if raw <= 0:
         return (low,)
@@ -50,10 +50,10 @@ def _by_decade(low: float, high: float, digits: tuple[float, ...]) -> tuple[floa
     return tuple(round(value, 12) for value in every if low <= value <= high)
 
 
-def _of(chart: Chart, along: str) -> Iterable[float | None]:
+def _of(chart: Chart, field: str) -> Iterable[float | None]:
     for series in chart.series:
-        if series.drawn != "bars" or along == "at":
-            yield from series.at if along == "at" else series.values
+        if series.mark != "bars" or field == "positions":
+            yield from series.positions if field == "positions" else series.values
 
 
 def _ends(chart: Chart, log: bool) -> list[float]:
@@ -62,8 +62,8 @@ def _ends(chart: Chart, log: bool) -> list[float]:
 
 
 def _stacked(chart: Chart) -> list[float]:
-    """The heights of stacked bars, and 0 where they stand."""
-    bars = [series.values for series in chart.series if series.drawn == "bars"]
+    """Return the heights of stacked bars, and 0, where they begin."""
+    bars = [series.values for series in chart.series if series.mark == "bars"]
     sums = [math.fsum(v or 0 for v in place) for place in zip(*bars, strict=True)]
     return [0.0, *sums] if sums else []
 
@@ -73,7 +73,7 @@ def _finite(values: Iterable[float | None], log: bool) -> list[float]:
 
 
 def _tame(core: list[float], ends: list[float], log: bool) -> list[float]:
-    """The intervals' ends that leave room for the values themselves."""
+    """Return the ends of intervals, without those that would leave no room for the values."""
     low, high = min(core), max(core)
     if log:
         room = max(high / low, 2.0) * 4

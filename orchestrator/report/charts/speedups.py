@@ -1,4 +1,4 @@
-"""Each arm's speed-up over its baseline, its interval, and the margin within which all is one."""
+"""The plot of speed-ups over the baseline, with intervals and the margin of sameness."""
 
 from __future__ import annotations
 
@@ -14,44 +14,48 @@ from orchestrator.report.document import Table
 from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
-"""So that a verdict is not told by colour alone."""
+"""The signs of verdicts, so that colour is not their only mark."""
 
 _AXIS = "speed-up over the baseline (×, logarithmic)"
 
 
 def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """One plot of all comparisons; none where nothing could be compared."""
-    found = [each for each in summary.comparisons if each.speedup is not None]
-    if not found:
+    """Make a plot of all comparisons; an empty list if nothing could be compared."""
+    compared = [comparison for comparison in summary.comparisons if comparison.speedup is not None]
+    if not compared:
         return []
-    margin = found[0].margin
+    margin = compared[0].margin
     bands = (
         Band(1 / (1 + margin), 1 + margin, f"same within {100 * margin:g} %"),
         Band(1, 1, "as fast as the baseline"),
     )
     rows = tuple(
-        (name(each.arm), name(each.baseline) if each.baseline else "", ratio(each.speedup),
-         str(len(each.pairs)), each.verdict)
-        for each in found
-    )  # fmt: skip
+        (
+            name(comparison.arm),
+            name(comparison.baseline) if comparison.baseline else "",
+            ratio(comparison.speedup),
+            str(len(comparison.pairs)),
+            comparison.verdict,
+        )
+        for comparison in compared
+    )
     headers = ("arm", "baseline", "speed-up (95 %)", "blocks", "verdict")
-    two = any(read_from(each) != each.speedup for each in found)
-    axis = "speed-up (×, logarithmic); thin: corrected" if two else _AXIS
+    has_corrected = any(
+        deciding_interval(comparison) != comparison.speedup for comparison in compared
+    )
+    axis = "speed-up (×, logarithmic); thin: corrected" if has_corrected else _AXIS
     return [
         Chart(
             key="speedups",
             part="speed",
             title="Speed-up with its 95 % interval",
-            told="; ".join(
-                f"{name(each.arm)}: {each.verdict}, {ratio(read_from(each))}" for each in found
-            )
-            + ".",
-            at=Axis("", places=tuple(name(each.arm) for each in found)),
+            description="; ".join(_description(comparison, name) for comparison in compared) + ".",
+            positions=Axis("", categories=tuple(name(comparison.arm) for comparison in compared)),
             values=Axis(axis, log=True),
             series=tuple(
                 series
-                for place, each in enumerate(found)
-                for series in _row(place, each, name, styles[each.arm])
+                for place, comparison in enumerate(compared)
+                for series in _row(place, comparison, name, styles[comparison.arm])
             ),
             table=Table(headers, rows, frozenset({2, 3})),
             bands=bands,
@@ -60,34 +64,41 @@ def speedups(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) 
     ]
 
 
-def read_from(comparison: Comparison) -> Estimate | None:
-    """The interval that bears the verdict out, and so the one to stand beside it."""
+def _description(comparison: Comparison, name: ArmNames) -> str:
+    shown = ratio(deciding_interval(comparison))
+    return f"{name(comparison.arm)}: {comparison.verdict}, {shown}"
+
+
+def deciding_interval(comparison: Comparison) -> Estimate | None:
+    """Return the interval that decides the verdict: the corrected one, if there is one."""
     return comparison.corrected or comparison.speedup
 
 
-def _row(place: int, each: Comparison, name: ArmNames, style: int) -> Iterator[Series]:
-    """The plain interval at the point, and about it the one from which the verdict is read."""
-    assert each.speedup is not None  # only those are drawn
-    told = SIGNS[each.verdict] + f" {each.verdict}: {ratio(read_from(each))}"
-    if each.corrected is not None:
+def _row(place: int, comparison: Comparison, name: ArmNames, style: int) -> Iterator[Series]:
+    """Draw the plain interval at the point, and around it the one that decides the verdict."""
+    assert comparison.speedup is not None  # only those are drawn
+    label = (
+        SIGNS[comparison.verdict] + f" {comparison.verdict}: {ratio(deciding_interval(comparison))}"
+    )
+    if comparison.corrected is not None:
         yield Series(
-            name=name(each.arm),
+            name=name(comparison.arm),
             style=style,
-            drawn="interval",
-            at=(place,),
-            values=(each.corrected.value,),
-            low=(each.corrected.low,),
-            high=(each.corrected.high,),
+            mark="interval",
+            positions=(place,),
+            values=(comparison.corrected.value,),
+            low=(comparison.corrected.low,),
+            high=(comparison.corrected.high,),
         )
     yield Series(
-        name=name(each.arm),
+        name=name(comparison.arm),
         style=style,
-        drawn="points",
-        at=(place,),
-        values=(each.speedup.value,),
-        low=(each.speedup.low,),
-        high=(each.speedup.high,),
-        labels=(told,),
-        hover=(verdict_sentence(each, name),),
-        hollow=each.verdict == "inconclusive",
+        mark="points",
+        positions=(place,),
+        values=(comparison.speedup.value,),
+        low=(comparison.speedup.low,),
+        high=(comparison.speedup.high,),
+        labels=(label,),
+        hover=(verdict_sentence(comparison, name),),
+        hollow=comparison.verdict == "inconclusive",
     )

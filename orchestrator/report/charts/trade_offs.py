@@ -1,4 +1,4 @@
-"""Accuracy against time, energy or cost: what was tried, and the front that nothing beats."""
+"""Plots of accuracy against time, energy or cost: the configs tried, and their Pareto front."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from orchestrator.report.charts.naming import config_text, metric_title, slug
 from orchestrator.report.document import Table
 from orchestrator.report.wording.sentences import ArmNames
 
-_FRONT_STYLE = 6  # of no arm's colour: its points are several arms'
+_FRONT_STYLE = 6  # grey, as its points belong to several arms
 
 
 MOST_POINTS = 1500
-"""Of what was tried: more are one cloud to the eye and a burden to the page. Fronts are whole."""
+"""The most configs drawn: more look the same, and make the page slower. Fronts are complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,45 +36,50 @@ class _Tried:
 
 
 def trade_offs(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:
-    """A plot of each front that has points."""
-    return [_chart(summary, found, name, styles) for found in summary.fronts if found.front.points]
+    """Make a plot of each front that has points."""
+    drawn = [trade_off for trade_off in summary.fronts if trade_off.front.points]
+    return [_chart(summary, trade_off, name, styles) for trade_off in drawn]
 
 
 def _chart(
-    summary: ReportSummary, found: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
+    summary: ReportSummary, trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Chart:
-    where = str(found.hardware or "all hardware")
-    expense = metric_title(found.expense) + (f" of {found.scope}" if found.scope else "")
-    points = sorted(found.front.points, key=lambda p: p.values[found.expense])
+    where = str(trade_off.hardware or "all hardware")
+    scope = f" of {trade_off.scope}" if trade_off.scope else ""
+    expense = metric_title(trade_off.expense) + scope
+    points = sorted(trade_off.front.points, key=lambda p: p.values[trade_off.expense])
     best = [p.values for p in points]
     arms = ", ".join(dict.fromkeys(name(p.arm) for p in points))
-    tried = list(_tried(summary, found, {p.arm for p in points}))
+    tried = list(_tried(summary, trade_off, {p.arm for p in points}))
     shown = tried[:: -(-len(tried) // MOST_POINTS) or 1]
-    few = f" Of the others {len(shown)} of {len(tried)} are drawn." if shown != tried else ""
+    drawn = f" {len(shown)} of {len(tried)} other configs are drawn." if shown != tried else ""
     return Chart(
-        key="-".join(filter(None, ("pareto", slug(found.expense), slug(found.scope), slug(where)))),
-        part="fronts",
-        title=f"{metric_title(found.accuracy)} against {expense}: {where}",
-        told=(
-            f"{count(len(points), 'config')} of {found.front.tried} that no other beats in both, "
-            f"on {arms}: from {_both(found, best[0])} to {_both(found, best[-1])}.{few}"
+        key="-".join(
+            filter(None, ("pareto", *map(slug, (trade_off.expense, trade_off.scope, where))))
         ),
-        at=Axis(f"{expense} (logarithmic)", log=True),
-        values=Axis(metric_title(found.accuracy)),
-        series=(*_clouds(shown, found, name, styles), *_front(points, found, name, styles)),
-        table=_table(points, found, name),
+        part="fronts",
+        title=f"{metric_title(trade_off.accuracy)} against {expense}: {where}",
+        description=(
+            f"{len(points)} of {count(trade_off.front.tried, 'config')} on the Pareto front, "
+            f"with {arms}: from {_both(trade_off, best[0])} to {_both(trade_off, best[-1])}.{drawn}"
+        ),
+        positions=Axis(f"{expense} (logarithmic)", log=True),
+        values=Axis(metric_title(trade_off.accuracy)),
+        series=(*_clouds(shown, trade_off, name, styles), *_front(points, trade_off, name, styles)),
+        table=_table(points, trade_off, name),
     )
 
 
-def _tried(summary: ReportSummary, found: TradeOff, best: set[Arm]) -> Iterable[_Tried]:
-    """What was tried where the front is; on the arms that stand apart from it nothing is shown."""
-    apart = {arm for arm in found.front.apart if arm not in best}
+def _tried(summary: ReportSummary, trade_off: TradeOff, best: set[Arm]) -> Iterable[_Tried]:
+    """Return the configs tried on the hardware of the front, without arms that cannot be on it."""
+    excluded = {arm for arm in trade_off.front.apart if arm not in best}
     groups: dict[tuple[int, Arm], list[tuple[float, float]]] = defaultdict(list)
     for trial in summary.trials:
-        here = found.hardware in (None, trial.arm.hardware_class) and trial.arm not in apart
-        scope = found.scope in ("", trial.telemetry.energy_scope)
-        fresh = found.expense not in FRESH_ONLY or trial.trainer_trials == 0
-        both = tuple(trial.metrics.get(m, math.nan) for m in (found.expense, found.accuracy))
+        here = trade_off.hardware in (None, trial.arm.hardware_class) and trial.arm not in excluded
+        scope = trade_off.scope in ("", trial.telemetry.energy_scope)
+        fresh = trade_off.expense not in FRESH_ONLY or trial.trainer_trials == 0
+        metrics = (trade_off.expense, trade_off.accuracy)
+        both = tuple(trial.metrics.get(metric, math.nan) for metric in metrics)
         if (
             here
             and scope
@@ -84,26 +89,28 @@ def _tried(summary: ReportSummary, found: TradeOff, best: set[Arm]) -> Iterable[
         ):
             groups[trial.block, trial.arm].append((both[0], both[1]))
     for (block, arm), values in groups.items():
-        expense, accuracy = (math.fsum(each) / len(values) for each in zip(*values, strict=True))
+        expense, accuracy = (
+            math.fsum(column) / len(values) for column in zip(*values, strict=True)
+        )
         yield _Tried(arm, block, expense, accuracy)
 
 
 def _clouds(
-    tried: Iterable[_Tried], found: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
+    tried: Iterable[_Tried], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Iterable[Series]:
     own: dict[Arm, list[_Tried]] = defaultdict(list)
-    for each in tried:
-        own[each.arm].append(each)
+    for tried_config in tried:
+        own[tried_config.arm].append(tried_config)
     for arm, points in own.items():
-        values = [{found.expense: p.expense, found.accuracy: p.accuracy} for p in points]
+        values = [{trade_off.expense: p.expense, trade_off.accuracy: p.accuracy} for p in points]
         yield Series(
             name=name(arm),
             style=styles[arm],
-            drawn="points",
-            at=tuple(p.expense for p in points),
+            mark="points",
+            positions=tuple(p.expense for p in points),
             values=tuple(p.accuracy for p in points),
             hover=tuple(
-                f"{name(arm)}, block {p.block}: {_both(found, both)}"
+                f"{name(arm)}, block {p.block}: {_both(trade_off, both)}"
                 for p, both in zip(points, values, strict=True)
             ),
             faint=True,
@@ -111,40 +118,40 @@ def _clouds(
 
 
 def _front(
-    points: list[Point], found: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
+    points: list[Point], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Iterable[Series]:
-    at = tuple(p.values[found.expense] for p in points)
-    values = tuple(p.values[found.accuracy] for p in points)
-    yield Series("best front", _FRONT_STYLE, "line", at, values, stepped=True)
+    positions = tuple(p.values[trade_off.expense] for p in points)
+    values = tuple(p.values[trade_off.accuracy] for p in points)
+    yield Series("Pareto front", _FRONT_STYLE, "line", positions, values, stepped=True)
     for p in points:
         yield Series(
             name=name(p.arm),
             style=styles[p.arm],
-            drawn="points",
-            at=(p.values[found.expense],),
-            values=(p.values[found.accuracy],),
+            mark="points",
+            positions=(p.values[trade_off.expense],),
+            values=(p.values[trade_off.accuracy],),
             hover=(
-                f"best front: {name(p.arm)}, block {p.block} ({config_text(p.config)}): "
-                f"{_both(found, p.values)}",
+                f"Pareto front: {name(p.arm)}, block {p.block} ({config_text(p.config)}): "
+                f"{_both(trade_off, p.values)}",
             ),
         )
 
 
-def _both(found: TradeOff, values: Mapping[str, float]) -> str:
+def _both(trade_off: TradeOff, values: Mapping[str, float]) -> str:
     return ", ".join(
         f"{metric_title(metric)} {number(values[metric])}"
-        for metric in (found.accuracy, found.expense)
+        for metric in (trade_off.accuracy, trade_off.expense)
     )
 
 
-def _table(points: list[Point], found: TradeOff, name: ArmNames) -> Table:
-    headers = ("arm", "block", found.accuracy, found.expense, "config", "runs")
+def _table(points: list[Point], trade_off: TradeOff, name: ArmNames) -> Table:
+    headers = ("arm", "block", trade_off.accuracy, trade_off.expense, "config", "runs")
     rows = tuple(
         (
             name(p.arm),
             str(p.block),
-            number(p.values[found.accuracy]),
-            number(p.values[found.expense]),
+            number(p.values[trade_off.accuracy]),
+            number(p.values[trade_off.expense]),
             config_text(p.config),
             ", ".join(p.run_ids),
         )

@@ -1,4 +1,4 @@
-"""The trials of a summary as tidy CSV: one row a trial, for spreadsheets and data frames."""
+"""The trials of a summary as tidy CSV: one row per trial, for spreadsheets and data frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cell = bool | str | int | float | None
 
 
 def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
-    """Return a header and one row a trial: the fixed columns, config sorted, metrics sorted.
+    """Return a header and one row per trial: the fixed columns, config sorted, metrics sorted.
 
     A setting or metric whose name is taken becomes `config.NAME` or `metric.NAME`. Missing values
     and numbers that are not finite are empty. Text that a spreadsheet would take for a formula
@@ -47,7 +47,7 @@ def to_csv(trials: Sequence[FinishedTrial], matched: Collection[str]) -> str:
 
 
 def safe(cell: Cell) -> Cell:
-    """Return a cell that is no formula to a spreadsheet; None for a number that is not finite."""
+    """Return a cell that no spreadsheet reads as a formula; None for an infinite number."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, str):

@@ -1,7 +1,7 @@
 """A summary as one versioned JSON object with stable keys, for programs.
 
-`report.schema.json` in this folder is its JSON Schema. Within a version, properties are added at
-most; a version that takes one away, or changes what one means, has another number.
+`report.schema.json` in this folder is its JSON Schema. Within a version, properties may be added.
+Removing a property, or changing its meaning, changes the version.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class TrialEntry:
 
 
 def to_json(summary: ReportSummary) -> str:
-    """The whole summary with its raw trials; numbers are finite or null. Plain ASCII.
+    """Write the whole summary with its raw trials as ASCII; numbers are finite or null.
 
-    One line for each entry of the longer lists: to be compared, and written fast.
+    Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
     content = {"format": FORMAT, "version": VERSION, **_plain(summary)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
@@ -90,7 +90,7 @@ def _dump(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Dataclasses as objects of their fields, mappings sorted, what is not finite as null."""
+    """Write dataclasses as objects of their fields, mappings sorted, infinite numbers as null."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, FinishedTrial):

@@ -1,7 +1,7 @@
-"""The JSON Schema of the report's JSON format, made from the plain data that it is written from.
+"""The JSON Schema of the report's JSON format, made from the classes that the format is made from.
 
-Run as a program it prints the schema, which stands in `report.schema.json` beside this file; a test
-holds the two together.
+Run as a program, this module prints the schema. The file `report.schema.json` in this folder has
+it, too; a test compares the two.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.formats.json_format import FORMAT, VERSION, TrialEntry
 
 _ABOUT = (
-    "Everything that a report says, with the raw trials behind every number. A number is made from "
-    "the runs that stand beside it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from "
-    "the pairs that do. Any other is made from rows of `trials` with its arm, and with its block "
-    "where it has one: in comparisons, rankings, targets, sizes and break-evens from the complete "
-    "trials of `complete_rounds`, less the rounds that count as disturbed or torn there (targets "
-    "have trainings that diverged, too); from all complete trials in `arms` and `learning` for an "
-    "arm that lacks some of these rounds, and in `targets` for one that has none; so always in "
-    "`phases`, in the arms of `validity`, and in `arms` for what a fresh trainer alone can tell; "
-    "in `left_out` from those that did not complete. A number that was not finite is null. Within "
-    "a version, properties are added at most; a version that takes one away, or changes what "
-    "one means, has another number."
+    "The whole report, with the raw trials behind every number. A number is calculated from the "
+    "runs listed with it (`run_ids`; in a pair `arm_runs` and `baseline_runs`), or from the pairs "
+    "listed with it. Any other number is calculated from the rows of `trials` with its arm, and "
+    "with its block if it has one. Comparisons, rankings, targets, sizes and break-evens use the "
+    "complete trials of `complete_rounds`, except rounds excluded there as disturbed or as not "
+    "interleaved; targets include diverged trainings. `arms` and `learning` use all complete "
+    "trials of an arm that lacks some of these rounds, and `targets` those of an arm that has "
+    "none of them. `phases`, the arms of `validity`, and the measures in `arms` that need a fresh "
+    "trainer always use all complete trials. `left_out` uses the trials that did not complete. A "
+    "number that is not finite is null. Within a version, properties may be added. Removing a "
+    "property, or changing its meaning, changes the version."
 )
 
 _DROPPED = ("default", "title", "propertyNames")
-"""The last because an arm as a key is its name."""
+"""Keys of pydantic's schema that are dropped; `propertyNames` because arms as keys are names."""
 
 
 def schema() -> dict[str, Any]:
-    """The schema; every property is always there, and there are no others."""
+    """Return the schema: every property is required, and no others are allowed."""
     types = {**get_type_hints(ReportSummary), "trials": tuple[TrialEntry, ...]}
     content = make_dataclass(
         "ReportSummary", types.items(), namespace={"__doc__": ReportSummary.__doc__}
     )
     made = TypeAdapter(content).json_schema(mode="serialization")
-    definitions = {name: _strict(found) for name, found in sorted(made.pop("$defs").items())}
+    definitions = {
+        name: _strict(definition) for name, definition in sorted(made.pop("$defs").items())
+    }
     top = _strict(made)
     head = {"format": {"const": FORMAT}, "version": {"const": VERSION}}
     return {
@@ -58,25 +60,25 @@ def schema() -> dict[str, Any]:
 
 
 def _strict(part: Any) -> Any:
-    """Objects of fixed properties have them all; a number may be null, and tuples are arrays."""
+    """Require all properties of objects, allow null for numbers, and write tuples as arrays."""
     if isinstance(part, list):
-        return [_strict(each) for each in part]
+        return [_strict(entry) for entry in part]
     if not isinstance(part, dict):
         return part
-    found = {key: _strict(value) for key, value in part.items() if key not in _DROPPED}
+    strict = {key: _strict(value) for key, value in part.items() if key not in _DROPPED}
     if part.get("type") == "number":
-        found["type"] = ["number", "null"]
+        strict["type"] = ["number", "null"]
     if isinstance(part.get("properties"), dict):
-        found["properties"] = {name: _strict(each) for name, each in part["properties"].items()}
-        found["required"] = list(part["properties"])
-        found["additionalProperties"] = False
-    if "description" in found:
-        found["description"] = " ".join(str(found["description"]).split())
-    return found
+        strict["properties"] = {name: _strict(entry) for name, entry in part["properties"].items()}
+        strict["required"] = list(part["properties"])
+        strict["additionalProperties"] = False
+    if "description" in strict:
+        strict["description"] = " ".join(str(strict["description"]).split())
+    return strict
 
 
 def text() -> str:
-    """The file's text."""
+    """Return the text of the file."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A document as GitHub-flavoured Markdown in which no text from a spec or a run is markup."""
+"""A document as GitHub-flavoured Markdown; texts from specs and runs never become markup."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _LINK = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 
 
 def to_markdown(document: Document) -> str:
-    """The document; verdicts first, tables in GitHub's syntax."""
+    """Write the document, with tables in GitHub's syntax."""
     parts = [f"# {escape(document.title)}"]
-    for number, each in enumerate(document.sections):
-        parts += _section(each) if number == 0 else [section(each)]
+    for number, part in enumerate(document.sections):
+        parts += _section(part) if number == 0 else [section(part)]
     return "\n\n".join(parts) + "\n"
 
 
 def section(part: Section) -> str:
-    """One section with its heading, without a line break at its end."""
+    """Write one section with its heading, without a line break at its end."""
     return "\n\n".join([f"## {escape(part.title)}", *_section(part)])
 
 
 def escape(raw: str) -> str:
-    """The text so that Markdown shows it as it stands: in a paragraph, a heading or a cell.
+    """Escape a text so that Markdown shows it unchanged in a paragraph, a heading or a cell.
 
-    One line; backslashes before what would be emphasis, code, links, images, cells, maths, headings
-    or lists; entities for HTML; addresses are not made into links.
+    The text becomes one line. Backslashes precede emphasis, code, links, images, cells, maths,
+    headings and lists. HTML becomes entities. Addresses do not become links.
     """
-    text = _SPECIAL.sub(lambda found: "\\" + found.group(), visible(raw))
+    text = _SPECIAL.sub(lambda match: "\\" + match.group(), visible(raw))
     text = "".join(_ENTITIES.get(char, char) for char in text)
     text = _LINK.sub(lambda m: f"{m[1] or m[3]}\\{m[2] or m[4]}", text)
     return _LIST_START.sub(r"\1\\\2", text)

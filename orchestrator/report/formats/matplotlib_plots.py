@@ -23,7 +23,7 @@ _INK, _QUIET, _RULE = "#1b2026", "#525c69", "#d7dde4"
 _UP, _DOWN = "#63c7a6", "#f2a679"
 _WIDTH_IN = 9.0
 _DPI = 144
-_LONGEST = 60  # signs of a name; the report's tables have it whole
+_LONGEST = 60  # characters of a name; the tables of the report have full names
 _MOST_MARKS = 24
 _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "triangle-down": "v",
@@ -36,11 +36,11 @@ _DASHES: dict[str, Any] = {
 
 
 def draw(summary: ReportSummary, folder: Path) -> tuple[Path, ...]:
-    """Draw every plot of the report into the folder, which is made where it is missing.
+    """Draw every plot of the report into the folder, which is created if it is missing.
 
-    Names are those of the plots (`speedups.png`, `pareto-train-s-nvidia-h200.svg`), the same for
-    the same summary; files of these names are written anew, others are left alone. The same plots
-    stand on the HTML page.
+    The file names are those of the plots (`speedups.png`, `pareto-train-s-nvidia-h200.svg`), the
+    same for the same summary. Files of these names are replaced; other files are kept. The HTML
+    page has the same plots.
 
     Returns:
         The files written, a PNG and an SVG for each plot.
@@ -54,8 +54,8 @@ def _files(plot: Plot, folder: Path) -> Iterator[Path]:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     settings = {
-        "svg.hashsalt": plot.key,  # so that the same plot is the same file
-        "text.parse_math": False,  # a name with two dollars is no mathematics
+        "svg.hashsalt": plot.key,  # the same plot gives the same file
+        "text.parse_math": False,  # a name with two dollars is not mathematics
         "text.usetex": False,
         "font.size": 10,
         "hatch.linewidth": 0.7,
@@ -73,20 +73,22 @@ def _files(plot: Plot, folder: Path) -> Iterator[Path]:
 
 
 def _svg_metadata(plot: Plot) -> dict[str, str | None]:
-    """Its text alternative, and no date."""
-    return {"Title": visible(plot.title), "Description": visible(plot.told), "Date": None}
+    """Return the text alternative of the plot, and no date."""
+    return {"Title": visible(plot.title), "Description": visible(plot.description), "Date": None}
 
 
 def _height_in(plot: Plot) -> float:
     if isinstance(plot, Heat):
         return 1.2 + 0.55 * len(plot.rows)
     legend = 0.24 * math.ceil(len(_listed(plot)) / 2)
-    return legend + (1.2 + 0.52 * len(plot.at.places) if plot.at.places else 4.4)
+    return legend + (
+        1.2 + 0.52 * len(plot.positions.categories) if plot.positions.categories else 4.4
+    )
 
 
 def _listed(chart: Chart) -> dict[str, list[Series]]:
-    """The series of each name that the legend has; none where the rows have their names."""
-    if chart.at.places and all(series.drawn != "bars" for series in chart.series):
+    """Return the series of each legend entry; empty if the rows have names already."""
+    if chart.positions.categories and all(series.mark != "bars" for series in chart.series):
         return {}
     own: dict[str, list[Series]] = {}
     for series in chart.series:
@@ -99,7 +101,7 @@ def _chart(chart: Chart, figure: Figure) -> None:
     _frame(chart, axes)
     lefts: dict[int, float] = {}
     for series in chart.series:
-        if series.drawn == "bars":
+        if series.mark == "bars":
             _bars(series, axes, lefts)
         else:
             _marks(chart, series, axes)
@@ -107,7 +109,7 @@ def _chart(chart: Chart, figure: Figure) -> None:
         figure.legend(
             handles=[_handle(name, own) for name, own in listed.items()],
             loc="outside lower left",
-            ncols=4 if chart.at.places else 2,
+            ncols=4 if chart.positions.categories else 2,
             frameon=False,
             fontsize=9,
             labelcolor=_INK,
@@ -115,12 +117,12 @@ def _chart(chart: Chart, figure: Figure) -> None:
 
 
 def _handle(name: str, own: list[Series]) -> Artist:
-    """The legend's sample of all series of a name: a bar, or their line and their symbol."""
+    """Make the sample of a legend entry: a bar, or a line with its symbol."""
     from matplotlib.lines import Line2D  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
     style, colour = own[0].style, palette.colour(own[0].style)
-    kinds = {series.drawn for series in own}
+    kinds = {series.mark for series in own}
     if "bars" in kinds:
         hatch = 2 * palette.hatch(style)
         return Patch(facecolor=colour, edgecolor="white", hatch=hatch, label=_short(name))
@@ -132,9 +134,11 @@ def _handle(name: str, own: list[Series]) -> Artist:
 
 
 def _frame(chart: Chart, axes: Axes) -> None:
-    """Title, axes, grid, bands, and the names of rows above them."""
+    """Draw the title, axes, grid and bands, and the names of rows above them."""
     axes.set_title(_short(chart.title, 90), loc="left", fontweight="bold", color=_INK)
-    across, up = (chart.values, chart.at) if chart.sideways else (chart.at, chart.values)
+    across, up = (
+        (chart.values, chart.positions) if chart.sideways else (chart.positions, chart.values)
+    )
     _scale(chart, across, axes.xaxis, axes.set_xlim)
     _scale(chart, up, axes.yaxis, axes.set_ylim)
     axes.grid(color=_RULE, linewidth=0.8)
@@ -143,13 +147,15 @@ def _frame(chart: Chart, axes: Axes) -> None:
     axes.spines[:].set_color(_QUIET)
     axes.tick_params(colors=_QUIET)
     for band in chart.bands:
-        on_x = chart.sideways == (band.along == "values")
+        on_x = chart.sideways == (band.axis == "values")
         if band.low == band.high:
             (axes.axvline if on_x else axes.axhline)(band.low, color=_QUIET, ls=":", lw=1.3)
         else:
             (axes.axvspan if on_x else axes.axhspan)(band.low, band.high, color=_RULE, lw=0)
-    labels = {int(at): s.labels[i] for s in chart.series for i, at in enumerate(s.at) if s.labels}
-    for place, name in enumerate(chart.at.places):
+    labels = {
+        int(at): s.labels[i] for s in chart.series for i, at in enumerate(s.positions) if s.labels
+    }
+    for place, name in enumerate(chart.positions.categories):
         text = "   ".join(filter(None, (_short(name), _short(labels.get(place, ""), 80))))
         axes.annotate(
             text, (0, place - 0.24), xycoords=("axes fraction", "data"), xytext=(3, 0),
@@ -158,23 +164,23 @@ def _frame(chart: Chart, axes: Axes) -> None:
         )  # fmt: skip
 
 
-def _scale(chart: Chart, axis: Axis, drawn: Any, set_limits: Any) -> None:
+def _scale(chart: Chart, axis: Axis, mpl_axis: Any, set_limits: Any) -> None:
     low, high = reach(chart, axis)
-    if axis.places:
+    if axis.categories:
         set_limits(high, low - 0.15)
-        drawn.set_ticks([])
+        mpl_axis.set_ticks([])
         return
     if axis.log:
-        (drawn.axes.set_xscale if drawn.axis_name == "x" else drawn.axes.set_yscale)("log")
+        (mpl_axis.axes.set_xscale if mpl_axis.axis_name == "x" else mpl_axis.axes.set_yscale)("log")
     places = ticks(low, high, log=axis.log)
     set_limits(low, high)
-    drawn.set_ticks(places, [number(place) for place in places])
-    drawn.set_ticks([], minor=True)
-    drawn.set_label_text(_short(axis.title, 90), color=_QUIET)
+    mpl_axis.set_ticks(places, [number(place) for place in places])
+    mpl_axis.set_ticks([], minor=True)
+    mpl_axis.set_label_text(_short(axis.title, 90), color=_QUIET)
 
 
 def _bars(series: Series, axes: Axes, lefts: dict[int, float]) -> None:
-    places = [int(at) for at in series.at]
+    places = [int(at) for at in series.positions]
     lengths = [value or 0.0 for value in series.values]
     axes.barh(
         places, lengths, left=[lefts.get(place, 0.0) for place in places], height=0.4,
@@ -188,11 +194,11 @@ def _bars(series: Series, axes: Axes, lefts: dict[int, float]) -> None:
 def _marks(chart: Chart, series: Series, axes: Axes) -> None:
     colour = palette.colour(series.style)
     values = [math.nan if value is None else value for value in series.values]
-    x, y = (values, series.at) if chart.sideways else (series.at, values)
-    if series.low and "line" in series.drawn:
-        axes.fill_between(series.at, series.low, series.high, color=colour, alpha=0.15, lw=0)
-    if series.low and "line" not in series.drawn:
-        wide = series.drawn == "interval"
+    x, y = (values, series.positions) if chart.sideways else (series.positions, values)
+    if series.low and "line" in series.mark:
+        axes.fill_between(series.positions, series.low, series.high, color=colour, alpha=0.15, lw=0)
+    if series.low and "line" not in series.mark:
+        wide = series.mark == "interval"
         over = [max(0.0, h - v) for h, v in zip(_near(chart, series.high), values, strict=True)]
         under = [max(0.0, v - low) for low, v in zip(_near(chart, series.low), values, strict=True)]
         ends = [under, over]
@@ -200,22 +206,22 @@ def _marks(chart: Chart, series: Series, axes: Axes) -> None:
             x, y, xerr=ends if chart.sideways else None, yerr=None if chart.sideways else ends,
             fmt="none", ecolor=colour, elinewidth=1.2 if wide else 3.2, capsize=4 if wide else 0,
         )  # fmt: skip
-    if series.drawn == "interval":
+    if series.mark == "interval":
         return
-    lines = "line" in series.drawn
+    lines = "line" in series.mark
     axes.plot(
         x, y, color=colour, alpha=0.4 if series.faint else 1.0, linewidth=1.6,
         linestyle=_DASHES[palette.dash(series.style)] if lines else "none",
-        marker=None if series.drawn == "line" else _MARKERS[palette.symbol(series.style)],
+        marker=None if series.mark == "line" else _MARKERS[palette.symbol(series.style)],
         markersize=5 if series.faint or lines else 7,
         markerfacecolor="white" if series.hollow else colour, markeredgecolor=colour,
-        markevery=max(1, len(series.at) // _MOST_MARKS),
+        markevery=max(1, len(series.positions) // _MOST_MARKS),
         drawstyle="steps-post" if series.stepped else "default",
     )  # fmt: skip
 
 
 def _near(chart: Chart, ends: tuple[float, ...]) -> list[float]:
-    """The intervals' ends, cut off where the axis is: some are endless."""
+    """Return the ends of intervals, cut off at the ends of the axis: some are infinite."""
     low, high = reach(chart, chart.values)
     return [min(max(end, low), high) for end in ends]
 
@@ -236,8 +242,8 @@ def _heat(heat: Heat, figure: Figure) -> None:
     axes.tick_params(length=0, colors=_INK)
     axes.spines[:].set_color(_RULE)
     for y, (numbers, verdicts) in enumerate(zip(heat.cells, heat.verdicts, strict=True)):
-        for x, told in enumerate(zip(numbers, verdicts, strict=True)):
-            text = "\n".join(filter(None, told))
+        for x, texts in enumerate(zip(numbers, verdicts, strict=True)):
+            text = "\n".join(filter(None, texts))
             axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=_INK)
 
 

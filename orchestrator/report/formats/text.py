@@ -17,10 +17,10 @@ from orchestrator.report.document import Document, Section, Table, visible
 
 MIN_WIDTH = 60
 _KEY_WIDTH = 36  # a longer first column folds
-_TEXT_WIDTH = 12  # what a column of text needs at least, to be worth reading
+_TEXT_WIDTH = 12  # the narrowest readable column of text
 _GAP = 2
 _PART = re.compile(r"(?:\+|\S)(?:[^\s/+]|/(?!\w{3}))*/?\s*")
-"""What a header is folded between: words, and the parts of `tensorflow/portable+xla`."""
+"""The places to fold a header: between words, and between parts of `tensorflow/portable+xla`."""
 _STYLES = {
     "faster": "bold green",
     "slower": "bold red",
@@ -30,10 +30,10 @@ _STYLES = {
 
 
 def to_text(document: Document, width: int = 100, *, colour: bool = False) -> str:
-    """The document in lines of at most `width` cells (at least `MIN_WIDTH`); nothing is cut off.
+    """Write the document in lines of at most `width` cells, but at least `MIN_WIDTH`.
 
-    What does not fit is folded. Terminal codes are in it only where `colour` asks for them;
-    markup and control characters in names are printed, not obeyed.
+    Longer lines are folded, never cut. Terminal codes appear only with `colour`. Markup and
+    control characters in names are printed, not obeyed.
     """
     out = StringIO()
     console = Console(
@@ -51,7 +51,7 @@ def to_text(document: Document, width: int = 100, *, colour: bool = False) -> st
     console.print(_text(document.title, "bold"))
     for number, section in zip(count(), document.sections, strict=False):
         console.print()
-        if number:  # the first section speaks for itself
+        if number:  # the first section needs no title
             console.print(_text(section.title, "bold"))
         console.print(_section(section, console.width))
     lines = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
@@ -75,19 +75,19 @@ def _bullets(bullets: tuple[tuple[str, str], ...]) -> RichTable:
 
 
 def _divided(table: Table, width: int) -> list[Table]:
-    """The table in parts that fit, each with the first column; headers fold to need fewer parts."""
+    """Divide a table into parts that fit, all with the first column; fold headers to save parts."""
     if not table.divisible:
         return [table]
     room = width - min(_width(table, 0), _KEY_WIDTH) - _GAP - 1  # as `_widths` counts
     parts: list[list[int]] = [[]]
-    left = room
+    remaining = room
     for i in range(1, len(table.headers)):
         wide = _number_width(table, i) + _GAP
-        if parts[-1] and wide > left:
+        if parts[-1] and wide > remaining:
             parts.append([])
-            left = room
+            remaining = room
         parts[-1].append(i)
-        left -= wide
+        remaining -= wide
     return [_columns(table, [0, *part]) for part in parts]
 
 
@@ -100,20 +100,20 @@ def _columns(table: Table, chosen: list[int]) -> Table:
 
 
 def _table(table: Table, width: int) -> RichTable:
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    grid = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for i, (header, wide) in enumerate(zip(table.headers, _widths(table, width), strict=True)):
         right = i in table.numeric
         title = Text("\n".join(_folded(header, wide)), overflow="fold")
-        drawn.add_column(title, justify="right" if right else "left", width=wide)
+        grid.add_column(title, justify="right" if right else "left", width=wide)
     for row in table.rows:
-        drawn.add_row(*map(_text, row))
-    return drawn
+        grid.add_row(*map(_text, row))
+    return grid
 
 
 def _widths(table: Table, width: int) -> list[int]:
-    """The columns' widths: names of rows and numbers whole while there is room, others folded.
+    """Return the widths of the columns: texts fold first, then names of rows and numbers.
 
-    Told to rich and not left to it, because a table that it cannot shrink it crops.
+    The widths are fixed here because rich crops a table that it cannot shrink.
     """
     columns = range(len(table.headers))
     natural = [max(_width(table, i), cell_len(visible(table.headers[i]))) for i in columns]
@@ -130,24 +130,24 @@ def _widths(table: Table, width: int) -> list[int]:
 
 
 def _share(room: int, wanted: list[int]) -> list[int]:
-    """Share room so that no column gets more than it wants and none is starved for another."""
+    """Share the room: no column gets more than it wants, and none too little because of others."""
     given = [0] * len(wanted)
-    left = len(wanted)
+    remaining = len(wanted)
     for i in sorted(range(len(wanted)), key=lambda i: wanted[i]):
-        given[i] = max(1, min(wanted[i], room // left))
+        given[i] = max(1, min(wanted[i], room // remaining))
         room -= given[i]
-        left -= 1
+        remaining -= 1
     return given
 
 
 def _number_width(table: Table, column: int) -> int:
-    """A column of numbers may fold its header, but between words and parts of names only."""
+    """Return the width of a column of numbers, whose header folds between words and parts."""
     parts = (part.rstrip() for part in _PART.findall(visible(table.headers[column])))
     return max(_width(table, column), *map(cell_len, parts), 1)
 
 
 def _folded(header: str, width: int) -> list[str]:
-    """The header's lines: as many whole parts in each as fit."""
+    """Fold a header into lines, with as many whole parts in a line as fit."""
     lines = [""]
     for part in _PART.findall(visible(header)):
         if lines[-1] and cell_len(lines[-1] + part.rstrip()) > width:
@@ -157,7 +157,7 @@ def _folded(header: str, width: int) -> list[str]:
 
 
 def _width(table: Table, column: int) -> int:
-    """The longest cell of a column, its header apart."""
+    """Return the width of the longest cell of a column, without its header."""
     return max((cell_len(visible(row[column])) for row in table.rows), default=1)
 
 

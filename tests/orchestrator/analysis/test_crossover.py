@@ -106,7 +106,7 @@ def test_a_crossing_that_is_sure_to_a_size_has_no_interval_in_words() -> None:
 def test_the_plots_tell_it_in_the_same_sizes() -> None:
     layers: list[Config] = [{"layers": size} for size in (1, 2, 3, 4) * 3]
     summary = summarise(obeying(crossing_at(2.5, param="layers"), layers, noise=0.0005))
-    (told,) = (plot.told for plot in plots_of(summary) if plot.key == "crossover-layers")
+    (told,) = (plot.description for plot in plots_of(summary) if plot.key == "crossover-layers")
     assert "faster from 3 layers on, slower below 3" in told
 
 

@@ -146,13 +146,13 @@ def test_ticks_are_few_and_within_the_axis(low: float, times: float, log: bool) 
 def test_an_axis_reaches_all_values_and_cuts_endless_intervals_off() -> None:
     series = Series("a", 0, "points", (0, 1), (0.5, 2.0), (0.4, 1e-9), (0.6, math.inf))
     chart = Chart(
-        "k", "speed", "t", "", Axis("", places=("a", "b")), Axis("x", log=True), (series,),
+        "k", "speed", "t", "", Axis("", categories=("a", "b")), Axis("x", log=True), (series,),
         Table((), ()), sideways=True,
     )  # fmt: skip
     low, high = reach(chart, chart.values)
     assert 0.01 < low < 0.4
     assert 2 < high < 100
-    assert reach(chart, chart.at) == (-0.5, 1.5)
+    assert reach(chart, chart.positions) == (-0.5, 1.5)
     errors = [trace["error_x"] for trace in figure(chart)["data"]]
     assert all(math.isfinite(end) for end in (*errors[0]["array"], *errors[0]["arrayminus"]))
 

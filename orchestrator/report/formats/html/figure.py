@@ -1,4 +1,4 @@
-"""A chart as a Plotly figure: traces and a layout without colours, which the page's theme gives."""
+"""A chart as a Plotly figure: traces and a layout; the theme of the page adds the colours."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.scale import reach, ticks
 from orchestrator.report.formats.html.escaping import plotly_lines, plotly_text
 
-_MOST_MARKS = 24  # on one line: its symbols tell it apart, more of them hide it
+_MOST_MARKS = 24  # on one line: a few symbols identify it, more would hide it
 _MODES = {
     "points": "markers", "interval": "markers", "line": "lines", "marked line": "lines+markers",
 }  # fmt: skip
 _POINT_PX, _FAINT_PX = 10, 7
 
 
-_BRIEF = 36  # signs of a name, for narrow screens
+_BRIEF = 36  # characters of a name, for narrow screens
 
 
 def figure(chart: Chart) -> dict[str, Any]:
-    """`data` and `layout` for Plotly; `rows` are the names over each place of the axis.
+    """Return `data` and `layout` for Plotly, and `rows`, the names of the axis' categories.
 
-    A trace's `meta` has its style, how it is drawn, and the legend entry (`group`) it goes with.
+    The `meta` of a trace has its style, its mark, and its legend entry (`group`).
     """
     groups = {name: i for i, name in enumerate(legend_names(chart))}
     low, high = reach(chart, chart.values)
@@ -35,7 +35,9 @@ def figure(chart: Chart) -> dict[str, Any]:
         for series in chart.series
         for trace in _traces(chart, _within(series, low, high), groups[series.name])
     ]
-    across, up = (chart.values, chart.at) if chart.sideways else (chart.at, chart.values)
+    across, up = chart.positions, chart.values
+    if chart.sideways:
+        across, up = up, across
     layout = {
         "xaxis": _axis(chart, across),
         "yaxis": _axis(chart, up),
@@ -48,30 +50,34 @@ def figure(chart: Chart) -> dict[str, Any]:
 
 
 def legend_names(chart: Chart) -> list[str]:
-    """The chart's legend entries: one for all series of a name."""
+    """Return the legend entries of a chart: one for all series of a name."""
     return list(dict.fromkeys(series.name for series in chart.series))
 
 
 def _traces(chart: Chart, series: Series, group: int) -> Iterator[dict[str, Any]]:
-    meta = {"style": series.style, "group": group, "drawn": series.drawn, "faint": series.faint}
-    if series.low and "line" in series.drawn:
+    meta = {"style": series.style, "group": group, "mark": series.mark, "faint": series.faint}
+    if series.low and "line" in series.mark:
         yield {
-            **_xy(chart, [*series.at, *series.at[::-1]], [*series.high, *series.low[::-1]]),
+            **_xy(
+                chart,
+                [*series.positions, *series.positions[::-1]],
+                [*series.high, *series.low[::-1]],
+            ),
             "type": "scatter",
             "mode": "lines",
             "fill": "toself",
             "hoverinfo": "skip",
             "line": {"width": 0},
-            "meta": {**meta, "drawn": "band"},
+            "meta": {**meta, "mark": "band"},
         }
     trace = {
-        **_xy(chart, list(series.at), list(series.values)),
+        **_xy(chart, list(series.positions), list(series.values)),
         "name": plotly_text(series.name),
         "meta": meta,
-        "hovertext": [plotly_lines(text) for text in series.hover or _told(series)],
-        "hoverinfo": "skip" if series.drawn == "interval" else "text",
+        "hovertext": [plotly_lines(text) for text in series.hover or _hover(series)],
+        "hoverinfo": "skip" if series.mark == "interval" else "text",
     }
-    if series.drawn == "bars":
+    if series.mark == "bars":
         pattern = {"shape": palette.hatch(series.style), "size": 7, "solidity": 0.25}
         yield {
             **trace,
@@ -86,9 +92,9 @@ def _traces(chart: Chart, series: Series, group: int) -> Iterator[dict[str, Any]
 
 def _marks(chart: Chart, series: Series) -> dict[str, Any]:
     symbol = palette.symbol(series.style) + ("-open" if series.hollow else "")
-    size = _FAINT_PX if series.faint or "line" in series.drawn else _POINT_PX
+    size = _FAINT_PX if series.faint or "line" in series.mark else _POINT_PX
     marks: dict[str, Any] = {
-        "mode": _MODES[series.drawn],
+        "mode": _MODES[series.mark],
         "marker": {"symbol": symbol, "size": size, "maxdisplayed": _shown_marks(series)},
         "line": {
             "dash": palette.dash(series.style),
@@ -96,10 +102,10 @@ def _marks(chart: Chart, series: Series) -> dict[str, Any]:
             "shape": "hv" if series.stepped else "linear",
         },
     }
-    if series.drawn == "interval":
+    if series.mark == "interval":
         marks["marker"] = {"opacity": 0, "size": 1}
-    if series.low and "line" not in series.drawn:
-        wide = series.drawn == "interval"
+    if series.low and "line" not in series.mark:
+        wide = series.mark == "interval"
         over = [_less(h, v) for h, v in zip(series.high, series.values, strict=True)]
         under = [_less(v, low) for low, v in zip(series.low, series.values, strict=True)]
         marks[f"error_{'x' if chart.sideways else 'y'}"] = {
@@ -114,13 +120,13 @@ def _marks(chart: Chart, series: Series) -> dict[str, Any]:
 
 
 def _shown_marks(series: Series) -> int:
-    """0, which is all, unless it is a line of many points."""
-    many = series.drawn == "marked line" and len(series.at) > _MOST_MARKS
+    """Return the most symbols to draw on a line of many points; otherwise 0, which means all."""
+    many = series.mark == "marked line" and len(series.positions) > _MOST_MARKS
     return _MOST_MARKS if many else 0
 
 
 def _within(series: Series, low: float, high: float) -> Series:
-    """The series with its intervals cut off where the axis ends: some are endless."""
+    """Return the series with its intervals cut off at the ends of the axis: some are infinite."""
 
     def cut(values: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(min(max(value, low), high) for value in values)
@@ -132,10 +138,10 @@ def _less(one: float | None, other: float | None) -> float:
     return max(0.0, one - other) if one is not None and other is not None else 0.0
 
 
-def _told(series: Series) -> list[str]:
+def _hover(series: Series) -> list[str]:
     return [
         f"{series.name}: {number(value)} at {number(at)}" if value is not None else ""
-        for at, value in zip(series.at, series.values, strict=True)
+        for at, value in zip(series.positions, series.values, strict=True)
     ]
 
 
@@ -145,7 +151,7 @@ def _xy(chart: Chart, at: list[Any], values: list[Any]) -> dict[str, Any]:
 
 def _axis(chart: Chart, axis: Axis) -> dict[str, Any]:
     low, high = reach(chart, axis)
-    if axis.places:
+    if axis.categories:
         return {"range": [high, low], "tickvals": [], "zeroline": False, "title": {"text": ""}}
     places = ticks(low, high, log=axis.log)
     ends = [math.log10(low), math.log10(high)] if axis.log else [low, high]
@@ -160,9 +166,11 @@ def _axis(chart: Chart, axis: Axis) -> dict[str, Any]:
 
 
 def _rows(chart: Chart) -> list[dict[str, str]]:
-    """The name of each place, and what stands beside its points."""
+    """Return the names of the categories, with the labels of their points."""
     labels = {
-        int(at): label for s in chart.series for at, label in zip(s.at, s.labels, strict=False)
+        int(position): label
+        for series in chart.series
+        for position, label in zip(series.positions, series.labels, strict=False)
     }
     return [
         {
@@ -170,13 +178,13 @@ def _rows(chart: Chart) -> list[dict[str, str]]:
             "brief": plotly_text(name, _BRIEF),
             "label": plotly_text(labels.get(i, ""), 80),
         }
-        for i, name in enumerate(chart.at.places)
+        for i, name in enumerate(chart.positions.categories)
     ]
 
 
 def _shape(chart: Chart, band: Band) -> dict[str, Any]:
-    """A band across the plot, or a line where it has no width."""
-    axis = "x" if chart.sideways == (band.along == "values") else "y"
+    """Return a band across the plot, or a line if it has no width."""
+    axis = "x" if chart.sideways == (band.axis == "values") else "y"
     other = "y" if axis == "x" else "x"
     return {
         "type": "line" if band.low == band.high else "rect",

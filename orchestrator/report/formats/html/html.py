@@ -1,4 +1,4 @@
-"""A summary as one HTML page. Nothing in it asks the network for anything, nor is allowed to."""
+"""A summary as one HTML page, which makes no network requests, and is not allowed to."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_ROWS = 300
-"""Of one table; the JSON format has all."""
+"""The most rows of a table; the JSON format has all."""
 
 _HERE = files("orchestrator.report.formats.html")
 
 
 def to_html(summary: ReportSummary) -> str:
-    """The whole report as one page that needs no network.
+    """Write the full report as one page that needs no network.
 
-    Texts from specs and runs are escaped for where they stand, and the page's policy allows no
-    script but its own, and no request: were a text to be markup all the same, it could do nothing.
+    Texts from specs and runs are escaped. In addition, the page's policy allows only its own
+    scripts, and no requests: a text that became markup could do nothing.
     """
     name = arm_names(summary)
-    told = document(summary)
+    report = document(summary)
     plots = plots_of(summary)
     scripts = [_plotly(), _file("plots.js"), _file("trials.js")]
     return _template().render(
-        title=told.title,
+        title=report.title,
         version=__version__,
         policy=_policy(scripts),
         css=_file("page.css"),
@@ -48,7 +48,7 @@ def to_html(summary: ReportSummary) -> str:
         facts=_facts(summary, name),
         arm_filters=_arm_filters(summary, "plot") if any(map(_by_arm, plots)) else [],
         trial_filters=_trial_filters(summary, name),
-        parts=parts_of(told, plots),
+        parts=parts_of(report, plots),
         trials=bool(summary.trials),
         most_rows=MOST_ROWS,
         run_id=summary.sweep.run_id,
@@ -72,17 +72,17 @@ def _file(name: str) -> str:
 
 
 def _plotly() -> str:
-    """Plotly's own script, from the installed package."""
+    """Return Plotly's script from the installed package."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
     return str(get_plotlyjs())
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """No request to anywhere, and no script but these, told by their digests.
+    """Return the policy of the page: no requests, and only these scripts, by their digests.
 
-    Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles are not told by digests: Plotly
-    writes its own, and they could ask for nothing.
+    Source: W3C, "Content Security Policy Level 3", 2.3.1. Styles have no digests, because Plotly
+    writes its own; they cannot request anything.
     """
     digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
@@ -93,13 +93,13 @@ def _policy(scripts: Iterable[str]) -> str:
 
 
 def _figures(summary: ReportSummary, plots: Sequence[Plot], name: ArmNames) -> dict[str, Any]:
-    """The figures, and which arm each legend entry of theirs is, for choosing among arms."""
+    """Return the figures, and the arms behind their legend entries, for the choice of arms."""
     arms = {
-        name(found.arm): {
-            "implementation": visible(found.arm.implementation),
-            "hardware": visible(str(found.arm.hardware)),
+        name(entry.arm): {
+            "implementation": visible(entry.arm.implementation),
+            "hardware": visible(str(entry.arm.hardware)),
         }
-        for found in summary.arms
+        for entry in summary.arms
     }
     return {
         "styles": len(palette.LIGHT),
@@ -118,20 +118,20 @@ def _by_arm(plot: Plot) -> bool:
 
 def _facts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str]]:
     head, trials = summary.sweep, summary.sweep.trials
-    hardware = {found.arm.hardware for found in summary.arms}
+    hardware = {entry.arm.hardware for entry in summary.arms}
     return [
         ("state", head.state),
         ("trials", f"{trials.complete} complete of {trials.expected}"),
         ("failed", str(trials.failed)),
         ("blocks", str(head.blocks)),
         ("arms", str(len(summary.arms))),
-        ("hardware", name.hardware or f"{len(hardware)} kinds"),
+        ("hardware", name.hardware or f"{len(hardware)} classes"),
     ]
 
 
 def _arm_filters(summary: ReportSummary, page: str) -> list[tuple[str, str, list[str]]]:
-    """Choices of hardware and implementation, where there is a choice."""
-    arms = [found.arm for found in summary.arms]
+    """Return the choices of hardware and implementation that have more than one option."""
+    arms = [entry.arm for entry in summary.arms]
     return [
         (f"{page}-{key.lower()}", key, choices)
         for key, choices in (
@@ -143,7 +143,7 @@ def _arm_filters(summary: ReportSummary, page: str) -> list[tuple[str, str, list
 
 
 def _trial_filters(summary: ReportSummary, name: ArmNames) -> list[tuple[str, str, list[str]]]:
-    arms = _unlike(name(found.arm) for found in summary.arms)
+    arms = _unlike(name(entry.arm) for entry in summary.arms)
     outcomes = _unlike(trial.status.replace("_", " ") for trial in summary.trials)
     return [
         ("trial-arm", "Arm", arms),

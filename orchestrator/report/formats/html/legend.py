@@ -1,4 +1,4 @@
-"""The legends of the page's plots: one entry for each name, with its symbol, dashes or hatching."""
+"""The legends of the page's plots: an entry for each name, with its symbol, dashes or hatching."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HATCHES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A legend entry: paths of SVG, and whether there are lines (`dash`), bars (`hatch`), both."""
+class LegendEntry:
+    """A legend entry with SVG paths; `dash` is set for lines, and `hatch` for bars."""
 
     id: str
     name: str
@@ -40,21 +40,21 @@ class Entry:
     hatch: str | None
 
 
-def entries(chart: Chart) -> list[Entry]:
-    """The chart's legend, in the order of its series."""
+def entries(chart: Chart) -> list[LegendEntry]:
+    """Return the legend of a chart, in the order of its series."""
     return [_entry(chart, i, name) for i, name in enumerate(legend_names(chart))]
 
 
-def _entry(chart: Chart, place: int, name: str) -> Entry:
+def _entry(chart: Chart, place: int, name: str) -> LegendEntry:
     own = [series for series in chart.series if series.name == name]
-    style, drawn = own[0].style, {series.drawn for series in own}
-    lines = drawn & {"line", "marked line"}
-    return Entry(
+    style, marks = own[0].style, {series.mark for series in own}
+    lines = marks & {"line", "marked line"}
+    return LegendEntry(
         id=f"hatch-{chart.key}-{place}",
         name=name,
         colour=style % len(palette.LIGHT),
-        symbol="" if drawn <= {"line", "bars"} else _SYMBOLS[palette.symbol(style)],
+        symbol="" if marks <= {"line", "bars"} else _SYMBOLS[palette.symbol(style)],
         hollow=any(series.hollow for series in own),
         dash=_DASHES[palette.dash(style)] if lines else None,
-        hatch=_HATCHES[palette.hatch(style)] if "bars" in drawn else None,
+        hatch=_HATCHES[palette.hatch(style)] if "bars" in marks else None,
     )

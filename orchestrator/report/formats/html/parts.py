@@ -1,4 +1,4 @@
-"""What stands on the page, in which order: the document's sections with the plots of each."""
+"""The parts of the page in their order: the sections of the document with their plots."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OWN_TITLES = {
     "phases": "Phases",
     "telemetry": "Telemetry",
 }
-"""Of parts whose section the document lacks."""
+"""The titles of parts without a section in the document."""
 
 _BEGINNINGS = {
     "speed": "Speed-up over",
@@ -40,12 +40,12 @@ _BEGINNINGS = {
     "phases": "Time by phase",
     "telemetry": "In one trial of each arm",
 }
-"""How the title of a part's section begins."""
+"""The beginning of the title of a part's section."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One section of the page; a bullet is its kind, its mark and its sentence."""
+class PagePart:
+    """A part of the page; a bullet is a kind, a sign and a sentence."""
 
     id: str
     title: str
@@ -55,19 +55,23 @@ class Part:
     plots: tuple[Plot, ...]
 
 
-def parts_of(document: Document, plots: Sequence[Plot]) -> list[Part]:
-    """The sections in the document's order; plots of none of them before those on validity.
+def parts_of(document: Document, plots: Sequence[Plot]) -> list[PagePart]:
+    """Return the sections in the document's order; plots without one precede those on validity.
 
-    The matrix of a single hardware class has no section, and stands with the speed-ups.
+    The matrix of a single hardware class has no section: it joins the speed-ups.
     """
-    left = {part: [p for p in plots if p.part == part] for part in _OWN_TITLES}
+    remaining = {part: [p for p in plots if p.part == part] for part in _OWN_TITLES}
     if not any(section.title.startswith(_BEGINNINGS["matrix"]) for section in document.sections):
-        left["speed"] += left.pop("matrix")
+        remaining["speed"] += remaining.pop("matrix")
     parts = []
     for section in document.sections:
-        part = next((p for p in left if section.title.startswith(_BEGINNINGS[p])), None)
-        parts.append(_part(section, left.pop(part) if part else []))
-    own = [_part(Section(_OWN_TITLES[part]), found) for part, found in left.items() if found]
+        part = next((p for p in remaining if section.title.startswith(_BEGINNINGS[p])), None)
+        parts.append(_part(section, remaining.pop(part) if part else []))
+    own = [
+        _part(Section(_OWN_TITLES[part]), plots_of_part)
+        for part, plots_of_part in remaining.items()
+        if plots_of_part
+    ]
     end = next(
         (i for i, s in enumerate(document.sections) if s.title in ("Excluded", "Validity")),
         len(parts),
@@ -75,17 +79,19 @@ def parts_of(document: Document, plots: Sequence[Plot]) -> list[Part]:
     return _numbered([*parts[:end], *own, *parts[end:]])
 
 
-def _part(section: Section, plots: Sequence[Plot]) -> Part:
-    return Part(
+def _part(section: Section, plots: Sequence[Plot]) -> PagePart:
+    return PagePart(
         id=slug(section.title) or "part",
         title=section.title,
-        bullets=tuple((slug(kind), _MARKS.get(kind, "•"), said) for kind, said in section.bullets),
+        bullets=tuple(
+            (slug(kind), _MARKS.get(kind, "•"), sentence) for kind, sentence in section.bullets
+        ),
         tables=section.tables,
         paragraphs=section.paragraphs,
         plots=tuple(plots),
     )
 
 
-def _numbered(parts: list[Part]) -> list[Part]:
-    """With ids that are unique, whatever the titles."""
+def _numbered(parts: list[PagePart]) -> list[PagePart]:
+    """Make the ids unique, even for equal titles."""
     return [replace(part, id=f"part-{i}-{part.id}") for i, part in enumerate(parts, 1)]

@@ -1,4 +1,4 @@
-/* Draws the page's figures in the colours of its theme, and again when theme, width or choice change. */
+/* Draws the figures in the colours of the theme, and redraws them when theme, width or choice change. */
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -8,7 +8,7 @@
   const theme = byId("theme");
   const chosen = { hardware: byId("plot-hardware"), implementation: byId("plot-implementation") };
   const NARROW = 560;
-  const PAPER_PX = 660; // what A4 has between its margins
+  const PAPER_PX = 660; // the width of A4 between its margins
   let printing = false;
 
   const probe = document.createElement("span");
@@ -39,11 +39,11 @@
     return (!box || box.checked) && fits("hardware") && fits("implementation");
   }
 
-  function painted(figure, trace, palette) {
+  function paint(figure, trace, palette) {
     const { meta } = trace;
     const colour = palette.of(meta.style);
     const copy = { ...trace, visible: shown(figure, meta) };
-    if (meta.drawn === "band") {
+    if (meta.mark === "band") {
       return { ...copy, fillcolor: seeThrough(colour, 0.16) };
     }
     const pattern = trace.marker && trace.marker.pattern;
@@ -57,7 +57,7 @@
     return copy;
   }
 
-  /* The names of a plot's rows stand above them, so that they need no margin however long they are. */
+  /* The names of rows are above them, so that long names need no margin. */
   function rowNames(figure, narrow, palette) {
     return figure.rows.map((row, place) => ({
       xref: "paper", x: 0, xanchor: "left", yref: "y", y: place - 0.17, yanchor: "bottom",
@@ -72,9 +72,9 @@
     const narrow = width < NARROW;
     const palette = colours();
     const rows = figure.rows.length;
-    const axis = (each) => ({
-      ...each, gridcolor: palette.rule, linecolor: palette.quiet, color: palette.quiet,
-      automargin: true, fixedrange: narrow, title: { ...each.title, font: { color: palette.quiet, size: 13 } },
+    const axis = (base) => ({
+      ...base, gridcolor: palette.rule, linecolor: palette.quiet, color: palette.quiet,
+      automargin: true, fixedrange: narrow, title: { ...base.title, font: { color: palette.quiet, size: 13 } },
     });
     const layout = {
       ...figure.layout,
@@ -90,39 +90,39 @@
       font: { family: getComputedStyle(document.body).fontFamily, color: palette.ink, size: 13 },
       hoverlabel: { align: "left", bgcolor: palette.paper, bordercolor: palette.quiet, font: { color: palette.ink } },
     };
-    const data = figure.data.map((trace) => painted(figure, trace, palette));
+    const data = figure.data.map((trace) => paint(figure, trace, palette));
     return Plotly.react(div, data, layout, { displayModeBar: false, scrollZoom: false, responsive: false });
   }
 
   const drawAll = () => figures.plots.forEach(draw);
 
-  /* One figure at a time, so that the page can be read and scrolled meanwhile. */
-  function drawOneByOne(left) {
-    if (!left.length) {
+  /* One figure at a time, so that the page stays responsive. */
+  function drawOneByOne(remaining) {
+    if (!remaining.length) {
       root.dataset.drawn = "yes";
       return;
     }
-    draw(left[0]);
-    setTimeout(drawOneByOne, 0, left.slice(1));
+    draw(remaining[0]);
+    setTimeout(drawOneByOne, 0, remaining.slice(1));
   }
 
-  function remembered(value) {
-    try { // a page within a sandboxed frame has no storage
+  function storedTheme(value) {
+    try { // a page in a sandboxed frame has no storage
       if (value === undefined) return localStorage.getItem("rnnsweep-theme") || "";
       localStorage.setItem("rnnsweep-theme", value);
-    } catch { /* then the choice lasts as long as the page */ }
+    } catch { /* the choice is lost with the page */ }
     return value || "";
   }
 
-  function dress(value) {
+  function applyTheme(value) {
     if (value) root.dataset.theme = value;
     else delete root.dataset.theme;
   }
 
-  theme.value = remembered();
-  dress(theme.value);
+  theme.value = storedTheme();
+  applyTheme(theme.value);
   theme.addEventListener("change", () => {
-    dress(remembered(theme.value));
+    applyTheme(storedTheme(theme.value));
     drawAll();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
@@ -141,15 +141,15 @@
   let opened = [];
   addEventListener("beforeprint", () => {
     printing = true;
-    dress("light");
+    applyTheme("light");
     opened = [...document.querySelectorAll("figure details:not([open])")];
-    for (const each of opened) each.open = true;
+    for (const details of opened) details.open = true;
     drawAll();
   });
   addEventListener("afterprint", () => {
     printing = false;
-    dress(theme.value);
-    for (const each of opened) each.open = false;
+    applyTheme(theme.value);
+    for (const details of opened) details.open = false;
     drawAll();
   });
 

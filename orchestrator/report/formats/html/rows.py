@@ -1,4 +1,4 @@
-"""The sweep's trials as columns, for the page's table: texts once, numbers with six figures."""
+"""The trials of a sweep as columns, for the table on the page: texts once, numbers rounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchestrator.report.document import visible
 from orchestrator.report.wording.sentences import ArmNames, kernel_text
 
 MOST_SHOWN = 3
-"""Measures that have a column of the table; the others stand with each trial's details."""
+"""The most metrics with a column of the table; the details of a trial have all metrics."""
 
 _NUMBERS = ("block", "repeat", "attempt")
 _TEXTS = ("node", "failure")
@@ -21,25 +21,25 @@ _FIRST = ("step_ms", "train_s", "val_accuracy", "val_loss", "val_bits_per_char")
 
 
 class _Texts:
-    """Texts by number: most are the same for many trials."""
+    """Texts by number, as most are the same for many trials."""
 
     def __init__(self) -> None:
-        self._known: dict[str, int] = {"": 0}
+        self._numbers: dict[str, int] = {"": 0}
 
     def number(self, raw: str) -> int:
-        return self._known.setdefault(visible(raw), len(self._known))
+        return self._numbers.setdefault(visible(raw), len(self._numbers))
 
     def numbers(self, cells: Iterable[object]) -> list[int]:
         return [self.number("" if cell is None else str(cell)) for cell in cells]
 
     def all(self) -> list[str]:
-        return list(self._known)
+        return list(self._numbers)
 
 
 def trial_columns(summary: ReportSummary, name: ArmNames) -> dict[str, Any]:
-    """One list for each field, with a value for each trial; fields of text are numbers of `texts`.
+    """Return a list for each field with a value per trial; texts are numbers of `texts`.
 
-    `arms` are in the order of the summary's, by which plots are coloured too.
+    `arms` are in the order of the summary, which also decides the colours of plots.
     """
     texts = _Texts()
     trials = summary.trials

@@ -1,4 +1,4 @@
-/* The table of trials: filtered, sorted, a page of rows at a time. All text is set as text. */
+/* The table of trials: filtered, sorted, in pages of rows. All text is set as text, never as HTML. */
 "use strict";
 (() => {
   const byId = (id) => document.getElementById(id);
@@ -31,7 +31,7 @@
     "trial-outcome": (i) => text("outcome", i),
   };
   let order = { column: null, down: false };
-  let found = all;
+  let matching = all;
   let first = 0;
 
   function element(tag, content, attributes = {}) {
@@ -41,13 +41,13 @@
     return made;
   }
 
-  const said = (value) => (value === null || value === undefined || value === "" ? "–" : String(value));
+  const shown = (value) => (value === null || value === undefined || value === "" ? "–" : String(value));
 
   const rounded = (value) => (typeof value === "number" ? Number(value.toPrecision(4)) : value);
 
   function compare(one, other) {
     if (one === other) return 0;
-    if (one === null || one === undefined) return 1; // what is absent comes last either way
+    if (one === null || one === undefined) return 1; // missing values come last in both orders
     if (other === null || other === undefined) return -1;
     const less = typeof one === "number" && typeof other === "number"
       ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
@@ -58,11 +58,11 @@
     const wanted = Object.entries(filters).map(([id, of]) => [byId(id), of])
       .filter(([select]) => select && select.value).map(([select, of]) => [select.value, of]);
     const words = byId("trial-text").value.toLowerCase().split(/\s+/).filter(Boolean);
-    found = all.filter((i) => wanted.every(([value, of]) => of(i) === value)
+    matching = all.filter((i) => wanted.every(([value, of]) => of(i) === value)
       && words.every((word) => searched[i].includes(word)));
     if (order.column !== null) {
       const { of } = columns[order.column];
-      found.sort((a, b) => compare(of(a), of(b)) || a - b);
+      matching.sort((a, b) => compare(of(a), of(b)) || a - b);
     }
     first = 0;
     show();
@@ -74,7 +74,7 @@
     const noted = Object.entries(data.notes).map(([name, values]) => [name, data.texts[values[i]]]);
     const wide = [["MLflow run", data.run[i]], ["kernel that ran", text("kernel", i)], ["failure", text("failure", i)], ...noted];
     const narrow = [["node", text("node", i)], ["attempt", data.attempt[i]]];
-    const entry = (kind) => ([name, value]) => element("div", [element("dt", name), element("dd", said(value))], { class: kind });
+    const entry = (kind) => ([name, value]) => element("div", [element("dt", name), element("dd", shown(value))], { class: kind });
     const has = ([, value]) => value !== "";
     const list = element("dl", [
       ...wide.filter(has).map(entry("wide")),
@@ -85,7 +85,7 @@
 
   function row(i) {
     const cells = columns.map(({ of, number, name }, at) => element(
-      at ? "td" : "th", said(rounded(of(i))), { class: [number ? "number" : "", name || ""].join(" ").trim(), scope: at ? "" : "row" }));
+      at ? "td" : "th", shown(rounded(of(i))), { class: [number ? "number" : "", name || ""].join(" ").trim(), scope: at ? "" : "row" }));
     const button = element("button", "Details", { type: "button", "aria-expanded": "false", "aria-label": `Details of ${arm(i).name}, block ${data.block[i]}, repeat ${data.repeat[i]}` });
     const line = element("tr", [...cells.slice(0, -1), element("td", button, { class: "open" }), ...cells.slice(-1)]);
     button.addEventListener("click", () => {
@@ -98,13 +98,13 @@
   }
 
   function show() {
-    const last = Math.min(first + ROWS, found.length);
-    table.tBodies[0].replaceChildren(...found.slice(first, last).map(row));
-    const of = found.length === all.length ? `${all.length} trials` : `${found.length} trials that match, of ${all.length}`;
-    byId("trial-count").textContent = found.length ? `Showing ${first + 1}–${last} of ${of}` : `None of ${all.length} trials matches`;
-    byId("page-at").textContent = `Page ${first / ROWS + 1} of ${Math.max(1, Math.ceil(found.length / ROWS))}`;
+    const last = Math.min(first + ROWS, matching.length);
+    table.tBodies[0].replaceChildren(...matching.slice(first, last).map(row));
+    const of = matching.length === all.length ? `${all.length} trials` : `${matching.length} matching trials of ${all.length}`;
+    byId("trial-count").textContent = matching.length ? `Showing ${first + 1}–${last} of ${of}` : `None of ${all.length} trials matches`;
+    byId("page-at").textContent = `Page ${first / ROWS + 1} of ${Math.max(1, Math.ceil(matching.length / ROWS))}`;
     byId("page-back").disabled = first === 0;
-    byId("page-on").disabled = last >= found.length;
+    byId("page-on").disabled = last >= matching.length;
   }
 
   function head() {
@@ -113,7 +113,7 @@
       const cell = element("th", button, { scope: "col", class: number ? "number" : "" });
       button.addEventListener("click", () => {
         order = { column: at, down: order.column === at && !order.down };
-        for (const each of table.tHead.querySelectorAll("th")) each.removeAttribute("aria-sort");
+        for (const header of table.tHead.querySelectorAll("th")) header.removeAttribute("aria-sort");
         cell.setAttribute("aria-sort", order.down ? "descending" : "ascending");
         find();
       });
