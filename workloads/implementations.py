@@ -43,7 +43,15 @@ _SHAPE = re.compile(r"(?P<backend>[a-z0-9_]+)/(?P<kernel>[a-z0-9_]+)(?P<options>
 
 
 class ImplementationError(ValueError):
-    """A text that names no implementation; the message has the expected and the received text."""
+    """A text that names no implementation."""
+
+    def __init__(self, expected: str, received: str) -> None:
+        super().__init__(expected, received)
+        self.expected = expected
+        self.received = received
+
+    def __str__(self) -> str:
+        return f"expected {self.expected}; received {self.received}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -112,11 +120,11 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
     match = _SHAPE.fullmatch(text)
     if match is None:
         raise ImplementationError(
-            f"expected backend/kernel[+option…], such as tensorflow/portable+xla; received {text!r}"
+            "backend/kernel[+option…], such as tensorflow/portable+xla", repr(text)
         )
     options = tuple(sorted(filter(None, match["options"].split("+"))))
     if len(set(options)) != len(options):
-        raise ImplementationError(f"{text!r} names an option twice")
+        raise ImplementationError("each option once", repr(text))
     if known_only:
         _expect_known("backend", match["backend"], BACKENDS)
         _expect_known("kernel", match["kernel"], KERNELS)
@@ -124,7 +132,7 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
             _expect_known("option", option, OPTIONS)
         if len(chosen := [o for o in options if o in _PRECISIONS]) > 1:
             raise ImplementationError(
-                f"expected one precision at most; received {' and '.join(chosen)} in {text!r}"
+                "one precision at most", f"{' and '.join(chosen)} in {text!r}"
             )
     return Implementation(match["backend"], match["kernel"], options)
 
@@ -134,6 +142,4 @@ def _expect_known(what: str, name: str, known_names: Mapping[str, str]) -> None:
         return
     near = difflib.get_close_matches(name, known_names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ImplementationError(
-        f"expected a {what} among {', '.join(known_names)}; received {name!r}{hint}"
-    )
+    raise ImplementationError(f"a {what} among {', '.join(known_names)}", f"{name!r}{hint}")

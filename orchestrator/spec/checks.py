@@ -248,8 +248,7 @@ def _unknown_names(text: str, path: Path) -> Iterator[Finding]:
     try:
         implementations.parse_implementation(text)
     except implementations.ImplementationError as error:  # options that exclude each other
-        expected, _, received = str(error).partition("; received ")
-        yield Finding(path, expected.removeprefix("expected "), received)
+        yield Finding(path, error.expected, error.received)
 
 
 def _references(parts: ValidParts) -> Iterator[Finding]:

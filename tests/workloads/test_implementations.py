@@ -82,7 +82,7 @@ def test_options_are_sorted() -> None:
         ("tensorflo/portable", "did you mean 'tensorflow'"),
         ("tensorflow/cudn", "did you mean 'cudnn'"),
         ("tensorflow/portable+xl", "did you mean 'xla'"),
-        ("tensorflow/portable+xla+xla", "names an option twice"),
+        ("tensorflow/portable+xla+xla", "expected each option once"),
         ("torch/fused+bf16+tf32", "expected one precision at most; received bf16 and tf32"),
     ],
 )

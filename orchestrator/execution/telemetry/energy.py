@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.execution.telemetry.counters import counted
-from orchestrator.execution.telemetry.readings import Recording, Sample, TimeWindow
+from orchestrator.execution.telemetry.readings import GpuProblem, Recording, Sample, TimeWindow
 
 LEAST_S = 10.0
 """The least length of all timed epochs together: the counters move about every 100 ms."""
@@ -17,6 +17,9 @@ LEAST_WINDOW_S = 1.0
 _DENSE = 0.95
 """Shorter epochs are measured if they make at least this share of the time from the first to the
 last: next to nothing runs between them."""
+
+_CALLS = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
+"""The calls of NVML that energy is measured by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +113,20 @@ def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
     """Return the joules of all GPUs of the trial, the method, and why there are none."""
     count = max((len(sample.gpus) for sample in recording.samples), default=0)
     if not count:
-        return None, "", "; ".join(recording.gpu_problems) or "no GPU could be read"
+        return None, "", _joined(recording.gpu_problems) or "no GPU could be read"
     joules, methods = 0.0, set[str]()
     for index in range(count):
         gpu_j, method = _gpu(recording, index)
         if gpu_j is None:
-            problems = [text for text in recording.gpu_problems if _is_of(text, index)]
-            return None, "", "; ".join(problems) or f"GPU {index}: {_not_covered(recording)}"
+            refused = [p for p in recording.gpu_problems if p.gpu == index and p.call in _CALLS]
+            return None, "", _joined(refused) or f"GPU {index}: {_not_covered(recording)}"
         joules += gpu_j
         methods.add(method)
     return joules, "nvml_power" if "nvml_power" in methods else "nvml_counter", None
 
 
-def _is_of(problem: str, index: int) -> bool:
-    about = ("TotalEnergy", "PowerUsage")
-    return problem.startswith(f"GPU {index}:") and any(word in problem for word in about)
+def _joined(problems: Iterable[GpuProblem]) -> str:
+    return "; ".join(map(str, problems))
 
 
 def _gpu(recording: Recording, index: int) -> tuple[float | None, str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from orchestrator.execution.telemetry.readings import GpuReading
+from orchestrator.execution.telemetry.readings import GpuProblem, GpuReading
 from orchestrator.hardware import Gpu, visible_gpus
 from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
 
@@ -105,12 +105,15 @@ class GpuGauge:
         """Return whether each GPU has an energy counter; if not, its power must be read often."""
         return all(gpu.has_counter for gpu in self._gpus)
 
-    def failed_readings(self) -> tuple[str, ...]:
-        """Return the calls that GPUs refuse, with errors: `GPU 0: nvmlDeviceGetPowerUsage: …`."""
+    @property
+    def problems(self) -> tuple[GpuProblem, ...]:
+        """Return why no GPU can be read, and the calls that GPUs refuse."""
+        if self.reason is not None:
+            return (GpuProblem(self.reason),)
         return tuple(
-            f"GPU {index}: {error}"
+            GpuProblem(str(error), index, call)
             for index, gpu in enumerate(self._gpus)
-            for _, error in sorted(gpu.device.errors.items())
+            for call, error in sorted(gpu.device.errors.items())
         )
 
     def read(self, *, family: Collection[int] | None, trainers: int = 1) -> tuple[GpuReading, ...]:

@@ -94,6 +94,18 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuProblem:
+    """A reason why readings are absent: of one GPU and one call of NVML, or of all GPUs."""
+
+    text: str
+    gpu: int | None = None
+    call: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.gpu is None else f"GPU {self.gpu}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """A trial's samples and the windows of its timed epochs, which do not overlap.
 
@@ -104,7 +116,7 @@ class Recording:
     device: Device
     samples: Sequence[Sample]
     windows: Sequence[TimeWindow]
-    gpu_problems: Sequence[str] = ()
+    gpu_problems: Sequence[GpuProblem] = ()
     package_reason: str | None = None
     cost_pct: float | None = None
 

@@ -19,6 +19,7 @@ from orchestrator.execution.telemetry.cpu_sensors import POWERCAP, Rapl
 from orchestrator.execution.telemetry.gpu_gauge import GpuGauge, KeptNvml
 from orchestrator.execution.telemetry.node_gauge import Neighbours, NodeGauge
 from orchestrator.execution.telemetry.readings import (
+    GpuProblem,
     GpuReading,
     Recording,
     Sample,
@@ -76,9 +77,9 @@ class _State:
     """Fields that the thread and its owner share; only one of them writes each field."""
 
     samples: SampleBuffer = field(default_factory=SampleBuffer)
-    gpu_problems: tuple[str, ...] = ()
+    gpu_problems: tuple[GpuProblem, ...] = ()
     package_reason: str | None = None
-    broken: str = ""
+    failure: str | None = None
     cost_s: float = 0.0
     sampled_s: float = 0.0
 
@@ -143,15 +144,17 @@ class Sampler:
         state = self._state
         with self._lock:
             samples = state.samples.all()
-        problems = (*state.gpu_problems, *filter(None, [state.broken]))
+        problems = state.gpu_problems
+        if state.failure is not None:
+            problems = (*problems, GpuProblem(state.failure))
         if self._thread.is_alive() and self._device == "gpu":
-            problems = (*problems, f"NVML did not answer within {_LAST_SAMPLE_S:g} s")
+            problems = (*problems, GpuProblem(f"NVML did not answer within {_LAST_SAMPLE_S:g} s"))
         return Recording(
             self._device,
             samples,
             merged(self._windows),
             problems,
-            state.broken or state.package_reason,
+            state.failure or state.package_reason,
             100 * state.cost_s / state.sampled_s if state.sampled_s > _WHOLE_S else None,
         )
 
@@ -172,7 +175,7 @@ class Sampler:
         except psutil.Error:
             pass  # the trainer has ended; what was sampled so far stays
         except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
-            self._state.broken = f"telemetry failed: {type(error).__name__}: {error}"
+            self._state.failure = f"telemetry failed: {type(error).__name__}: {error}"
         finally:
             self._state.cost_s = time.thread_time() - began_cpu_s
             self._state.sampled_s = time.monotonic() - began_s
@@ -212,8 +215,7 @@ class Sampler:
         with self._lock:
             self._state.samples.add(sample)
         if gpus is not None:
-            reasons = () if gpus.reason is None else (gpus.reason,)
-            self._state.gpu_problems = (*reasons, *gpus.failed_readings())
+            self._state.gpu_problems = gpus.problems
         if package_j is None:
             self._state.package_reason = rapl.reason
 

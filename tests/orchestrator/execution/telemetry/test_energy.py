@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.execution.telemetry import GpuReading, Sample, TimeWindow
 from orchestrator.execution.telemetry.energy import energy_of
-from orchestrator.execution.telemetry.readings import merged
+from orchestrator.execution.telemetry.readings import GpuProblem, merged
 from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
 from tests.orchestrator.execution.telemetry.sample_recordings import (
     WINDOWS,
@@ -69,12 +69,16 @@ def test_a_counter_that_does_not_move_is_no_energy_of_0() -> None:
 
 def test_the_reason_names_what_the_gpu_refuses() -> None:
     samples = gpu_samples(lambda at_s, reading: replace(reading, energy_j=None, power_w=None))
-    refused = "GPU 0: nvmlDeviceGetPowerUsage: No Permission"
-    problems = ("GPU 0: nvmlDeviceGetEccMode: Not Supported", refused)
+    refused = GpuProblem("No Permission", 0, "nvmlDeviceGetPowerUsage")
+    problems = (
+        GpuProblem("Not Supported", 0, "nvmlDeviceGetEccMode"),
+        refused,
+        replace(refused, gpu=1),
+    )
     energy = energy_of(recording(samples, gpu_problems=problems))
-    assert (energy.joules, energy.reason) == (None, refused)
-    none_at_all = energy_of(recording([], gpu_problems=("no GPU can be read: nvmlInit: …",)))
-    assert none_at_all.reason == "no GPU can be read: nvmlInit: …"
+    assert (energy.joules, energy.reason) == (None, "GPU 0: No Permission")
+    none_at_all = energy_of(recording([], gpu_problems=[GpuProblem("no GPU can be read")]))
+    assert none_at_all.reason == "no GPU can be read"
 
 
 def test_a_hole_in_the_samples_ends_integration_but_not_counting() -> None:

@@ -13,6 +13,7 @@ from orchestrator.core.outcome_text import neighbours_text
 from orchestrator.core.trial import Telemetry
 from orchestrator.execution.telemetry import GpuReading, Sample, curves, record, summarise
 from orchestrator.execution.telemetry.curve_points import POINTS
+from orchestrator.execution.telemetry.readings import GpuProblem
 from tests.orchestrator.execution.telemetry.recorded_lines import from_lines, to_lines
 from tests.orchestrator.execution.telemetry.sample_recordings import (
     GPU,
@@ -59,7 +60,7 @@ def test_a_summary_is_of_the_timed_epochs() -> None:
 
 
 def test_of_trials_that_took_turns_the_cpus_has_no_gpu() -> None:
-    both = recording(gpu_samples(), gpu_problems=["no clocks"])
+    both = recording(gpu_samples(), gpu_problems=[GpuProblem("no clocks")])
     on_cpu, on_gpu = (summarise(both.of(device, both.windows)) for device in ("cpu", "gpu"))
     assert on_gpu == summarise(both)
     of_gpus = {"mean_gpu_utilization_pct", "sm_clock_mhz", "throttled_pct", "peak_gpu_used_mib"}
