@@ -1,4 +1,4 @@
-"""From a sweep's record to everything that a report says, as plain data."""
+"""The summary of a sweep: everything that a report shows, as plain data."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from orchestrator.analysis.arms.best_config import Best, best_of_arm
 from orchestrator.analysis.arms.learning import LearningCurve, learning
 from orchestrator.analysis.arms.pareto import Front, pareto_front
 from orchestrator.analysis.arms.phases import PhaseSplit, phases
-from orchestrator.analysis.arms.published import PublishedBeside, published
-from orchestrator.analysis.arms.representatives import TelemetryCurves, telling
+from orchestrator.analysis.arms.published import PublishedComparison, published
+from orchestrator.analysis.arms.representatives import TelemetryCurves, telemetry_curves
 from orchestrator.analysis.arms.trade_offs import TradeOff, trade_offs
-from orchestrator.analysis.arms.validity import Validity, prove
+from orchestrator.analysis.arms.validity import Validity, validity_of
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size
 from orchestrator.analysis.comparisons.crossover import Crossover, crossovers
@@ -49,7 +49,7 @@ from orchestrator.core.trial import DatasetRecord, FinishedTrial, ImpossibleArm,
 
 @dataclass(frozen=True, slots=True)
 class SweepHead:
-    """What the sweep is and how far it has come."""
+    """The identity and the progress of the sweep."""
 
     name: str
     generation: int
@@ -70,11 +70,11 @@ class SweepHead:
 
 @dataclass(frozen=True, slots=True)
 class ReportSummary:
-    """Everything that a report says; `trials` are the raw rows behind every number.
+    """Everything that a report shows; `trials` are the raw rows behind every number.
 
     `comparisons` are fair pairs; `different_mathematics` are the other arms and their baselines.
-    `complete_rounds` are blocks and repeats: those that are complete on every arm, but for the
-    `former` ones, of earlier starts, which the last one was not to run.
+    `complete_rounds` are blocks and repeats that are complete on every arm, except on the `former`
+    arms, which belong to earlier starts and which the last one did not run.
     """
 
     sweep: SweepHead
@@ -100,7 +100,7 @@ class ReportSummary:
     learning: tuple[LearningCurve, ...] = ()
     phases: tuple[PhaseSplit, ...] = ()
     curves: tuple[TelemetryCurves, ...] = ()
-    published: tuple[PublishedBeside, ...] = ()
+    published: tuple[PublishedComparison, ...] = ()
     validity: Validity = field(default_factory=Validity)
     sizes: tuple[BySize, ...] = ()
     rankings: tuple[Ranking, ...] = ()
@@ -110,9 +110,9 @@ class ReportSummary:
 
     @property
     def matched_runs(self) -> frozenset[str]:
-        """The ids of the runs that stand in a complete round: those that are compared."""
+        """The ids of the runs in a complete round: those that are compared."""
         rounds = set(self.complete_rounds)
-        arms = {*self.former, *(each.arm for each in self.arms if each.matched)}
+        arms = {*self.former, *(arm.arm for arm in self.arms if arm.matched)}
         return frozenset(
             trial.run_id
             for trial in self.trials
@@ -132,16 +132,16 @@ def summarise(
 
     Args:
         record: the sweep as the store has it.
-        baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that stands on
-            several hardware classes is the baseline within each. What the spec says if None, or
+        baseline: an arm (`tensorflow/portable on cpu`) or an implementation; one that ran on
+            several hardware classes is the baseline within each. By default that of the spec, or
             else the sweep's first arm.
         curves: telemetry by run id, of the trials that `representatives` chose.
-        targets: accuracies to be reached, beside the spec's own.
+        targets: accuracies to reach, in addition to the spec's own.
 
     Raises:
         BaselineError: `baseline` is no arm of the sweep that can run.
     """
-    over = _over(record, baseline)
+    over = _baseline(record, baseline)
     matched = match(record)
     own = _by_arm(record)
     place = {arm: i for i, arm in enumerate(own)}
@@ -150,7 +150,7 @@ def summarise(
     configs = {trial.block: trial.config for trial in reversed(trials)}
     ranged = [configs[block] for block in matched.blocks or sorted(configs)]
     arms = tuple(summarise_arm(record, matched, arm, own[arm], measures) for arm in own)
-    used = {each.arm: _used(matched, each.arm, own[each.arm]) for each in arms}
+    used = {arm: _used(matched, arm, own[arm]) for arm in own}
     fair = compare(record, matched, over) if over else ()
     unlike = contrast(record, matched, over) if over else ()
     mathematics, work = _of_baseline(mathematics_of, over), _of_baseline(lambda arm: arm.work, over)
@@ -180,11 +180,11 @@ def summarise(
         fronts=trade_offs([trial for arm in own if arm in alike for trial in own[arm]]),
         crossovers=crossovers(fair, configs, record.criteria.margins.speed),
         break_evens=break_evens(matched, over, confidence_for(record.criteria.auto_blocks)),
-        learning=learning(used, {each.arm: each.matched for each in arms}),
+        learning=learning(used, {arm.arm: arm.matched for arm in arms}),
         phases=phases(own),
-        curves=telling(trials, curves),
+        curves=telemetry_curves(trials, curves),
         published=published(record, own),
-        validity=prove(record, matched, own),
+        validity=validity_of(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
         rankings=rankings(matched, metric, record.criteria.margins.speed, scopes, error),
         targets=reach(record, matched, over, targets),
@@ -194,7 +194,7 @@ def summarise(
 
 
 def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
-    """The trials of every arm, block by block: the sweep's arms first, then those of old starts."""
+    """Return the trials of every arm by block: the sweep's arms first, then those of old starts."""
     extra = sorted({trial.arm for trial in record.trials} - set(record.arms))
     own: dict[Arm, list[FinishedTrial]] = {arm: [] for arm in (*record.arms, *extra)}
     for trial in sorted(record.trials, key=lambda t: (t.block, t.repeat, t.key)):
@@ -203,22 +203,22 @@ def _by_arm(record: SweepRecord) -> dict[Arm, list[FinishedTrial]]:
 
 
 def _used(matched: CompleteRounds, arm: Arm, own: Sequence[FinishedTrial]) -> list[FinishedTrial]:
-    """The trials behind an arm's figures: those of the matched rounds, or all complete ones."""
+    """Return the trials behind an arm's figures: of matched rounds, or all complete ones."""
     return matched.comparable_trials(arm) or [trial for trial in own if trial.status == "complete"]
 
 
-def _over(record: SweepRecord, asked: str | None) -> Baseline | None:
-    """The baseline that was asked for, or the spec's own where that can run, or the first arm."""
+def _baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
+    """Return the requested baseline, or the spec's own if it can run, or the first arm."""
     if asked is None and record.criteria.baseline is not None:
         try:
             return pick_baseline(record, record.criteria.baseline)
-        except BaselineError:  # it was right when the spec was checked; the hardware has changed
+        except BaselineError:  # valid when the spec was checked: the hardware has changed
             return pick_baseline(record, None)
     return pick_baseline(record, asked)
 
 
 def _of_baseline(ask: Callable[[Arm], str], baseline: Baseline | None) -> str:
-    """How what the baseline does differs from the settings; all that it names are alike."""
+    """Return how the baseline differs from the settings; all arms that it names do alike."""
     return ask(next(iter(baseline.of.values()))) if baseline else ""
 
 

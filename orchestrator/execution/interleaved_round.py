@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
-from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.execution import telemetry
@@ -111,18 +111,21 @@ class InterleavedRound:
         ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
         if not ratios:
             ratios = [
-                paired(list(trial.logs.values()), len(self._looks)) for trial in self._running()
+                paired_ratio(list(trial.logs.values()), len(self._looks))
+                for trial in self._running()
             ]
         widths = [math.inf if ratio.interval is None else ratio.interval for ratio in ratios]
         return max(widths) <= self._timing.interval
 
-    def _ratios(self) -> list[tuple[InterleavedTrial, Paired | None]]:
+    def _ratios(self) -> list[tuple[InterleavedTrial, PairedRatio | None]]:
         """Return each running trial with its ratio to the first one, which itself has none."""
         if not (running := self._running()):
             return []
         first, *others = running
         ratios = [
-            paired([trial.logs[turn] - log for turn, log in first.logs.items()], len(self._looks))
+            paired_ratio(
+                [trial.logs[turn] - log for turn, log in first.logs.items()], len(self._looks)
+            )
             for trial in others
         ]
         return [(first, None), *zip(others, ratios, strict=True)]

@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import dataclass, field
 
-from orchestrator.analysis.statistics.batch_means import Paired
+from orchestrator.analysis.statistics.batch_means import PairedRatio
 from orchestrator.core.trial import FailureRecord
 from orchestrator.execution import telemetry
 from orchestrator.execution.job import TrialRun
@@ -53,7 +53,7 @@ class InterleavedTrial:
         assert isinstance(done, protocol.SliceDone)
         self.logs[turn] = math.log(done.seconds / done.steps)
 
-    def finish(self, ratio: Paired | None) -> None:
+    def finish(self, ratio: PairedRatio | None) -> None:
         """Prove the kernel and end the trial; `ratio` is that to the first trial of the round."""
         self._ask(protocol.Finish())
         self._until(protocol.Result)

@@ -18,7 +18,7 @@ from orchestrator.core.trial import FinishedTrial
 
 @dataclass(frozen=True, slots=True)
 class TrialCounts:
-    """Trials by how they ended; `missing` have not ended. `expected` is blocks x arms x repeats."""
+    """Trials by outcome; `missing` have not ended. `expected` is blocks x arms x repeats."""
 
     expected: int
     complete: int
@@ -41,13 +41,12 @@ class KernelCount:
 class ArmSummary:
     """One arm: its trials by outcome, its measures, and the kernels that ran.
 
-    `matched` tells whether the measures are over the rounds that are complete on every arm, all of
-    them, and so beside each other; else they are over all complete trials of this arm; `used` is
-    their number. Measures that only a fresh trainer has are over all complete trials in either
-    case; an energy whose trials have unlike scopes is none. `planned` is false for an arm of an
-    earlier start, which the last one was not to run. `unproven` counts complete trials without
-    evidence of their kernel. `mathematics` says how what the arm computes differs from what the
-    settings say, and is empty as a rule.
+    With `matched` the measures are over the complete rounds and comparable between arms, else over
+    all complete trials of this arm; `used` is their number. Measures that only a fresh trainer has
+    are always over all complete trials. An energy whose trials have several scopes is excluded.
+    `planned` is false for an arm of an earlier start that the last one did not run. `unproven`
+    counts complete trials without evidence of their kernel. `mathematics` is the difference between
+    what the arm computes and the settings, normally empty.
     """
 
     arm: Arm
@@ -71,23 +70,24 @@ def summarise_arm(
     """Summarise one arm out of all the sweep's trials."""
     own = [trial for trial in trials if trial.arm == arm]
     complete = [trial for trial in own if trial.status == "complete"]
-    beside = matched.comparable_trials(arm)
+    comparable = matched.comparable_trials(arm)
     spreads = {}
     for measure in measures:
-        name, told = measure.metric, complete if measure.trainer == "fresh" else beside or complete
+        name = measure.metric
+        counted = complete if measure.trainer == "fresh" else comparable or complete
         if measure.trainer != "any":
-            told = [trial for trial in told if measure.counts(trial)]
-        if len(scopes_of(told, (name,))) < 2:
-            values = [trial.metrics[name] for trial in told if name in trial.metrics]
+            counted = [trial for trial in counted if measure.counts(trial)]
+        if len(scopes_of(counted, (name,))) < 2:
+            values = [trial.metrics[name] for trial in counted if name in trial.metrics]
             spreads[name] = spread(values)
     planned = arm in record.arms and arm not in record.former
     return ArmSummary(
         arm=arm,
         planned=planned,
         trials=count_trials(own, record.blocks * record.repeats if planned else len(own)),
-        matched=bool(beside),
-        used=len(beside or complete),
-        measures={metric: found for metric, found in spreads.items() if found},
+        matched=bool(comparable),
+        used=len(comparable or complete),
+        measures={metric: values for metric, values in spreads.items() if values},
         kernels=_kernels(own),
         unproven=sum(trial.kernel is None for trial in complete),
         mathematics=mathematics_of(arm),
@@ -95,7 +95,7 @@ def summarise_arm(
 
 
 def count_trials(trials: Sequence[FinishedTrial], expected: int) -> TrialCounts:
-    """Count trials by how they ended; those of one block, arm and repeat miss once at most."""
+    """Count trials by outcome; retries of one block, arm and repeat count as one ended trial."""
     seen = Counter(trial.status for trial in trials)
     ended = len({(trial.block, trial.arm, trial.repeat) for trial in trials})
     return TrialCounts(

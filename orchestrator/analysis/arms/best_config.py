@@ -1,11 +1,11 @@
-"""The best config of each arm: the search's optimum, chosen after the fact, never a fair pair."""
+"""The best config of each arm: the optimum of the search, never a fair comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.arms.pareto import grouped, scope_of, values_of
+from orchestrator.analysis.arms.pareto import group_by_config, scope_of, values_of
 from orchestrator.analysis.metrics.derived import finite, scopes_of
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import Direction
@@ -15,15 +15,15 @@ MAIN = (
     *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),
     *("train_s", "peak_rss_mib", "energy_per_sample_j", "train_cost_usd"),
 )
-"""What else is told of a best config, where it was measured."""
+"""The metrics reported of a best config, if they were measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The config by which an arm was best in one objective, out of `tried` configs.
+    """The config with an arm's best value of one objective, out of `tried` configs.
 
-    `value` is the mean over the config's repeats; `values` those of the report's other main
-    metrics at the same config. `scope` is what the energy is that of, where the objective is one.
+    `value` is the mean over the config's repeats; `values` are those of the other main metrics at
+    the same config. `scope` is the scope of the energy, if the objective is one.
     """
 
     arm: Arm
@@ -41,33 +41,34 @@ class Best:
 def best_of_arm(
     own: Mapping[Arm, Sequence[FinishedTrial]], objectives: Mapping[str, Direction]
 ) -> tuple[Best, ...]:
-    """Every arm's best config by each objective that it measured, arm by arm and scope by scope.
+    """Return every arm's best config by each objective that it measured, for each energy scope.
 
-    Of equal values that of the earliest block.
+    The earliest block wins a tie.
     """
-    found = []
+    best_configs = []
     for trials in own.values():
-        configs = grouped(trials)
+        configs = group_by_config(trials)
         for metric, direction in objectives.items():
-            told: dict[str, list[tuple[float, list[FinishedTrial]]]] = {}
+            by_scope: dict[str, list[tuple[float, list[FinishedTrial]]]] = {}
             for repeats in configs:
                 if (values := values_of(repeats, (metric,))) is not None:
                     scope = scope_of(repeats, (metric,))
-                    told.setdefault(scope, []).append((values[metric], repeats))
+                    by_scope.setdefault(scope, []).append((values[metric], repeats))
             sign = -1 if direction == "maximize" else 1
-            for scope in sorted(told):
-                _, repeats = min(told[scope], key=lambda each: (sign * each[0], each[1][0].block))
-                found.append(_best(metric, direction, repeats, len(told[scope])))
-    return tuple(found)
+            for scope in sorted(by_scope):
+                candidates = by_scope[scope]
+                _, repeats = min(candidates, key=lambda one: (sign * one[0], one[1][0].block))
+                best_configs.append(_best(metric, direction, repeats, len(candidates)))
+    return tuple(best_configs)
 
 
 def _best(metric: str, direction: Direction, trials: Sequence[FinishedTrial], tried: int) -> Best:
     repeats = [trial for trial in trials if trial.status == "complete"]
     values = {}
     for name in (metric, *MAIN):
-        told = finite(repeats, name)
-        if len(told) == len(repeats) and len(scopes_of(repeats, (name,))) < 2:
-            values[name] = sum(told) / len(told)
+        measured = finite(repeats, name)
+        if len(measured) == len(repeats) and len(scopes_of(repeats, (name,))) < 2:
+            values[name] = sum(measured) / len(measured)
     first = repeats[0]
     return Best(
         arm=first.arm,

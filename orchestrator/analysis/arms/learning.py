@@ -1,4 +1,4 @@
-"""Learning curves: what each arm had learned after each epoch, and after how many seconds."""
+"""Learning curves: the metrics of each arm after each epoch, with the seconds of training."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from orchestrator.core.trial import FinishedTrial
 
 @dataclass(frozen=True, slots=True)
 class LearningPoint:
-    """After one epoch (from 1): the metric over blocks, and their median seconds of training.
+    """The metric after one epoch (from 1), over blocks, and their median seconds of training.
 
-    Seconds are of training alone, validation apart, from the first timed epoch on.
+    Seconds are of training without validation, from the first timed epoch.
     """
 
     epoch: int
@@ -27,9 +27,9 @@ class LearningPoint:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """One arm's metric against epochs and seconds, over the matched rounds where there are any.
+    """One arm's metric against epochs and seconds, over the matched rounds if there are any.
 
-    Repeats are averaged within their block first. A point is over the blocks that got so far.
+    Repeats are averaged within their block first. A point is over the blocks that reached it.
     """
 
     arm: Arm
@@ -42,7 +42,7 @@ class LearningCurve:
 def learning(
     used: Mapping[Arm, Sequence[FinishedTrial]], matched: Mapping[Arm, bool]
 ) -> tuple[LearningCurve, ...]:
-    """A curve for each arm and metric of its epochs; arms timed in slices have none."""
+    """Return a curve for each arm and metric of its epochs; arms timed in slices have none."""
     return tuple(
         curve
         for arm, trials in used.items()
@@ -52,10 +52,10 @@ def learning(
 
 
 def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[LearningCurve]:
-    told = [trial for trial in trials if trial.epochs]
+    with_epochs = [trial for trial in trials if trial.epochs]
     seconds: dict[int, list[float]] = defaultdict(list)
     values: dict[tuple[str, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for trial in told:
+    for trial in with_epochs:
         at_s = 0.0
         for epoch in trial.epochs:
             at_s += epoch.seconds
@@ -65,12 +65,13 @@ def _curves(arm: Arm, trials: Sequence[FinishedTrial], matched: bool) -> list[Le
                     values[metric, epoch.index][trial.block].append(value)
     points: dict[str, list[LearningPoint]] = {}
     for metric, index in sorted(values):
-        found = spread([_mean(repeats) for repeats in values[metric, index].values()])
-        assert found is not None  # only finite values are kept
-        point = LearningPoint(index + 1, median(seconds[index]), found)
+        values_spread = spread([_mean(repeats) for repeats in values[metric, index].values()])
+        assert values_spread is not None  # only finite values are kept
+        point = LearningPoint(index + 1, median(seconds[index]), values_spread)
         points.setdefault(metric, []).append(point)
     return [
-        LearningCurve(arm, metric, matched, len(told), tuple(own)) for metric, own in points.items()
+        LearningCurve(arm, metric, matched, len(with_epochs), tuple(own))
+        for metric, own in points.items()
     ]
 
 

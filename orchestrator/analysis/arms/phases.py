@@ -1,4 +1,4 @@
-"""What a trial's time went on: the phases of each arm, from the queue to the predictions."""
+"""The time of each phase of a trial, from the queue to the predictions, by arm."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PHASES = (
     "evaluate_s",
     "predict_s",
 )
-"""In the order in which a trial goes through them; `timed_s` is that of its slices."""
+"""The phases in their order; `timed_s` is the time of slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSplit:
     """Mean seconds of each phase (of `PHASES`, those measured) over an arm's complete trials.
 
-    Means, so that they add up. A phase that a trial did not have took it no time: only a trainer's
-    first trial imports. Trials that took turns have no queue: while they wait their rivals are at
-    work, whose phases stand with them.
+    Means, because they add up. A phase that a trial did not have counts as no time: only a
+    trainer's first trial imports. Interleaved trials have no queue: while they wait, another arm of
+    their round runs.
     """
 
     arm: Arm
@@ -40,16 +40,16 @@ class PhaseSplit:
 
 
 def phases(own: Mapping[Arm, Sequence[FinishedTrial]]) -> tuple[PhaseSplit, ...]:
-    """The split of every arm that has a complete trial."""
-    found = []
+    """Return the split of every arm that has a complete trial."""
+    splits = []
     for arm, trials in own.items():
         complete = [trial for trial in trials if trial.status == "complete"]
         seconds = {
-            phase: math.fsum(told) / len(complete)
+            phase: math.fsum(values) / len(complete)
             for phase in PHASES
             if not (phase == "queue_s" and arm.measure == "timing")
-            and (told := finite(complete, phase))
+            and (values := finite(complete, phase))
         }
         if seconds:
-            found.append(PhaseSplit(arm, len(complete), seconds))
-    return tuple(found)
+            splits.append(PhaseSplit(arm, len(complete), seconds))
+    return tuple(splits)

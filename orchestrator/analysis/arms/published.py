@@ -1,4 +1,4 @@
-"""Rows published elsewhere, beside what was measured here with the same implementation."""
+"""Published results, next to measurements of this sweep with the same implementation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from orchestrator.core.trial import Config, ConfigValue, FinishedTrial, is_numbe
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredBeside:
-    """The config of an arm that is nearest to a published row's; `differs` where it is another."""
+class NearestConfig:
+    """The arm's config that is nearest to a published one; `differs` lists the differences."""
 
     arm: Arm
     block: int
@@ -26,23 +26,25 @@ class MeasuredBeside:
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedBeside:
-    """A published row, on other hardware and software, and the arms of its implementation."""
+class PublishedComparison:
+    """A published result, from other hardware and software, with this sweep's nearest configs."""
 
     row: PublishedRow
-    measured: tuple[MeasuredBeside, ...]
+    measured: tuple[NearestConfig, ...]
 
 
 def published(
     record: SweepRecord, own: Mapping[Arm, Sequence[FinishedTrial]]
-) -> tuple[PublishedBeside, ...]:
-    """Every published row with the nearest config that each arm of its implementation completed."""
-    found = []
+) -> tuple[PublishedComparison, ...]:
+    """Return every published row with the nearest complete config of each arm that has its
+    implementation.
+    """
+    comparisons = []
     for row in record.criteria.published:
         arms = [arm for arm in own if arm.implementation == row.implementation]
-        beside = [_nearest(row, arm, own[arm], record.settings) for arm in arms]
-        found.append(PublishedBeside(row, tuple(each for each in beside if each is not None)))
-    return tuple(found)
+        nearest = [_nearest(row, arm, own[arm], record.settings) for arm in arms]
+        comparisons.append(PublishedComparison(row, tuple(filter(None, nearest))))
+    return tuple(comparisons)
 
 
 def _nearest(
@@ -50,7 +52,7 @@ def _nearest(
     arm: Arm,
     trials: Sequence[FinishedTrial],
     settings: Mapping[str, ConfigValue],
-) -> MeasuredBeside | None:
+) -> NearestConfig | None:
     complete = [trial for trial in trials if trial.status == "complete"]
     if not complete:
         return None
@@ -59,28 +61,29 @@ def _nearest(
     repeats = [trial for trial in complete if trial.block == first.block]
     values = {}
     for metric in row.metrics:
-        told = finite(repeats, metric)
-        if told:
-            values[metric] = math.fsum(told) / len(told)
+        if measured := finite(repeats, metric):
+            values[metric] = math.fsum(measured) / len(measured)
     differs = tuple(
         f"{name} {whole.get(name, 'unknown')} and not {wanted}"
         for name, wanted in row.config.items()
         if whole.get(name) != wanted
     )
     run_ids = tuple(trial.run_id for trial in repeats)
-    return MeasuredBeside(arm, first.block, first.config, differs, values, run_ids)
+    return NearestConfig(arm, first.block, first.config, differs, values, run_ids)
 
 
 def _distance(row: PublishedRow, config: Config) -> float:
-    """How unlike two configs are: the sum of the numbers' ratios as logs; 10 for what is no number.
+    """Return the distance of two configs: the sum of the numbers' log-ratios, 10 for other values.
 
-    Only order counts: 10 is further than sizes that differ a thousandfold.
+    Only the order counts: 10 is further than a thousandfold ratio.
     """
-    return math.fsum(_apart(wanted, config.get(name)) for name, wanted in row.config.items())
+    return math.fsum(
+        _value_distance(wanted, config.get(name)) for name, wanted in row.config.items()
+    )
 
 
-def _apart(wanted: ConfigValue, found: object) -> float:
-    if wanted == found:
+def _value_distance(wanted: ConfigValue, value: object) -> float:
+    if wanted == value:
         return 0.0
-    sizes = [each for each in (wanted, found) if is_number(each) and each > 0]
+    sizes = [size for size in (wanted, value) if is_number(size) and size > 0]
     return abs(math.log(sizes[0] / sizes[1])) if len(sizes) == 2 else 10.0

@@ -1,4 +1,4 @@
-"""One run for each arm, whose telemetry stands for it: utilisation, memory, heat over time."""
+"""A representative run of each arm, for its telemetry (utilisation, memory, temperature)."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ class TelemetryCurves:
 
 
 def representatives(record: SweepRecord) -> tuple[str, ...]:
-    """A run id for each arm that has one: the complete trial of middling time, quiet if any is.
+    """Return the run id of each arm's complete trial of median time, from undisturbed ones if any.
 
-    The middle of the arm's own trials, so that what is shown is what it mostly was.
+    The median of the arm's own trials is typical of it.
     """
     own: dict[Arm, list[FinishedTrial]] = {}
     for trial in record.trials:
         if trial.status == "complete":
             own.setdefault(trial.arm, []).append(trial)
     arms = (*record.arms, *sorted(own.keys() - set(record.arms)))
-    return tuple(_middle(own[arm]).run_id for arm in arms if arm in own)
+    return tuple(_typical(own[arm]).run_id for arm in arms if arm in own)
 
 
-def telling(
+def telemetry_curves(
     trials: Sequence[FinishedTrial], curves: Mapping[str, Telemetry]
 ) -> tuple[TelemetryCurves, ...]:
-    """The telemetry that was read, in the order in which the arms first stand in the trials."""
-    order = {arm: place for place, arm in enumerate(dict.fromkeys(each.arm for each in trials))}
+    """Return the telemetry that was read, in the order in which arms first occur in the trials."""
+    order = {arm: place for place, arm in enumerate(dict.fromkeys(trial.arm for trial in trials))}
     read = (
-        TelemetryCurves(trial.arm, trial.block, trial.run_id, found.at_s, found.curves)
+        TelemetryCurves(trial.arm, trial.block, trial.run_id, telemetry.at_s, telemetry.curves)
         for trial in trials
-        if (found := curves.get(trial.run_id)) is not None and found.curves
+        if (telemetry := curves.get(trial.run_id)) is not None and telemetry.curves
     )
-    return tuple(sorted(read, key=lambda each: order[each.arm]))
+    return tuple(sorted(read, key=lambda one: order[one.arm]))
 
 
-def _middle(trials: Sequence[FinishedTrial]) -> FinishedTrial:
+def _typical(trials: Sequence[FinishedTrial]) -> FinishedTrial:
     quiet = [trial for trial in trials if not trial.disturbance] or trials
     order = sorted(quiet, key=lambda trial: (_time(trial), trial.block, trial.repeat))
     return order[median_low(range(len(order)))]
 
 
 def _time(trial: FinishedTrial) -> float:
-    """The trial's training time, the longer the later; trials without one come last."""
-    told = (value_of(trial, metric) for metric in reversed(TIMES))
-    return next((found for found in told if found is not None), math.inf)
+    """Return the trial's training time, infinite without one."""
+    times = (value_of(trial, metric) for metric in reversed(TIMES))
+    return next((time for time in times if time is not None), math.inf)

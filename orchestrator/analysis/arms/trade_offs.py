@@ -1,11 +1,11 @@
-"""Accuracy against what it costs (time, energy, money, memory): one Pareto front for each."""
+"""Accuracy against its cost (time, energy, money, memory): one Pareto front for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.arms.pareto import Front, front_of, grouped, scope_of
+from orchestrator.analysis.arms.pareto import Front, front_of, group_by_config, scope_of
 from orchestrator.core.arms import HardwareRef
 from orchestrator.core.records import Direction
 from orchestrator.core.trial import FinishedTrial
@@ -17,20 +17,19 @@ ACCURACIES: Mapping[str, Direction] = {
     "accuracy": "maximize",
     "loss": "minimize",
 }
-"""What stands for accuracy: the first of these that was measured."""
+"""The accuracy is the first of these metrics that was measured."""
 
 _FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
 
 EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
-"""What it may cost. Peak memory only where every trainer was fresh: else few configs have it."""
+"""The costs. Peak memory counts only if every trainer was fresh: else few configs have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
     """The front of one accuracy against one expense, on one hardware class or (None) over all.
 
-    Energies of unlike scopes are never on one front: `scope` is what the energy is that of. A
-    config whose own repeats have unlike ones is on none.
+    A front has energies of one `scope`. A config whose repeats have several is on none.
     """
 
     accuracy: str
@@ -41,12 +40,12 @@ class TradeOff:
 
 
 def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
-    """Every front of these trials: over all hardware first, where there are several classes.
+    """Return the fronts of these trials: over all hardware first, if there are several classes.
 
-    Arms that were timed in slices learned nothing and stand on none.
+    Arms timed in slices have no accuracy and are on none.
 
     Args:
-        trials: those of arms that compute alike and did the same amount of work.
+        trials: those of arms that compute the same and do the same amount of work.
     """
     full = [trial for trial in trials if trial.arm.measure == "full"]
     complete = [trial for trial in full if trial.status == "complete"]
@@ -57,13 +56,13 @@ def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
     if accuracy is None:
         return ()
     places: dict[HardwareRef | None, list[list[FinishedTrial]]] = {}
-    for repeats in grouped(full):
+    for repeats in group_by_config(full):
         places.setdefault(repeats[0].arm.hardware_class, []).append(repeats)
     return tuple(
-        found
+        trade_off
         for expense in EXPENSES
         if expense in measured
-        for found in _fronts(places, accuracy, expense)
+        for trade_off in _fronts(places, accuracy, expense)
     )
 
 
@@ -75,20 +74,20 @@ def _fronts(
     accuracy: str,
     expense: str,
 ) -> list[TradeOff]:
-    """A front for each place and scope of energy, over all places first; none without a point."""
-    aims: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
+    """Return a front for each place and energy scope that has a point, over all places first."""
+    objectives: dict[str, Direction] = {accuracy: ACCURACIES[accuracy], expense: "minimize"}
     configs: dict[tuple[HardwareRef | None, str], _Configs] = {}
     for place, groups in places.items():
         for repeats in groups:
-            scope = scope_of(repeats, (expense,))  # of several one: it is on no front
+            scope = scope_of(repeats, (expense,))  # any of several: the front excludes it
             configs.setdefault((place, scope), []).append(repeats)
     if len(places) > 1:
         over_all: dict[tuple[HardwareRef | None, str], _Configs] = {}
         for (_, scope), own in configs.items():
             over_all.setdefault((None, scope), []).extend(own)
         configs = {**over_all, **configs}
-    found = [
-        TradeOff(accuracy, expense, place, front_of(own, aims), scope)
+    candidates = [
+        TradeOff(accuracy, expense, place, front_of(own, objectives), scope)
         for (place, scope), own in configs.items()
     ]
-    return [each for each in found if each.front.points]
+    return [trade_off for trade_off in candidates if trade_off.front.points]

@@ -1,4 +1,4 @@
-"""Measures and speed-ups by size, because means over all sizes hide what depends on them."""
+"""Measures and speed-ups by size, because means over all sizes hide an effect of size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GROUPS = 4
 
 @dataclass(frozen=True, slots=True)
 class SizeCell:
-    """One arm at one size; `speedup` over its baseline, None for fewer than two blocks."""
+    """One arm at one size; `speedup` is over its baseline, None for fewer than two blocks."""
 
     arm: Arm
     blocks: int
@@ -36,7 +36,7 @@ class SizeCell:
 
 @dataclass(frozen=True, slots=True)
 class SizeGroup:
-    """The matched blocks whose param has one value, or lies in one range; `label` names it."""
+    """The matched blocks whose param has one value, or lies in one range, named by `label`."""
 
     label: str
     low: float | None
@@ -47,8 +47,10 @@ class SizeGroup:
 
 @dataclass(frozen=True, slots=True)
 class BySize:
-    """The groups along one param that varied. `explains` is the share (R²) of the variance of the
-    blocks' mean log time that the param alone explains; the param that explains most is first.
+    """The groups along one param that varied.
+
+    `explains` is the share (R²) of the variance of the blocks' mean log time that the param alone
+    explains.
     """
 
     param: str
@@ -62,13 +64,13 @@ def by_size(
     comparisons: Sequence[Comparison],
     metric: str | None,
 ) -> tuple[BySize, ...]:
-    """The matched blocks along every param that varied, the most telling param first.
+    """Return the matched blocks by each param that varied, in descending order of `explains`.
 
     Args:
         matched: the trials of the complete rounds.
         configs: each block's config.
         comparisons: the pairs of times that the speed-ups are made from.
-        metric: what time is told by; without one no param is more telling than another.
+        metric: the time metric; without one no param explains anything.
     """
     blocks = matched.blocks
     varied = [
@@ -82,23 +84,23 @@ def by_size(
     ratios = {
         c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
     }
-    found = []
+    sizes = []
     for name in varied:
         values = {block: configs[block][name] for block in blocks if name in configs[block]}
         groups = tuple(
             SizeGroup(label, low, high, own, _cells(own, by_block, ratios, metric))
             for label, low, high, own in _divided(values)
         )
-        found.append(BySize(name, _explained(values, times), groups))
-    return tuple(sorted(found, key=lambda each: (-each.explains, each.param)))
+        sizes.append(BySize(name, _explained(values, times), groups))
+    return tuple(sorted(sizes, key=lambda one: (-one.explains, one.param)))
 
 
 def _by_block(matched: CompleteRounds) -> dict[Arm, dict[int, list[FinishedTrial]]]:
-    found: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
+    by_block: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
     for arm, rounds in matched.trials.items():
         for (block, _), trials in rounds.items():
-            found[arm].setdefault(block, []).extend(trials)
-    return found
+            by_block[arm].setdefault(block, []).extend(trials)
+    return by_block
 
 
 def _cells(
@@ -132,21 +134,21 @@ def _spread(trials: Sequence[FinishedTrial], metric: str) -> Spread | None:
 def _log_time(
     trials: Mapping[Arm, Mapping[int, Sequence[FinishedTrial]]], block: int, metric: str | None
 ) -> float | None:
-    """The mean log of all the block's times, of arms that have every block: each counts alike."""
-    told = [
+    """Return the mean log of the block's times over all arms."""
+    logs = [
         math.log(value)
         for by_block in trials.values()
         for value in (finite(by_block.get(block, ()), metric) if metric else ())
         if value > 0
     ]
-    return math.fsum(told) / len(told) if told else None
+    return math.fsum(logs) / len(logs) if logs else None
 
 
-Group = tuple[str, float | None, float | None, tuple[int, ...]]
+_Range = tuple[str, float | None, float | None, tuple[int, ...]]
 
 
-def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
-    """Each value by itself, or, of many numbers, ranges with about equally many blocks."""
+def _divided(values: Mapping[int, ConfigValue]) -> list[_Range]:
+    """Return one range for each value or, for many numbers, ranges with equally many blocks."""
     own: dict[ConfigValue, list[int]] = defaultdict(list)
     for block, value in values.items():
         own[value].append(block)
@@ -157,7 +159,7 @@ def _divided(values: Mapping[int, ConfigValue]) -> list[Group]:
         return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
     parts: dict[int, list[ConfigValue]] = defaultdict(list)
     done = 0
-    for size in sizes:  # the part that contains the middle of its blocks
+    for size in sizes:  # a size belongs to the part that contains the middle of its blocks
         parts[int(_GROUPS * (done + len(own[size]) / 2) / len(values))].append(size)
         done += len(own[size])
     return [

@@ -1,7 +1,7 @@
-"""Time, energy and cost to a target accuracy: each arm, and each arm against its baseline.
+"""Time, energy and cost to a target accuracy, by arm and by comparison with the baseline.
 
-Every training counts that ran to its end, and every one that diverged: as one that never reached
-it. What is compared are whole trainings of equal mathematics and work, and energies of one scope.
+All trainings that ended count; those that diverged never reached the target. Compared are whole
+trainings of equal mathematics and work, and energies of one scope.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from orchestrator.analysis.comparisons.divergence import diverged, with_diverged
 from orchestrator.analysis.comparisons.speed import difference_of
-from orchestrator.analysis.comparisons.target_attempts import (
-    EXPENSES,
-    Attempt,
-    Goal,
-    Reached,
-    reached,
-    scopes_of,
-)
 from orchestrator.analysis.comparisons.target_comparison import (
-    Attempts,
     TargetComparison,
+    TargetTrials,
     compare_reached,
+)
+from orchestrator.analysis.comparisons.target_trials import (
+    EXPENSES,
+    ExpenseToTarget,
+    Goal,
+    TargetTrial,
+    expense_to_target,
+    scopes_of,
 )
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
@@ -32,23 +32,23 @@ from orchestrator.core.records import SweepRecord
 
 @dataclass(frozen=True, slots=True)
 class TargetArm:
-    """What it takes an arm to reach the target; `energy_scope` says what its energy is that of.
+    """The expenses of an arm until the target; `energy_scope` is the scope of its energy.
 
-    An expense is None where it is not known of every trial that reached the target. `diverged`
-    counts the trials that never did because they ended in numbers that are not finite.
+    An expense is None unless every trial that reached the target recorded it. `diverged` counts the
+    trials that ended in numbers that are not finite, and so never reached it.
     """
 
     arm: Arm
-    time_s: Reached
-    energy_j: Reached | None
+    time_s: ExpenseToTarget
+    energy_j: ExpenseToTarget | None
     energy_scope: str
-    cost_usd: Reached | None
+    cost_usd: ExpenseToTarget | None
     diverged: int
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What it takes to reach one val_accuracy."""
+    """The expenses until one val_accuracy, and their comparisons."""
 
     accuracy: float
     arms: tuple[TargetArm, ...]
@@ -61,9 +61,9 @@ def reach(
     baseline: Baseline | None,
     asked: Iterable[float] = (),
 ) -> tuple[Target, ...]:
-    """What it takes to reach the spec's `target_accuracy`, and whatever other accuracy is asked.
+    """Return the expenses until the spec's `target_accuracy` and the requested accuracies.
 
-    The spec's is left out where nothing is known of it; one that was asked for has no arms then.
+    Without any data the spec's target is omitted, and a requested one has no arms.
     """
     own = record.settings.get("target_accuracy")
     goals = {float(own): Goal(float(own), reported=True)} if own is not None else {}
@@ -72,8 +72,8 @@ def reach(
         goals.setdefault(accuracy, Goal(accuracy))
     arms = [arm for arm in record.arms if arm.measure == "full"]
     ended = with_diverged(record, matched)
-    found = (_target(record, ended, baseline, arms, goal) for goal in goals.values())
-    return tuple(target for target in found if target.arms or target.accuracy in wanted)
+    targets = (_target(record, ended, baseline, arms, goal) for goal in goals.values())
+    return tuple(target for target in targets if target.arms or target.accuracy in wanted)
 
 
 def _target(
@@ -83,14 +83,13 @@ def _target(
     arms: Sequence[Arm],
     goal: Goal,
 ) -> Target:
-    attempts: dict[Arm, Attempts] = {
-        arm: {r: [Attempt(t, goal.seconds(t)) for t in found] for r, found in rounds.items()}
+    of_rounds: dict[Arm, TargetTrials] = {
+        arm: {r: [TargetTrial(t, goal.seconds(t)) for t in trials] for r, trials in rounds.items()}
         for arm, rounds in matched.trials.items()
         if arm in arms
     }
-    alone = {arm: _alone(record, arm, goal) for arm in arms if not attempts.get(arm)}
-    every = {arm: attempts.get(arm) or alone[arm] for arm in arms}
-    if not any(map(_is_told, every.values())):
+    every = {arm: of_rounds.get(arm) or _unmatched(record, arm, goal) for arm in arms}
+    if not any(map(_has_times, every.values())):
         return Target(goal.accuracy, (), ())
     rows = [_arm(arm, every[arm].values()) for arm in arms]
     bases = [(arm, baseline.of.get(arm) if baseline else None) for arm in arms]
@@ -103,40 +102,40 @@ def _target(
     compared = [
         comparison
         for expense in EXPENSES
-        for comparison in compare_reached(record.criteria, matched, sides, expense, attempts)
+        for comparison in compare_reached(record.criteria, matched, sides, expense, of_rounds)
     ]
     return Target(goal.accuracy, tuple(row for row in rows if row), tuple(compared))
 
 
-def _alone(record: SweepRecord, arm: Arm, goal: Goal) -> Attempts:
-    """The trials of an arm that stands in no complete round."""
-    found: dict[Round, list[Attempt]] = {}
+def _unmatched(record: SweepRecord, arm: Arm, goal: Goal) -> TargetTrials:
+    """Return the trials of an arm without a complete round."""
+    rounds: dict[Round, list[TargetTrial]] = {}
     for trial in record.trials:
         if trial.arm == arm and (trial.status == "complete" or diverged(trial)):
-            of_round = found.setdefault((trial.block, trial.repeat), [])
-            of_round.append(Attempt(trial, goal.seconds(trial)))
-    return found
+            of_round = rounds.setdefault((trial.block, trial.repeat), [])
+            of_round.append(TargetTrial(trial, goal.seconds(trial)))
+    return rounds
 
 
-def _is_told(attempts: Attempts) -> bool:
-    """Whether it is known of a complete training; of one that diverged it always is."""
+def _has_times(rounds: TargetTrials) -> bool:
+    """Check that a complete training has a time; one that diverged always has."""
     return any(
-        each.seconds is not None and not diverged(each.trial)
-        for found in attempts.values()
-        for each in found
+        one.seconds is not None and not diverged(one.trial)
+        for trials in rounds.values()
+        for one in trials
     )
 
 
-def _arm(arm: Arm, rounds: Iterable[Sequence[Attempt]]) -> TargetArm | None:
-    """None for an arm of whose trials nothing is known; no expense but time where all diverged."""
-    known = [each for attempts in rounds for each in attempts if each.seconds is not None]
+def _arm(arm: Arm, rounds: Iterable[Sequence[TargetTrial]]) -> TargetArm | None:
+    """Return the expenses of an arm, None without any data; only the time if all diverged."""
+    trials = [one for of_round in rounds for one in of_round if one.seconds is not None]
     time_s, energy_j, cost_usd = (
-        reached([each.expense(expense) for each in known]) for expense in EXPENSES
+        expense_to_target([one.expense(expense) for one in trials]) for expense in EXPENSES
     )
     if time_s is None:
         return None
-    scopes = sorted(scopes_of(known) - {""})
-    one = scopes[0] if len(scopes) == 1 else ""
-    broken = sum(diverged(each.trial) for each in known)
-    spent = cost_usd if broken < len(known) else None
-    return TargetArm(arm, time_s, energy_j if one else None, one, spent, broken)
+    scopes = sorted(scopes_of(trials) - {""})
+    scope = scopes[0] if len(scopes) == 1 else ""
+    broken = sum(diverged(one.trial) for one in trials)
+    spent = cost_usd if broken < len(trials) else None
+    return TargetArm(arm, time_s, energy_j if scope else None, scope, spent, broken)

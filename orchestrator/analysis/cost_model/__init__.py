@@ -1,4 +1,4 @@
-"""What a config that was not measured would take, from those that were: time, memory, energy."""
+"""Prediction of the time, memory and energy of configs that were not measured."""
 
 from orchestrator.analysis.cost_model.expectations import Expectation, Models, expect, params_of
 from orchestrator.analysis.cost_model.fitting import (

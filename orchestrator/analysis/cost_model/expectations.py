@@ -1,4 +1,4 @@
-"""What each trial that was not measured is expected to take, of every target, or why not told."""
+"""The expected cost of trials that were not measured, for every target, or the reason for none."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from orchestrator.core.trial import Config
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a trial of the config on the arm takes of a target, and where 90 % of such trials lie.
+    """The expected cost of a trial of the config on the arm, with its 90 % interval.
 
-    Where that cannot be told, `reason` says why, and there are no numbers.
+    Without a prediction there are no numbers, and `reason` explains it.
     """
 
     config: Config
@@ -25,35 +25,35 @@ class Expectation:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    reason: str = ""
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models of some observations, each fitted when it is first asked for."""
+    """The models of some observations, fitted on first use."""
 
     observations: Sequence[Observation]
     _fitted: dict[str, CostModel | NotPredicted] = field(default_factory=dict)
 
     def of(self, target: str) -> CostModel:
-        """The model of a target.
+        """Return the model of a target.
 
         Raises:
-            NotPredicted: too little of it was measured.
+            NotPredicted: there are too few measurements of it.
         """
         if target not in self._fitted:
             try:
                 self._fitted[target] = fit(self.observations, target)
-            except NotPredicted as refused:
-                self._fitted[target] = refused
-        found = self._fitted[target]
-        if isinstance(found, NotPredicted):
-            raise found
-        return found
+            except NotPredicted as error:
+                self._fitted[target] = error
+        model = self._fitted[target]
+        if isinstance(model, NotPredicted):
+            raise model
+        return model
 
-    def measured(self, target: str) -> bool:
-        """Whether any trial has told it."""
-        return any(target in each.took for each in self.observations)
+    def is_measured(self, target: str) -> bool:
+        """Check that a trial measured the target."""
+        return any(target in observation.took for observation in self.observations)
 
 
 def expect(
@@ -62,14 +62,16 @@ def expect(
     settings: Mapping[str, Any],
     targets: Sequence[str] = TARGETS,
 ) -> list[Expectation]:
-    """What trials of these configs on these arms take, under the sweep's settings."""
+    """Return the expected costs of trials of these configs on these arms, under the sweep's
+    settings.
+    """
     rows = [(params_of(settings, config, arm), arm) for config, arm in asked]
-    found = [_expect(models, target, asked, rows) for target in targets]
-    return [each for of_one in zip(*found, strict=True) for each in of_one]
+    by_target = [_expect(models, target, asked, rows) for target in targets]
+    return [expectation for of_trial in zip(*by_target, strict=True) for expectation in of_trial]
 
 
 def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
-    """All that a trial's time may depend on, beside its arm: also what the arm does otherwise."""
+    """Return all that a trial's time may depend on except its arm, with the arm's own settings."""
     return {**settings, **config, **arm.usage.settings}
 
 
@@ -80,12 +82,12 @@ def _expect(
     rows: Sequence[tuple[Config, Arm]],
 ) -> list[Expectation]:
     try:
-        found = models.of(target).predict_each(rows)
-    except NotPredicted as refused:
-        found = [refused] * len(rows)
+        predictions = models.of(target).predict_each(rows)
+    except NotPredicted as error:
+        predictions = [error] * len(rows)
     return [
-        Expectation(config, arm, target, reason=str(each))
-        if isinstance(each, NotPredicted)
-        else Expectation(config, arm, target, each.value, each.low, each.high)
-        for (config, arm), each in zip(asked, found, strict=True)
+        Expectation(config, arm, target, reason=str(prediction))
+        if isinstance(prediction, NotPredicted)
+        else Expectation(config, arm, target, prediction.value, prediction.low, prediction.high)
+        for (config, arm), prediction in zip(asked, predictions, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Params and arms as numbers; and which configs are too far from what was measured."""
+"""Params and arms as numbers, and the configs that are too far from the measured ones."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from orchestrator.analysis.cost_model.extrapolation import Leverage, Matrix, make_leverage
+from orchestrator.analysis.cost_model.extrapolation import Leverage, Numbers, make_leverage
 from orchestrator.analysis.cost_model.observations import Observation
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import Config, ConfigValue, canonical, is_number
 
 FURTHEST = 1.0
-"""How far outside of its measured range a param may lie: a factor of two, on a logarithmic scale;
-else the range's own width."""
+"""The permitted distance of a param from its measured range: a factor of two on a logarithmic
+scale, else the width of the range."""
 
 FURTHEST_TOGETHER = 3.0
-"""The same of all params together, each within its range: four times the largest leverage that was
-measured, which is twice as far as the furthest config."""
+"""The permitted excess of the leverage of all params together: up to four times the largest
+measured one, which is twice as far as the furthest config."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A param that was measured at several numbers; on a logarithmic scale where all exceed 0."""
+    """A param that was measured at several numbers; on a logarithmic scale if all exceed 0."""
 
     name: str
     low: float
@@ -34,12 +34,12 @@ class Numeric:
     width: float
 
     def scaled(self, value: float) -> float:
-        """About -1 to 1 within what was measured; what is no positive number stays at its edge."""
+        """Return the value on a scale that is -1 to 1 within the measured range."""
         raw = math.log(max(value, 1e-12)) if self.is_log else value
         return (raw - self.centre) / self.width
 
     def beyond(self, value: float) -> float:
-        """How far outside the range, in ranges or, on a logarithmic scale, in factors of two."""
+        """Return the distance from the range, in ranges or, on a log scale, factors of two."""
         if self.low <= value <= self.high:
             return 0.0
         if not self.is_log:
@@ -50,22 +50,22 @@ class Numeric:
         return abs(math.log2(value / (self.low if value < self.low else self.high)))
 
     def column(self, value: ConfigValue | None) -> float:
-        """As a model sees it: a word beside numbers, or nothing, is at their middle."""
+        """Return the value in a model's column: the middle of the range if it is no number."""
         return self.scaled(float(value)) if is_number(value) else 0.0
 
-    def too_far(self, value: ConfigValue | None) -> str:
-        """That such a value is too far."""
+    def range_reason(self, value: ConfigValue | None) -> str:
+        """Return the sentence that such a value is too far."""
         measured = f"{self.low:g} to {self.high:g}"
         if value is None:
-            return f"no {self.name} is given, of which {measured} were measured"
+            return f"{self.name} is missing; {measured} were measured"
         return f"{self.name} {value} is too far from {measured}, which were measured"
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What varied in the observations: numbers, words (and what was switched off), arms.
+    """The variation in the observations: numbers, words (and disabled params), arms.
 
-    `leverage` is that of their configs, whatever the arm: arms lean on each other.
+    `leverage` is that of their configs on any arm, because the arms share slopes.
     """
 
     numeric: tuple[Numeric, ...]
@@ -74,83 +74,83 @@ class Features:
     arms: tuple[Arm, ...]
     leverage: Leverage
 
-    def why_not(self, params: Config, arm: Arm) -> str:
-        """Why the config is too far from what was measured; empty where it is not."""
-        return self.why_unlike(params, arm) or self.why_far(params)
+    def refusal_reason(self, params: Config, arm: Arm) -> str | None:
+        """Return the reason why the config is too far from the measured ones, if it is."""
+        return self.novelty_reason(params, arm) or self.distance_reason(params)
 
-    def why_unlike(self, params: Config, arm: Arm) -> str:
-        """What of the config no trial had at all, at no distance; empty where there is no such."""
+    def novelty_reason(self, params: Config, arm: Arm) -> str | None:
+        """Return the part of the config that no trial had, if there is one."""
         if arm not in self.arms:
             return f"no trial of {arm} was measured"
         mixed = {name for name, _ in self.words}
-        for each in self.numeric:
-            value = params.get(each.name)
+        for param in self.numeric:
+            value = params.get(param.name)
             if is_number(value):
-                if not math.isfinite(each.beyond(float(value))):
-                    return each.too_far(value)
-            elif each.name not in mixed:
-                return each.too_far(value)
-        there = {*mixed, *(each.name for each in self.numeric), *(name for name, _ in self.fixed)}
+                if not math.isfinite(param.beyond(float(value))):
+                    return param.range_reason(value)
+            elif param.name not in mixed:
+                return param.range_reason(value)
+        names = {*mixed, *(param.name for param in self.numeric), *(name for name, _ in self.fixed)}
         for name, value in params.items():
-            if name not in there and isinstance(value, bool | int | float | str):
+            if name not in names and isinstance(value, bool | int | float | str):
                 return f"no trial had {name} {canonical(value)}"
-        for name, known in self.words:
-            if _word(params.get(name)) not in known:
+        for name, values in self.words:
+            if _word(params.get(name)) not in values:
                 return f"no trial had {name} {canonical(params.get(name))}"
         for name, value in self.fixed:
             if name in params and canonical(params[name]) != value:
                 return f"every trial had {name} {value}, none {canonical(params[name])}"
-        return ""
+        return None
 
-    def why_far(self, params: Config) -> str:
-        """Which of its numbers is too far, or all of them together; empty where none is."""
-        for each in self.numeric:
-            value = params.get(each.name)
-            if is_number(value) and each.beyond(float(value)) > FURTHEST:
-                return each.too_far(value)
+    def distance_reason(self, params: Config) -> str | None:
+        """Return the number that is too far, or the combination that is, if any."""
+        for param in self.numeric:
+            value = params.get(param.name)
+            if is_number(value) and param.beyond(float(value)) > FURTHEST:
+                return param.range_reason(value)
         if self._together(params) > FURTHEST_TOGETHER:
-            named = [*(each.name for each in self.numeric), *(name for name, _ in self.words)]
-            told = ", ".join(f"{name} {params.get(name)}" for name in dict.fromkeys(named))
-            return f"nothing like {told} together was measured, though each of them was"
-        return ""
+            names = [*(param.name for param in self.numeric), *(name for name, _ in self.words)]
+            combination = ", ".join(f"{name} {params.get(name)}" for name in dict.fromkeys(names))
+            return f"each of {combination} was measured, but no config like this combination"
+        return None
 
     def beyond(self, params: Config) -> float:
-        """How far outside of what was measured: over all params, and together; 0 within."""
+        """Return the distance from the measured configs, of all params and together; 0 within."""
         apart = math.fsum(
-            each.beyond(float(value))
-            for each in self.numeric
-            if is_number(value := params.get(each.name))
+            param.beyond(float(value))
+            for param in self.numeric
+            if is_number(value := params.get(param.name))
         )
         return apart + self._together(params)
 
-    def matrix(self, rows: Sequence[tuple[Config, Arm]]) -> tuple[Matrix, Matrix]:
-        """Numbers and words of each row; and its arm, one column each."""
-        arms = [[float(arm == each) for each in self.arms] for _, arm in rows]
+    def matrix(self, rows: Sequence[tuple[Config, Arm]]) -> tuple[Numbers, Numbers]:
+        """Return the numbers and words of each row, and its arm as indicator columns."""
+        arms = [[float(arm == column) for column in self.arms] for _, arm in rows]
         values = _rows(self.numeric, self.words, [params for params, _ in rows])
         return values, np.array(arms, dtype=float)
 
     def _together(self, params: Config) -> float:
-        """What is beyond in the combination alone: each number is taken to its range's edge."""
+        """Return the excess of the combination alone: numbers out of range count as the edge."""
         (row,) = _rows(self.numeric, self.words, [params])
         count = len(self.numeric)
         return self.leverage.excess(np.concatenate([np.clip(row[:count], -1, 1), row[count:]]))
 
 
 def make_features(observations: Sequence[Observation]) -> Features:
-    """What varied in these observations."""
+    """Return the variation in these observations."""
     numeric, words, fixed = [], [], []
-    for name in sorted({name for each in observations for name in each.params}):
-        values = [each.params.get(name) for each in observations]
+    for name in sorted({name for observation in observations for name in observation.params}):
+        values = [observation.params.get(name) for observation in observations]
         numbers = [float(value) for value in values if is_number(value)]
-        known = tuple(sorted({_word(value) for value in values}))
+        distinct = tuple(sorted({_word(value) for value in values}))
         if len(set(numbers)) > 1:
             numeric.append(_numeric(name, numbers))
-        if len(known) > 1:
-            words.append((name, known))
+        if len(distinct) > 1:
+            words.append((name, distinct))
         elif len(set(numbers)) <= 1:
             fixed.append((name, canonical(values[0])))
-    arms = tuple(dict.fromkeys(each.arm for each in observations))
-    rows = _rows(numeric, words, [each.params for each in observations])
+    arms = tuple(dict.fromkeys(observation.arm for observation in observations))
+    rows = _rows(numeric, words, [observation.params for observation in observations])
     return Features(tuple(numeric), tuple(words), tuple(fixed), arms, make_leverage(rows))
 
 
@@ -158,12 +158,12 @@ def _rows(
     numeric: Sequence[Numeric],
     words: Sequence[tuple[str, tuple[str, ...]]],
     configs: Sequence[Config],
-) -> Matrix:
-    """Numbers, scaled, and words of each config."""
+) -> Numbers:
+    """Return the scaled numbers and the words of each config."""
     values = [
         [
-            *(each.column(params.get(each.name)) for each in numeric),
-            *(float(_word(params.get(name)) == value) for name, known in words for value in known),
+            *(param.column(params.get(param.name)) for param in numeric),
+            *(float(_word(params.get(name)) == word) for name, own in words for word in own),
         ]
         for params in configs
     ]
@@ -183,5 +183,5 @@ _NUMBER = "a number"
 
 
 def _word(value: ConfigValue | None) -> str:
-    """What a value is beside a number: all numbers are one word."""
+    """Return the value as a word; all numbers are one word."""
     return _NUMBER if is_number(value) else canonical(value)

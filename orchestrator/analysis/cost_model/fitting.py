@@ -1,19 +1,20 @@
-"""A model of one cost (seconds, MiB, J), chosen and judged by configs that it was not shown.
+"""A model of one cost (seconds, MiB, J), chosen and assessed by held-out configs.
 
-All methods predict the logarithm: costs are positive, and differ by factors. Whole configs are held
-out, with their trials on every arm, as a config to be predicted has none.
+All methods predict the logarithm: costs are positive and differ by factors. Whole configs are held
+out, with their trials on every arm, because a config to predict has no trials.
 
-- *medians*: each arm's own median, whatever the config; what there is to beat.
-- *log-linear*: ridge regression on the logarithms of the params, with slopes that all arms share
-  and each arm's deviation from them, under one penalty: arms with few trials lean on the others
-  (partial pooling). A power law, which the work of a recurrent step is of its sizes.
-- *quadratic*: the same with squares and products: the law's exponent may change, as it does where
+- *medians*: the median of each arm for any config, as the reference.
+- *log-linear*: ridge regression on the logarithms of the params, with shared slopes and each arm's
+  deviation from them, under one penalty: arms with few trials borrow from the others (partial
+  pooling). The work of a recurrent step is such a power law of its sizes.
+- *quadratic*: the same with squares and products: the law's exponent may change, as where
   overhead gives way to arithmetic.
-- *gaussian process*: scikit-learn's, with one length scale a param.
+- *gaussian process*: scikit-learn's, with one length scale for each param.
 
 The interval is the spread of the errors on held-out configs: their (1 - α) quantile with the
 finite-sample rank of split conformal prediction, over cross-validation (Vovk, "Cross-conformal
-predictors", Annals of Mathematics and Artificial Intelligence 74, 2015): it needs no normal errors.
+predictors", Annals of Mathematics and Artificial Intelligence 74, 2015). It does not require normal
+errors.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from orchestrator.analysis.cost_model.extrapolation import Matrix
+from orchestrator.analysis.cost_model.extrapolation import Numbers
 from orchestrator.analysis.cost_model.features import Features, make_features
 from orchestrator.analysis.cost_model.observations import Observation
 from orchestrator.core.arms import Arm
@@ -38,25 +39,25 @@ Method: TypeAlias = Literal["medians", "log-linear", "quadratic", "gaussian proc
 METHODS: tuple[Method, ...] = ("medians", "log-linear", "quadratic", "gaussian process")
 
 COVERAGE = 0.9
-"""The share of intervals that are to hold what is then measured."""
+"""The share of intervals that shall contain the measured value."""
 
 MIN_GROUPS = 5
-"""Configs below which nothing can be held out and judged."""
+"""The smallest number of configs of which some can be held out."""
 
 _FOLDS = 5
 _MOST = 2_000
-_MOST_FOR_A_PROCESS = 400  # its work grows with the cube
-_OWN_LEVEL, _OWN_SLOPE = 3.0, 0.5  # arms differ by any factor, and less in how they grow
-_PENALTIES = tuple(float(each) for each in np.logspace(-4, 2, 13))
+_MOST_FOR_A_PROCESS = 400  # its work grows with the cube of the observations
+_OWN_LEVEL, _OWN_SLOPE = 3.0, 0.5  # arms may differ by any factor, but less in their growth
+_PENALTIES = tuple(float(penalty) for penalty in np.logspace(-4, 2, 13))
 
 
 class NotPredicted(Refusal):
-    """A config too far from what was measured, or too little that was; the message says which."""
+    """A refusal to predict: the config is too far from the measured ones, or these are too few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a trial is expected to take, and where 90 % of such trials lie."""
+    """The expected cost of a trial, with its 90 % interval."""
 
     value: float
     low: float
@@ -65,9 +66,9 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """How far off predictions of configs were that the model was not shown, as shares.
+    """The errors of the predictions of held-out configs, as shares of the measured values.
 
-    `coverage` is the share of intervals (made without the trial) that held what was measured.
+    `coverage` is the share of intervals (made without the trial) that contain the measured value.
     """
 
     trials: int
@@ -77,8 +78,8 @@ class HeldOut:
     coverage: float
 
 
-_Predict: TypeAlias = Callable[[Matrix, Matrix], Matrix]
-_Learn: TypeAlias = Callable[[Matrix, Matrix, Matrix], _Predict]
+_Predict: TypeAlias = Callable[[Numbers, Numbers], Numbers]
+_Learn: TypeAlias = Callable[[Numbers, Numbers, Numbers], _Predict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +99,33 @@ class CostModel:
     _predict: _Predict
 
     def predict(self, params: Config, arm: Arm) -> Prediction:
-        """What a trial of the config takes on the arm.
+        """Return the expected cost of a trial of the config on the arm.
 
-        The interval grows with the distance outside of what was measured.
+        The interval grows with the distance from the measured configs.
 
         Raises:
-            NotPredicted: the config is too far from what was measured.
+            NotPredicted: the config is too far from the measured ones.
         """
-        (found,) = self.predict_each([(params, arm)])
-        if isinstance(found, NotPredicted):
-            raise found
-        return found
+        (prediction,) = self.predict_each([(params, arm)])
+        if isinstance(prediction, NotPredicted):
+            raise prediction
+        return prediction
 
     def predict_each(self, rows: Sequence[tuple[Config, Arm]]) -> list[Prediction | NotPredicted]:
-        """As `predict`, of many trials: each as predicted, or why it is not."""
-        reasons = [self.features.why_not(params, arm) for params, arm in rows]
-        near = [row for row, why in zip(rows, reasons, strict=True) if not why]
+        """Return the prediction of each trial, as of `predict`, or the error in its place."""
+        reasons = [self.features.refusal_reason(params, arm) for params, arm in rows]
+        near = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
         logs = iter(self.logs(near) if near else ())
         half = _quantile(self.errors)
         return [
-            NotPredicted(f"{self.target} of {arm}: {why}")
-            if why
+            NotPredicted(f"{self.target} of {arm}: {reason}")
+            if reason is not None
             else _around(float(next(logs)), half * (1 + self.features.beyond(params)))
-            for (params, arm), why in zip(rows, reasons, strict=True)
+            for (params, arm), reason in zip(rows, reasons, strict=True)
         ]
 
-    def logs(self, rows: Sequence[tuple[Config, Arm]]) -> Matrix:
-        """The logarithms of what is expected, however far away the configs are."""
+    def logs(self, rows: Sequence[tuple[Config, Arm]]) -> Numbers:
+        """Return the logarithms of the expected costs, without a check of the distance."""
         return self._predict(*self.features.matrix(rows))
 
 
@@ -135,23 +136,23 @@ def _around(log: float, half: float) -> Prediction:
 def fit(
     observations: Sequence[Observation], target: str, methods: Sequence[Method] = METHODS
 ) -> CostModel:
-    """The method that predicts held-out configs best, fitted to all observations of the target.
+    """Fit the method that predicts held-out configs best to all observations of the target.
 
     Raises:
-        NotPredicted: too few configs were measured to hold any out.
+        NotPredicted: there are too few configs to hold any out.
     """
-    known = _at_most([each for each in observations if target in each.took])
-    groups = sorted({each.group for each in known})
+    usable = _at_most([one for one in observations if target in one.took])
+    groups = sorted({one.group for one in usable})
     if len(groups) < MIN_GROUPS:
         raise NotPredicted(
             f"{target}: expected complete trials of at least {MIN_GROUPS} configs to learn from, "
             f"received {len(groups)}"
         )
-    features = make_features(known)
-    values, arms = features.matrix([(each.params, each.arm) for each in known])
-    logs = np.log([each.took[target] for each in known])
-    folds = _folds([groups.index(each.group) for each in known], len(groups))
-    possible = [m for m in methods if m != "gaussian process" or len(known) <= _MOST_FOR_A_PROCESS]
+    features = make_features(usable)
+    values, arms = features.matrix([(one.params, one.arm) for one in usable])
+    logs = np.log([one.took[target] for one in usable])
+    folds = _folds([groups.index(one.group) for one in usable], len(groups))
+    possible = [m for m in methods if m != "gaussian process" or len(usable) <= _MOST_FOR_A_PROCESS]
     errors = {
         method: _errors_held_out(_LEARNERS[method], values, arms, logs, folds)
         for method in possible
@@ -162,31 +163,31 @@ def fit(
         best,
         features,
         _judge(errors[best], folds, len(groups)),
-        tuple(float(each) for each in errors[best]),
+        tuple(float(error) for error in errors[best]),
         {method: float(np.median(_shares(errors[method]))) for method in possible},
         _LEARNERS[best](values, arms, logs),
     )
 
 
-def _at_most(known: list[Observation]) -> list[Observation]:
-    """All of them, or whole configs taken by chance: more teach little and take long."""
-    if len(known) <= _MOST:
-        return known
-    groups = sorted({each.group for each in known})
-    share = max(MIN_GROUPS, len(groups) * _MOST // len(known))
+def _at_most(observations: list[Observation]) -> list[Observation]:
+    """Return all observations, or a random sample of configs: more add little and take long."""
+    if len(observations) <= _MOST:
+        return observations
+    groups = sorted({one.group for one in observations})
+    share = max(MIN_GROUPS, len(groups) * _MOST // len(observations))
     kept = set(random.Random(0).sample(groups, min(share, len(groups))))
-    return [each for each in known if each.group in kept]
+    return [one for one in observations if one.group in kept]
 
 
-def _folds(groups: Sequence[int], count: int) -> Matrix:
-    """Each observation's fold; configs are dealt out in a fixed random order."""
+def _folds(groups: Sequence[int], count: int) -> Numbers:
+    """Return each observation's fold; configs are dealt out in a fixed random order."""
     order = np.random.default_rng(0).permutation(count) % min(_FOLDS, count)
     return np.array([order[group] for group in groups])
 
 
 def _errors_held_out(
-    learn: _Learn, values: Matrix, arms: Matrix, logs: Matrix, folds: Matrix
-) -> Matrix:
+    learn: _Learn, values: Numbers, arms: Numbers, logs: Numbers, folds: Numbers
+) -> Numbers:
     errors = np.zeros_like(logs)
     for fold in np.unique(folds):
         out = folds == fold
@@ -195,8 +196,8 @@ def _errors_held_out(
     return errors
 
 
-def _judge(errors: Matrix, folds: Matrix, groups: int) -> HeldOut:
-    """Each fold's intervals are made from the errors of the others."""
+def _judge(errors: Numbers, folds: Numbers, groups: int) -> HeldOut:
+    """Assess a method: each fold's intervals are made from the errors of the others."""
     held = np.zeros(len(errors), dtype=bool)
     for fold in np.unique(folds):
         held[folds == fold] = np.abs(errors[folds == fold]) <= _quantile(errors[folds != fold])
@@ -204,21 +205,21 @@ def _judge(errors: Matrix, folds: Matrix, groups: int) -> HeldOut:
     return HeldOut(len(errors), groups, float(median), float(ninetieth), float(np.mean(held)))
 
 
-def _shares(errors: Matrix) -> Matrix:
-    """Of the measured value: |predicted - measured| / measured."""
+def _shares(errors: Numbers) -> Numbers:
+    """Return |predicted - measured| / measured, from the errors of the logarithms."""
     return np.abs(np.expm1(-errors))
 
 
-def _quantile(errors: Sequence[float] | Matrix, coverage: float = COVERAGE) -> float:
-    """The half-width that holds `coverage` of errors: the ⌈(n + 1) × coverage⌉-th smallest."""
+def _quantile(errors: Sequence[float] | Numbers, coverage: float = COVERAGE) -> float:
+    """Return the half-width for `coverage` of errors: the ⌈(n + 1) × coverage⌉-th smallest."""
     ordered = np.sort(np.abs(np.asarray(errors)))
     rank = math.ceil((len(ordered) + 1) * coverage)
     if rank <= len(ordered):
         return float(ordered[rank - 1])
-    return float(ordered[-1]) * rank / len(ordered)  # too few for the rank: somewhat beyond all
+    return float(ordered[-1]) * rank / len(ordered)  # too few for the rank: above all of them
 
 
-def _learn_medians(values: Matrix, arms: Matrix, logs: Matrix) -> _Predict:
+def _learn_medians(values: Numbers, arms: Numbers, logs: Numbers) -> _Predict:
     overall = float(np.median(logs))
     own = [
         float(np.median(logs[arms[:, i] > 0])) if (arms[:, i] > 0).any() else overall
@@ -227,10 +228,10 @@ def _learn_medians(values: Matrix, arms: Matrix, logs: Matrix) -> _Predict:
     return lambda _, others: others @ np.array(own)
 
 
-def _learn_ridge(values: Matrix, arms: Matrix, logs: Matrix, *, squares: bool) -> _Predict:
+def _learn_ridge(values: Numbers, arms: Numbers, logs: Numbers, *, squares: bool) -> _Predict:
     from sklearn.linear_model import RidgeCV  # noqa: PLC0415  (over a second)
 
-    def design(values: Matrix, arms: Matrix) -> Matrix:
+    def design(values: Numbers, arms: Numbers) -> Numbers:
         shared = values
         if squares and values.shape[1]:
             first, second = np.triu_indices(values.shape[1])
@@ -242,7 +243,7 @@ def _learn_ridge(values: Matrix, arms: Matrix, logs: Matrix, *, squares: bool) -
     return lambda others, their_arms: model.predict(design(others, their_arms))
 
 
-def _learn_process(values: Matrix, arms: Matrix, logs: Matrix) -> _Predict:
+def _learn_process(values: Numbers, arms: Numbers, logs: Numbers) -> _Predict:
     from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
     from sklearn.gaussian_process.kernels import (  # noqa: PLC0415
@@ -252,7 +253,7 @@ def _learn_process(values: Matrix, arms: Matrix, logs: Matrix) -> _Predict:
         WhiteKernel,
     )
 
-    def design(values: Matrix, arms: Matrix) -> Matrix:
+    def design(values: Numbers, arms: Numbers) -> Numbers:
         return np.hstack([values, arms])
 
     inputs = design(values, arms)
@@ -263,7 +264,7 @@ def _learn_process(values: Matrix, arms: Matrix, logs: Matrix) -> _Predict:
         kernel + WhiteKernel(0.1, (1e-5, 10.0)), normalize_y=True, random_state=0
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a scale at its bound says: no effect
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a scale at its bound: no effect
         process.fit(inputs, logs)
     return lambda others, their_arms: process.predict(design(others, their_arms))
 

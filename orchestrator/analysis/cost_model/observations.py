@@ -1,4 +1,4 @@
-"""What was measured of trials, as a model learns from it."""
+"""The measurements of trials that a model learns from."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.trial import Config, FinishedTrial, Outcome, canonical
 
 TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
-"""What can be predicted. `trial_s` is a trial's whole time, from its setting up to its last
+"""The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
 prediction; energy is that of the timed epochs."""
 
 MEMORY = ("peak_rss_mib", "peak_gpu_mib")
-"""Of these, those that only a trainer's first trial tells: a later one keeps what came before."""
+"""The costs that only a trainer's first trial has: later ones include earlier memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One complete trial: its params (settings and config), its arm, and what it took."""
+    """One complete trial: its params (settings and config), its arm, and its costs."""
 
     params: Config
     arm: Arm
@@ -29,57 +29,54 @@ class Observation:
 
     @property
     def group(self) -> str:
-        """What trials of one config share, on whatever arm: held out together."""
+        """The params as text: trials with the same params, on any arm, are held out together."""
         return canonical(self.params)
 
 
 def observe(
     finished: Iterable[FinishedTrial], settings: Mapping[str, Any] | None = None
 ) -> list[Observation]:
-    """The complete trials of one sweep, with those of its settings that are numbers or words.
+    """Return the complete trials of one sweep, with its settings that are numbers or words.
 
-    A trainer's first trial pays for its start: where an arm has others, its time is left out.
-    Memory is told by first trials alone. Arms that were timed in turns took their time together.
+    A trainer's first trial includes its start-up: if an arm has others, its time is left out.
+    Memory is from first trials alone. Interleaved trials share the time of their round.
     """
-    trials = [each for each in finished if each.outcome.status == "complete"]
+    trials = [one for one in finished if one.outcome.status == "complete"]
     fixed = {k: v for k, v in (settings or {}).items() if isinstance(v, bool | int | float | str)}
-    warm = {each.trial.arm for each in trials if each.outcome.trainer_trials}
+    warm = {one.trial.arm for one in trials if one.outcome.trainer_trials}
     return [
         Observation(
-            {**fixed, **each.trial.config, **each.trial.arm.usage.settings},
-            each.trial.arm,
-            _took(each, seconds, each.trial.arm in warm),
+            {**fixed, **one.trial.config, **one.trial.arm.usage.settings},
+            one.trial.arm,
+            _took(one, seconds, one.trial.arm in warm),
         )
-        for each, seconds in zip(trials, trial_seconds(trials), strict=True)
+        for one, seconds in zip(trials, trial_seconds(trials), strict=True)
     ]
 
 
 def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
-    """How long each trial kept its slot; those that took turns share what they took together."""
-    rivals: dict[object, list[Outcome]] = defaultdict(list)
-    for each in finished:
-        rivals[_slot(each)].append(each.outcome)
-    return [_span_s(rivals[_slot(each)]) / len(rivals[_slot(each)]) for each in finished]
+    """Return the seconds that each trial kept its slot; interleaved ones share their round's."""
+    by_slot: dict[object, list[Outcome]] = defaultdict(list)
+    for one in finished:
+        by_slot[_slot(one)].append(one.outcome)
+    return [_span_s(by_slot[_slot(one)]) / len(by_slot[_slot(one)]) for one in finished]
 
 
-def _took_turns(each: FinishedTrial) -> bool:
-    return each.trial.arm.measure == "timing"
+def _slot(finished: FinishedTrial) -> object:
+    """Return a key that the interleaved trials of a round share; else the trial's own."""
+    trial = finished.trial
+    if trial.arm.measure != "timing":
+        return trial.key
+    return trial.block, trial.repeat, finished.outcome.node, finished.round_id
 
 
-def _slot(each: FinishedTrial) -> object:
-    """What trials have in common that took turns; of another one, itself."""
-    if not _took_turns(each):
-        return each.trial.key
-    return each.trial.block, each.trial.repeat, each.outcome.node, each.round_id
+def _span_s(outcomes: Sequence[Outcome]) -> float:
+    """Return the seconds from the first start to the last end: while one prepares, others wait."""
+    return max(one.ended_s for one in outcomes) - min(one.started_s for one in outcomes)
 
 
-def _span_s(together: Sequence[Outcome]) -> float:
-    """From the first one's start to the last one's end: while one prepares the others wait."""
-    return max(each.ended_s for each in together) - min(each.started_s for each in together)
-
-
-def _took(each: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, float]:
-    outcome, is_first = each.outcome, each.outcome.trainer_trials == 0
+def _took(finished: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, float]:
+    outcome, is_first = finished.outcome, finished.outcome.trainer_trials == 0
     took: dict[str, float] = {
         target: outcome.metrics[target]
         for target in TARGETS

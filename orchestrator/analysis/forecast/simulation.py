@@ -126,10 +126,14 @@ def _expect_near(
     features, reasons = model.features, list[str]()
     for config, arm in rows:
         params = params_of(ahead.settings, config, arm)
-        why = features.why_unlike(params, arm)
-        if why or (features.beyond(params) > _FURTHEST and (why := features.why_far(params))):
-            raise NotPredicted(f"{model.target}: {why}")
-        reasons += [why] if (why := features.why_far(params)) else []
+        distance_reason = features.distance_reason(params)
+        reason = features.novelty_reason(params, arm)
+        if reason is None and features.beyond(params) > _FURTHEST:
+            reason = distance_reason
+        if reason is not None:
+            raise NotPredicted(f"{model.target}: {reason}")
+        if distance_reason is not None:
+            reasons.append(distance_reason)
     if len(reasons) > far * len(rows):
         raise NotPredicted(f"{model.target}: {reasons[0]}")
 

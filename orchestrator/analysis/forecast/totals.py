@@ -111,7 +111,7 @@ def _energy(
     try:
         return _totals(models, "energy_j", ahead, draws)
     except NotPredicted as why:
-        if models.measured("energy_j"):
+        if models.is_measured("energy_j"):
             refused["energy_j"] = str(why)
         return None
 
@@ -126,7 +126,7 @@ def _peaks(
     peaks = {}
     for target in MEMORY:
         arms = [arm for arm in ahead.arms if ahead.trials(arm) and _has(arm, target)]
-        if not arms or not models.measured(target):
+        if not arms or not models.is_measured(target):
             continue
         try:
             costs = simulate(models.of(target), ahead, draws, arms, far=0)

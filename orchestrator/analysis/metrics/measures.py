@@ -56,7 +56,7 @@ MEASURES = (
     Measure("predict_sample_ms", "predict one", "ms"),
     Measure("mean_gpu_utilization_pct", "GPU busy", "%"),
     Measure("max_temperature_c", "hottest", "°C"),
-    # A trainer's first trial pays for its start; after it, memory keeps what came before.
+    # A trainer's first trial includes its start-up; the memory of later ones includes its own.
     Measure("load_s", "load", "s", "warm"),
     Measure("compile_s", "compile", "s", "warm"),
     Measure("peak_rss_mib", "peak memory", "MiB", "fresh"),
@@ -71,21 +71,21 @@ EXPENSES = (
     Measure("train_cost_usd", "cost of the timed epochs", "USD"),
     Measure("cost_usd", "cost per trial", "USD"),
 )
-"""The further columns of the matrix."""
+"""The measures that only the matrix has."""
 
 FRESH_ONLY = tuple(measure.metric for measure in MEASURES if measure.trainer == "fresh")
 
 SCOPED = ("energy_j", "energy_per_sample_j", "mean_power_w")
-"""What is that of its trial's `energy_scope`: figures of unlike scopes are of unlike things."""
+"""The metrics with an `energy_scope`: values of different scopes are not comparable."""
 
 TIMES = ("step_ms", "train_s")
 """The metrics of speed-ups: the first of these that at least two arms measured is used."""
 
 
 def measures_of(record: SweepRecord) -> tuple[Measure, ...]:
-    """The measures that a complete trial has, and the objectives that are none of them.
+    """Return the measures that a complete trial has, and the objectives that are not among them.
 
-    Where every trial had a fresh trainer all of them are alike, and none is left out.
+    If every trial had a fresh trainer, all trials count for all measures.
     """
     complete = [trial for trial in record.trials if trial.status == "complete"]
     recorded = {metric for trial in complete for metric in trial.metrics}

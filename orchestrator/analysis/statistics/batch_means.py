@@ -40,7 +40,7 @@ _GROWTH = math.sqrt(2)
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedRatio:
     """The mean log-ratio of `turns`, and the half-width of its interval; None for too few turns."""
 
     turns: int
@@ -65,7 +65,7 @@ def planned_looks(least: int, most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*looks, most]))
 
 
-def paired(log_ratios: Sequence[float], looks: int = 1) -> Paired:
+def paired_ratio(log_ratios: Sequence[float], looks: int = 1) -> PairedRatio:
     """Return mean and interval of the log-ratios of some turns, in their order.
 
     Args:
@@ -77,14 +77,14 @@ def paired(log_ratios: Sequence[float], looks: int = 1) -> Paired:
     turns = len(log_ratios)
     mean = math.fsum(log_ratios) / turns
     if turns < 2:
-        return Paired(turns, mean, None)
+        return PairedRatio(turns, mean, None)
     means = _batch_means(log_ratios)
     centre = math.fsum(means) / len(means)
     deviations = [mean_of_batch - centre for mean_of_batch in means]
     squares = math.fsum(deviation**2 for deviation in deviations)
     variance = squares / (len(means) - 1) * _inflation(deviations, squares)
     quantile = float(stdtrit(len(means) - 1, 1 - (1 - _CONFIDENCE) / looks / 2))
-    return Paired(turns, mean, quantile * math.sqrt(variance / len(means)))
+    return PairedRatio(turns, mean, quantile * math.sqrt(variance / len(means)))
 
 
 def _inflation(deviations: Sequence[float], squares: float) -> float:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from orchestrator.analysis.arms.pareto import Point
+from orchestrator.analysis.arms.pareto import ParetoPoint
 from orchestrator.analysis.arms.trade_offs import TradeOff
 from orchestrator.analysis.metrics.measures import FRESH_ONLY
 from orchestrator.analysis.statistics.formatting import count, number
@@ -118,7 +118,7 @@ def _clouds(
 
 
 def _front(
-    points: list[Point], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
+    points: list[ParetoPoint], trade_off: TradeOff, name: ArmNames, styles: Mapping[Arm, int]
 ) -> Iterable[Series]:
     positions = tuple(p.values[trade_off.expense] for p in points)
     values = tuple(p.values[trade_off.accuracy] for p in points)
@@ -144,7 +144,7 @@ def _both(trade_off: TradeOff, values: Mapping[str, float]) -> str:
     )
 
 
-def _table(points: list[Point], trade_off: TradeOff, name: ArmNames) -> Table:
+def _table(points: list[ParetoPoint], trade_off: TradeOff, name: ArmNames) -> Table:
     headers = ("arm", "block", trade_off.accuracy, trade_off.expense, "config", "runs")
     rows = tuple(
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.analysis.arms.best_config import Best
-from orchestrator.analysis.arms.pareto import Point
+from orchestrator.analysis.arms.pareto import ParetoPoint
 from orchestrator.analysis.arms.trade_offs import TradeOff
 from orchestrator.analysis.statistics.formatting import ABSENT, joined, number
 from orchestrator.analysis.summary import ReportSummary
@@ -111,7 +111,7 @@ def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
     ]
 
 
-def _end(point: Point, end: str, trade_off: TradeOff, name: ArmNames) -> tuple[str, ...]:
+def _end(point: ParetoPoint, end: str, trade_off: TradeOff, name: ArmNames) -> tuple[str, ...]:
     expense = (
         f"{number(point.values[trade_off.expense])} {_UNITS.get(trade_off.expense, '')}".strip()
     )

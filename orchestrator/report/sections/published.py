@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.analysis.arms.published import PublishedBeside
+from orchestrator.analysis.arms.published import PublishedComparison
 from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Row, Section, Table
@@ -29,7 +29,7 @@ def published(summary: ReportSummary) -> Section | None:
     return Section("Published results", tables=(table,), paragraphs=tuple(notes))
 
 
-def _rows(match: PublishedBeside, metrics: list[str]) -> list[Row]:
+def _rows(match: PublishedComparison, metrics: list[str]) -> list[Row]:
     row = match.row
     values = (_value(row.metrics.get(metric)) for metric in metrics)
     config = config_text(row.config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.analysis.comparisons.target_attempts import Expense, Reached
+from orchestrator.analysis.comparisons.target_trials import Expense, ExpenseToTarget
 from orchestrator.analysis.comparisons.target_comparison import TargetComparison
 from orchestrator.analysis.comparisons.targets import Target, TargetArm
 from orchestrator.analysis.statistics.estimates import Spread
@@ -191,8 +191,8 @@ def _comparisons(target: Target, name: ArmNames) -> Table:
     return Table(headers, rows, frozenset(range(2, 6)))
 
 
-def _spent(arm: TargetArm) -> dict[Expense, Reached]:
-    by_expense: dict[Expense, Reached | None] = {
+def _spent(arm: TargetArm) -> dict[Expense, ExpenseToTarget]:
+    by_expense: dict[Expense, ExpenseToTarget | None] = {
         "time_s": arm.time_s,
         "energy_j": arm.energy_j,
         "cost_usd": arm.cost_usd,
@@ -200,7 +200,7 @@ def _spent(arm: TargetArm) -> dict[Expense, Reached]:
     return {expense: reached for expense, reached in by_expense.items() if reached}
 
 
-def _cell(reached: Reached | None) -> str:
+def _cell(reached: ExpenseToTarget | None) -> str:
     if reached is None:
         return ABSENT
     low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile

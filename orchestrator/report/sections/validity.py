@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary, KernelCount
-from orchestrator.analysis.arms.validity import ArmProof
+from orchestrator.analysis.arms.validity import ArmValidity
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Section, Table
@@ -48,17 +48,17 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     return Section("Validity", tables=tables, paragraphs=(*notes, _versions(summary)))
 
 
-def _counts(arm: ArmSummary, proof: ArmProof, name: ArmNames) -> tuple[str, ...]:
+def _counts(arm: ArmSummary, proof: ArmValidity, name: ArmNames) -> tuple[str, ...]:
     trials = arm.trials
     numbers = (
         *(trials.complete, trials.failed, trials.wrong_kernel),
-        *(proof.disturbed, trials.missing, proof.again),
+        *(proof.disturbed, trials.missing, proof.retried),
     )
     planned = "" if arm.planned else " (of an earlier start)"
     return (name(arm.arm) + planned, *map(str, numbers))
 
 
-def _compiled(proof: ArmProof) -> str:
+def _compiled(proof: ArmValidity) -> str:
     if proof.jit is None:
         return ABSENT
     return f"{'by XLA' if proof.jit else 'not by XLA'}, {proof.precision}"
@@ -66,7 +66,7 @@ def _compiled(proof: ArmProof) -> str:
 
 def _usage(summary: ReportSummary) -> list[str]:
     evidence = summary.validity
-    retried = sum(proof.again for proof in evidence.arms)
+    retried = sum(proof.retried for proof in evidence.arms)
     nodes = sorted({node for proof in evidence.arms for node in proof.nodes})
     notes = [
         f"Of {count(evidence.trials, 'trial')} that ended, {evidence.used} belong to the "

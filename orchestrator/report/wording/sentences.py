@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.arms.pareto import Point
+from orchestrator.analysis.arms.pareto import ParetoPoint
 from orchestrator.analysis.comparisons.speed import Comparison, Contrast
 from orchestrator.analysis.pairing.complete_rounds import ParamRange
 from orchestrator.analysis.statistics.estimates import Estimate
@@ -155,7 +155,7 @@ def best_sentence(summary: ReportSummary, name: ArmNames) -> str:
     return f"best in {aims} of {front.tried} configs × arms{apart}: {'; '.join(texts)}"
 
 
-def _best(point: Point, name: ArmNames, kinds: Sequence[str]) -> str:
+def _best(point: ParetoPoint, name: ArmNames, kinds: Sequence[str]) -> str:
     values = joined([f"{metric} {number(value)}" for metric, value in point.values.items()])
     of = f" of {point.scope or ABSENT}" if len(kinds) > 1 else ""
     return f"{values}{of}, in block {point.block}, {name(point.arm)}"

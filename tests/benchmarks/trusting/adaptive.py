@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.criteria import AutoBlocks, ReportCriteria, Timing
 from orchestrator.core.records import SweepRecord
@@ -179,7 +179,7 @@ def _unbiased(
 
 def sliced_until_narrow(
     truth: float, logs: np.ndarray[Any, Any], random: np.random.Generator
-) -> Paired:
+) -> PairedRatio:
     """Simulate one round of two arms that take turns in a random order, with recorded noise."""
     looks = planned_looks(_TIMING.least, _TIMING.most)
     noise = drawn(logs, 2 * _TIMING.most, random.uniform(LEAST_SD, MOST_SD), random)
@@ -187,7 +187,7 @@ def sliced_until_narrow(
     ratios = [
         float(truth + s * (b - a)) for s, a, b in zip(signs, noise[::2], noise[1::2], strict=True)
     ]
-    results = [paired(ratios[:look], len(looks)) for look in looks]
+    results = [paired_ratio(ratios[:look], len(looks)) for look in looks]
     return next(
         (result for result in results if (result.interval or 1) <= _TIMING.interval), results[-1]
     )

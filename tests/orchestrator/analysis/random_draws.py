@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from scipy.special import stdtrit
 
-from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
 from orchestrator.analysis.statistics.stopping_looks import looks
 from orchestrator.core.criteria import AutoBlocks
 
@@ -76,13 +76,13 @@ TURNS_OF: dict[str, Draw] = {
 """What the interval is made for."""
 
 
-def rounds(draw_noise: Draw, interval: float, count: int) -> list[Paired]:
+def rounds(draw_noise: Draw, interval: float, count: int) -> list[PairedRatio]:
     """Rounds that end as `orchestrator.execution.interleaved_round` ends them."""
     draw, ended = np.random.default_rng(7), []
     for _ in range(count):
         turns = (TRUTH + draw_noise(draw)).tolist()
         for look in LOOKS:
-            found = paired(turns[:look], len(LOOKS))
+            found = paired_ratio(turns[:look], len(LOOKS))
             assert found.interval is not None
             if found.interval <= interval:
                 break

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from orchestrator.analysis.statistics.batch_means import Paired, paired, planned_looks
+from orchestrator.analysis.statistics.batch_means import PairedRatio, paired_ratio, planned_looks
 from tests.orchestrator.analysis.random_draws import LOOKS, TRUTH, TURNS, TURNS_OF, rounds, smooth
 
 ROUNDS = 400
@@ -43,7 +43,7 @@ def test_strong_resemblance_from_turn_to_turn_widens_the_interval() -> None:
     held, naive = 0, 0
     for _ in range(ROUNDS):
         noise = (0.02 * smooth(draw, TURNS, 0.61)).tolist()
-        found = paired(noise)
+        found = paired_ratio(noise)
         held += abs(found.log_ratio) <= (found.half_width or 0.0)
         naive += abs(found.log_ratio) <= 1.985 * float(np.std(noise, ddof=1)) / math.sqrt(TURNS)
     assert naive < 0.75 * ROUNDS, "the turns' own spread promises too much"
@@ -64,22 +64,22 @@ def test_looks_are_few_and_a_factor_apart() -> None:
 
 def test_each_of_several_looks_promises_less() -> None:
     turns = [0.01 * (-1) ** turn + 0.001 * turn for turn in range(24)]
-    once, often = paired(turns), paired(turns, looks=7)
+    once, often = paired_ratio(turns), paired_ratio(turns, looks=7)
     assert once.log_ratio == often.log_ratio
     assert (often.half_width or 0) > 1.3 * (once.half_width or 0)
 
 
 def test_turns_that_fill_no_batch_count_in_the_mean() -> None:
-    found = paired([1.0, *[0.0] * 20])
+    found = paired_ratio([1.0, *[0.0] * 20])
     assert found.turns == 21
     assert found.log_ratio == pytest.approx(1 / 21)
     assert found.half_width == 0.0
 
 
 def test_one_turn_has_no_interval() -> None:
-    assert paired([0.5]) == Paired(1, 0.5, None)
-    assert paired([0.5]).interval is None
+    assert paired_ratio([0.5]) == PairedRatio(1, 0.5, None)
+    assert paired_ratio([0.5]).interval is None
 
 
 def test_an_interval_is_a_share_of_the_ratio() -> None:
-    assert Paired(12, 0.0, math.log(1.02)).interval == pytest.approx(0.02)
+    assert PairedRatio(12, 0.0, math.log(1.02)).interval == pytest.approx(0.02)

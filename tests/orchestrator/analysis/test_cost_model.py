@@ -69,7 +69,7 @@ def test_configs_that_were_not_measured_are_predicted(model: CostModel) -> None:
     errors = [
         abs(model.predict(each.params, each.arm).value / each.took["trial_s"] - 1)
         for each in truth
-        if not model.features.why_not(each.params, each.arm)
+        if not model.features.refusal_reason(each.params, each.arm)
     ]
     assert len(errors) > 60
     assert statistics.median(errors) < 0.1
@@ -187,7 +187,7 @@ def test_sizes_that_were_never_large_together_are_beyond_what_was_measured() -> 
 def test_sizes_that_changed_only_together_say_nothing_of_one_alone() -> None:
     diagonal = layered([(16 * layers, layers) for layers in range(1, 17)])
     diagonal.predict({"units": 88, "layers": 5}, SMALL)
-    told = "nothing like layers 16, units 16 together was measured, though each of them was"
+    told = "each of layers 16, units 16 was measured, but no config like this combination"
     with pytest.raises(NotPredicted, match=told):
         diagonal.predict({"units": 16, "layers": 16}, SMALL)
 

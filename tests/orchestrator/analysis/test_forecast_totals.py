@@ -260,7 +260,7 @@ def test_each_listed_config_is_predicted_or_shown_why_not(
         near, far = prediction[70, target], prediction[1000, target]
         assert near["low"] < 100 * 70 / 16 < near["high"]
         assert near["low"] < near["value"] < near["high"]
-        assert (near["reason"], near["arm"]) == ("", dataclasses.asdict(arm))
+        assert (near["reason"], near["arm"]) == (None, dataclasses.asdict(arm))
         assert (far["value"], far["low"], far["high"]) == (None, None, None)
         assert far["reason"] == (
             f"{target} of {arm}: units 1000 is too far from 16 to 128, which were measured"

@@ -64,7 +64,7 @@ def test_time_and_memory_are_reported_of_each_arm() -> None:
         assert prediction.value is not None
         assert prediction.high is not None
         assert prediction.low <= prediction.value <= prediction.high
-        assert prediction.reason == ""
+        assert prediction.reason is None
     energy = predictions[XLA, "energy_j"]
     assert (energy.value, energy.low, energy.high) == (None, None, None)
     assert energy.reason == (
@@ -80,12 +80,13 @@ def test_time_and_memory_are_reported_of_each_arm() -> None:
         ({**CONFIG, "unit": 37}, "no trial had unit 37"),
         ({**CONFIG, "layers": 3}, "every trial had layers 2, none 3"),
         ({**CONFIG, "cell": "gru"}, 'every trial had cell "lstm", none "gru"'),
-        ({"layers": 2}, "no units is given, of which 32 to 43 were measured"),
+        ({"layers": 2}, "units is missing; 32 to 43 were measured"),
     ],
 )
 def test_what_the_sweep_cannot_show_is_refused(config: dict[str, object], message: str) -> None:
     (prediction,) = predict("quickstart", config, str(XLA), ["step_ms"])  # type: ignore[arg-type]
     assert prediction.value is None
+    assert prediction.reason is not None
     assert prediction.reason.startswith(f"step_ms of {XLA}: ")
     assert message in prediction.reason
 

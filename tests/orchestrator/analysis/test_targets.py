@@ -10,8 +10,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.analysis.comparisons.target_attempts import Attempt, Goal, Reached, reached
 from orchestrator.analysis.comparisons.target_comparison import TargetComparison
+from orchestrator.analysis.comparisons.target_trials import (
+    ExpenseToTarget,
+    Goal,
+    TargetTrial,
+    expense_to_target,
+)
 from orchestrator.analysis.comparisons.targets import Target, reach
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
@@ -68,8 +73,8 @@ def the(record: SweepRecord, accuracy: float | None = None) -> Target:
     return reach(record, match(record), pick_baseline(record, None), asked)[-1]
 
 
-def attempt(accuracy: float, made: FinishedTrial) -> Attempt:
-    return Attempt(made, Goal(accuracy).seconds(made))
+def target_trial(accuracy: float, made: FinishedTrial) -> TargetTrial:
+    return TargetTrial(made, Goal(accuracy).seconds(made))
 
 
 def times(target: Target) -> TargetComparison:
@@ -100,28 +105,28 @@ def test_without_epochs_only_the_trainers_own_target_is_known() -> None:
 
 def test_energy_and_cost_are_those_of_the_share_of_the_timed_epochs() -> None:
     known = learner(PORTABLE, 0, RISING, energy_j=80.0, train_cost_usd=0.4)
-    assert attempt(0.7, known).expense("energy_j") == pytest.approx(40.0)
-    assert attempt(0.9, known).expense("cost_usd") == pytest.approx(0.4)
-    assert attempt(0.95, known).expense("energy_j") == math.inf
-    assert attempt(0.7, learner(PORTABLE, 0, RISING)).expense("energy_j") is None
+    assert target_trial(0.7, known).expense("energy_j") == pytest.approx(40.0)
+    assert target_trial(0.9, known).expense("cost_usd") == pytest.approx(0.4)
+    assert target_trial(0.95, known).expense("energy_j") == math.inf
+    assert target_trial(0.7, learner(PORTABLE, 0, RISING)).expense("energy_j") is None
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([3.0, 1.0, 2.0], Reached(3, 3, 1.5, 2.0, 2.5)),
-        ([3.0, 1.0, math.inf], Reached(3, 2, 2.0, 3.0, None)),
-        ([1.0, math.inf, math.inf], Reached(3, 1, None, None, None)),
-        ([1.0, 2.0, 3.0, 4.0, math.inf], Reached(5, 4, 2.0, 3.0, 4.0)),
-        ([math.inf], Reached(1, 0, None, None, None)),
+        ([3.0, 1.0, 2.0], ExpenseToTarget(3, 3, 1.5, 2.0, 2.5)),
+        ([3.0, 1.0, math.inf], ExpenseToTarget(3, 2, 2.0, 3.0, None)),
+        ([1.0, math.inf, math.inf], ExpenseToTarget(3, 1, None, None, None)),
+        ([1.0, 2.0, 3.0, 4.0, math.inf], ExpenseToTarget(5, 4, 2.0, 3.0, 4.0)),
+        ([math.inf], ExpenseToTarget(1, 0, None, None, None)),
         ([1.0, None], None),
         ([], None),
     ],
 )
 def test_what_never_reaches_a_target_counts_as_longest(
-    values: list[float | None], expected: Reached | None
+    values: list[float | None], expected: ExpenseToTarget | None
 ) -> None:
-    assert reached(values) == expected
+    assert expense_to_target(values) == expected
 
 
 def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
@@ -154,7 +159,7 @@ def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there()
     assert (found.both, found.only_arm, found.only_baseline) == (6, 0, 34)
     assert found.ratio is not None and found.ratio.value == pytest.approx(2.0)
     assert found.verdict == "inconclusive"
-    assert found.reason == "the blocks that only one of them reaches speak against it"
+    assert found.reason == "the blocks that only one of them reaches contradict it"
     assert found.more_often == PORTABLE
     assert found.more_often_p == pytest.approx(2 * 0.5**34)
     assert (
@@ -162,7 +167,7 @@ def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there()
         "than "
         f"tensorflow/portable on {CPU}: 2.000 × (2.000–2.000) as fast, over the 6 of 40 blocks in "
         "which both reach it (only tensorflow/portable in 34); the blocks that only one of them "
-        "reaches speak against it; tensorflow/portable reaches it significantly more often"
+        "reaches contradict it; tensorflow/portable reaches it significantly more often"
     ) in told(record)
 
 
@@ -217,7 +222,7 @@ def test_few_very_fast_blocks_do_not_outvote_the_others() -> None:
     found = times(the(learned(curves, blocks=30)))
     assert found.corrected is not None and found.corrected.low > 1
     assert found.verdict == "inconclusive"
-    assert found.reason == "in most blocks that either of them reaches it is the other way round"
+    assert found.reason == "most blocks that either of them reaches show the opposite"
 
 
 def test_several_arms_reach_it_more_often_by_holms_procedure() -> None:

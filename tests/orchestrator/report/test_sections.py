@@ -342,7 +342,12 @@ def test_what_stands_behind_the_figures_is_counted() -> None:
     assert (found.trials, found.used, found.left_out) == (6, 4, 1)
     assert (found.rounds, found.disturbed_rounds) == (2, 1)
     portable, xla = found.arms
-    assert (portable.complete, portable.proven, portable.disturbed, portable.again) == (3, 2, 1, 1)
+    assert (portable.complete, portable.proven, portable.disturbed, portable.retried) == (
+        3,
+        2,
+        1,
+        1,
+    )
     assert [(d.cause, d.run_id) for d in portable.disturbances] == [
         ("other_processes", trials[0].run_id)
     ]

@@ -144,7 +144,7 @@ def test_neither_do_they_of_who_is_sooner_at_a_target() -> None:
     (found,) = target.comparisons
     assert (len(found.pairs), found.both, found.corrected) == (10, 10, None)
     assert found.verdict == "inconclusive"
-    assert found.reason.startswith("5 of 10 blocks were quiet")
+    assert (found.reason or "").startswith("5 of 10 blocks were quiet")
     assert "run with disturbed: rerun, or on a quieter node" in text(record)
 
 
