@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.analysis.comparisons.target_trials import Expense, ExpenseToTarget
 from orchestrator.analysis.comparisons.target_comparison import TargetComparison
+from orchestrator.analysis.comparisons.target_trials import Expense, ExpenseToTarget
 from orchestrator.analysis.comparisons.targets import Target, TargetArm
 from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import (
