@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -17,7 +16,6 @@ from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.lock import FILE_NAME, holder
 
-_HOLDER = re.compile(r"pid (\d+) on (.+)")
 _WAIT_S, _POLL_S = 90.0, 0.2
 
 
@@ -33,10 +31,10 @@ def stop(home: Path, sweep: str) -> int:
         raise Refusal(
             f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
         )
-    match = _HOLDER.fullmatch(driver)
-    if match is None or match[2] != socket.gethostname() or not _has_lock(int(match[1]), folder):
+    is_here = driver.host == socket.gethostname()
+    if driver.pid is None or not is_here or not _has_lock(driver.pid, folder):
         raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
-    os.kill(int(match[1]), signal.SIGTERM)
+    os.kill(driver.pid, signal.SIGTERM)
     show(f"Stopping {driver}: finished trials are being recorded\n", err=True)
     deadline_s = time.monotonic() + _WAIT_S
     while holder(folder) == driver:

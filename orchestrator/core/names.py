@@ -43,6 +43,12 @@ def _ends_with_usage(selector: str) -> bool:
     return last == "timing]" or (last.endswith("]") and " " in last.strip("] "))
 
 
+def split_arm_text(text: str) -> tuple[str, str | None]:
+    """Return the two parts of `implementation on hardware`; None without hardware."""
+    implementation, on, hardware = text.partition(" on ")
+    return implementation.strip(), hardware.strip() if on else None
+
+
 def names_arm(text: str, arm: Arm) -> bool:
     """Return whether `implementation`, or `implementation on hardware`, matches this arm.
 
@@ -50,9 +56,9 @@ def names_arm(text: str, arm: Arm) -> bool:
     """
     if text == str(arm):
         return True
-    implementation, on, hardware = text.partition(" on ")
+    implementation, hardware = split_arm_text(text)
     return implementation in (arm.implementation, ANY_IMPLEMENTATION) and (
-        not on or selects(hardware, arm.hardware)
+        hardware is None or selects(hardware, arm.hardware)
     )
 
 

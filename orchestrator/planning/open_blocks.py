@@ -92,8 +92,10 @@ def _block_s(plan: Plan, group: LaneGroup, trial_s: Mapping[str, float], blocks:
 
 def describe_opening(
     spec: SweepSpec, plan: Plan, groups: Sequence[LaneGroup], trial_s: Mapping[str, float]
-) -> str:
-    """Return a line on how many blocks are open at once, and what waits for that; may be empty.
+) -> str | None:
+    """Return a line on how many blocks are open at once, and what waits for that.
+
+    None if all blocks are open at once, or if the sampler does not learn.
 
     Args:
         spec: the sweep.
@@ -103,9 +105,9 @@ def describe_opening(
     """
     limit = open_limit(spec, plan, groups)
     if not plan.possible or spec.search.sampler not in LEARNING:
-        return ""
+        return None
     if limit is None or limit >= plan.blocks:
-        return ""
+        return None
     line = (
         f"  open   {limit} of {plan.blocks} blocks at once (search.open_blocks), so that "
         f"{spec.search.sampler} learns from their results"

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import precision_checks, workload_checks
 from orchestrator.spec.dimensions import Choices, Range
@@ -265,7 +265,7 @@ def _references(parts: ValidParts) -> Iterator[Finding]:
     available = list(parts.implementations.values())
     classes = [entry.selector or str(entry) for entry in parts.hardware.values()] or ["cpu", "gpu"]
     for path, text in named:
-        implementation, _, hardware = text.partition(" on ")
+        implementation, hardware = split_arm_text(text)
         if implementation not in (*available, ANY_IMPLEMENTATION):
             expected = f"an implementation of this sweep ({', '.join(available)})"
             near = nearest(implementation, available)

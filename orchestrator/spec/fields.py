@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 from pydantic_core import PydanticCustomError
 
+from orchestrator.core.names import split_arm_text
 from workloads import implementations
 
 
@@ -40,10 +41,11 @@ def _implementation(text: str) -> str:
 
 def arm_text(text: str) -> str:
     """Return the canonical spelling of `implementation` or `implementation on hardware`."""
-    name, on, hardware = text.partition(" on ")
-    if on and not hardware.strip():
+    implementation, hardware = split_arm_text(text)
+    if hardware == "":
         raise refusal("implementation, or implementation on hardware")
-    return f"{_implementation(name.strip())}{on}{hardware.strip()}"
+    implementation = _implementation(implementation)
+    return implementation if hardware is None else f"{implementation} on {hardware}"
 
 
 ImplementationText: TypeAlias = Annotated[str, AfterValidator(_implementation)]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from orchestrator.core.names import split_arm_text
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.hardware import HardwareEntry
 from orchestrator.spec.space import AGGREGATES, Search
 from orchestrator.spec.valid_parts import ValidParts
-from orchestrator.spec.workload_checks import COST_METRICS, OUTSIDE_METRICS
+from orchestrator.spec.workload_checks import COST_METRICS, TELEMETRY_OBJECTIVES
 from workloads import registry
 
-TIMING_METRICS = (*registry.TIMING_METRICS, "cost_usd", *OUTSIDE_METRICS)
+TIMING_METRICS = (*registry.TIMING_METRICS, "cost_usd", *TELEMETRY_OBJECTIVES)
 """Metrics of a trial that is timed in slices."""
 
 _PUBLISHED_ALSO = ("fit_s", "epoch_s")
@@ -58,8 +59,8 @@ def _objectives(parts: ValidParts) -> Iterator[Finding]:
 def _entries_read(parts: ValidParts, over: str) -> list[HardwareEntry]:
     """Return the entries whose arms an objective reads, as far as their names show."""
     entries = list(parts.entries.values())
-    _, on, hardware = over.partition(" on ")
-    if over in AGGREGATES or not on:
+    _, hardware = split_arm_text(over)
+    if over in AGGREGATES or hardware is None:
         return entries
     wanted = hardware.lower()
     return [entry for entry in entries if (entry.selector or "").lower() == wanted]

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.core.names import ANY_IMPLEMENTATION
+from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec.dimensions import Choice, Choices, Dimension, Range, is_met, same
 from orchestrator.spec.errors import nearest
@@ -41,11 +41,11 @@ MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
 def _over(text: str) -> str:
     if text in AGGREGATES:
         return text
-    implementation, on, hardware = text.partition(" on ")
+    implementation, hardware = split_arm_text(text)
     if text in ("cpu", "gpu"):
         return f"{ANY_IMPLEMENTATION} on {text}"
-    if implementation.strip() == ANY_IMPLEMENTATION and on and hardware.strip():
-        return f"{ANY_IMPLEMENTATION} on {hardware.strip()}"
+    if implementation == ANY_IMPLEMENTATION and hardware:
+        return f"{ANY_IMPLEMENTATION} on {hardware}"
     if "/" not in implementation:
         hint = nearest(text, (*AGGREGATES, "cpu", "gpu"))
         expected = f"{', '.join(AGGREGATES)}, an arm of the sweep, cpu, gpu or * on HARDWARE"

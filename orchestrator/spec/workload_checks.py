@@ -15,7 +15,7 @@ from orchestrator.spec.space import activation, example
 from orchestrator.spec.valid_parts import ValidParts
 from workloads import registry
 
-OUTSIDE_METRICS = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
+TELEMETRY_OBJECTIVES = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
 """Metrics of trials of any workload, measured outside of the trainer."""
 
 COST_METRICS = ("cost_usd", "train_cost_usd")
@@ -75,7 +75,7 @@ def _searched(parts: ValidParts) -> list[Path]:
 
 def _metrics(parts: ValidParts, workload: registry.Workload) -> Iterator[Finding]:
     """Report objectives on metrics that no trial has: every block would fail."""
-    metrics = (*workload.metrics, *OUTSIDE_METRICS, *COST_METRICS)
+    metrics = (*workload.metrics, *TELEMETRY_OBJECTIVES, *COST_METRICS)
     given = {*parts.settings, *(path[-1] for path in _searched(parts))}
     for name in parts.objectives:
         path = ("search", "objectives", name)

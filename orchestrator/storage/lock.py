@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.errors import Refusal
 
@@ -16,10 +20,24 @@ FILE_NAME = "lock"
 _TRIES, _PAUSE_S = 5, 0.02
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a lock; None for what is not known of it."""
+
+    pid: int | None = None
+    host: str | None = None
+
+    def __str__(self) -> str:
+        return "another process" if self.pid is None else f"pid {self.pid} on {self.host}"
+
+
+_HOLDER: TypeAdapter[Holder] = TypeAdapter(Holder)
+
+
 class Locked(Refusal):
     """A lock that another process holds."""
 
-    def __init__(self, folder: Path, holder: str) -> None:
+    def __init__(self, folder: Path, holder: Holder) -> None:
         super().__init__(
             f"{folder}: expected no other driver of this sweep, but {holder} is running it. "
             "Follow it with `rnnsweep status`, or stop it first"
@@ -42,7 +60,8 @@ def take(folder: Path) -> int:
         os.close(descriptor)
         raise Locked(folder, held_by) from None
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"pid {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+    this_process = Holder(os.getpid(), socket.gethostname())
+    os.pwrite(descriptor, json.dumps(asdict(this_process)).encode(), 0)
     return descriptor
 
 
@@ -60,7 +79,7 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(folder: Path) -> str | None:
+def holder(folder: Path) -> Holder | None:
     """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
         descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
@@ -86,5 +105,8 @@ def _lock(descriptor: int) -> None:
     return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _read(descriptor: int) -> str:
-    return os.pread(descriptor, 1000, 0).decode(errors="replace").strip() or "another process"
+def _read(descriptor: int) -> Holder:
+    try:
+        return _HOLDER.validate_json(os.pread(descriptor, 1000, 0))
+    except ValidationError:  # it has not written its name yet
+        return Holder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -48,12 +49,13 @@ def test_a_sweep_that_does_not_run_is_refused(tmp_path: Path) -> None:
         stop(tmp_path, "mine")
 
 
-@pytest.mark.parametrize("holder", ["pid {pid} on elsewhere", "pid 1 on {host}", "somebody"])
+@pytest.mark.parametrize(("is_driver", "host"), [(True, "elsewhere"), (False, None), (None, None)])
 def test_nobody_else_is_signalled(
-    tmp_path: Path, driver: subprocess.Popen[str], holder: str
+    tmp_path: Path, driver: subprocess.Popen[str], is_driver: bool | None, host: str | None
 ) -> None:
     """Neither a driver of another machine, nor a process whose id a container's driver has."""
-    text = holder.format(pid=driver.pid, host=socket.gethostname())
+    holder = {"pid": driver.pid if is_driver else 1, "host": host or socket.gethostname()}
+    text = "somebody" if is_driver is None else json.dumps(holder)
     (SweepFolder(tmp_path, "mine").path / lock.FILE_NAME).write_text(text)
     with pytest.raises(Refusal, match="expected a driver on this machine"):
         stop(tmp_path, "mine")
