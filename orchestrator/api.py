@@ -222,7 +222,7 @@ def compare(
         after, with its 95 % interval. `only_before` and `only_after` have the other arms.
 
     Raises:
-        NoSide: a file is no report, the workloads differ, or both sides are one sweep.
+        InvalidSide: a file is no report, the workloads differ, or both sides are one sweep.
         SweepNotFound: the store has no such sweep.
         TrackingError: the store cannot be read.
 

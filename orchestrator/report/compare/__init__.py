@@ -1,4 +1,4 @@
-"""Two sweeps side by side, or one at two times: what changed beyond noise."""
+"""Comparison of two sweeps, or of two generations of one: changes beyond noise."""
 
 from orchestrator.report.compare.accuracies import AccuracyChange
 from orchestrator.report.compare.changes import (
@@ -13,7 +13,7 @@ from orchestrator.report.compare.differences import Difference
 from orchestrator.report.compare.document import to_document
 from orchestrator.report.compare.json_format import as_json
 from orchestrator.report.compare.matching import ConfigPair
-from orchestrator.report.compare.sides import NoSide, Side, of_record, read_report
+from orchestrator.report.compare.sides import InvalidSide, Side, of_record, read_report
 
 __all__ = [
     "AccuracyChange",
@@ -22,8 +22,8 @@ __all__ = [
     "ConfigPair",
     "Difference",
     "FailOn",
+    "InvalidSide",
     "NeedChange",
-    "NoSide",
     "Side",
     "as_json",
     "compare",

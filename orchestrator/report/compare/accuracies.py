@@ -1,4 +1,4 @@
-"""What became of each arm's accuracy, config by config."""
+"""Changes of the accuracies of arms, config by config."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
 from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
 from orchestrator.analysis.statistics.verdicts import judge
 from orchestrator.core.criteria import Margins
-from orchestrator.report.compare.matching import Seen
+from orchestrator.report.compare.matching import MatchedArm
 from orchestrator.report.compare.sides import Side
 
-_WHOSE = ("the later", "the earlier")
+_SIDES = ("the later", "the earlier")
 
 
 @dataclass(frozen=True, slots=True)
 class AccuracyChange:
-    """The mean over configs of val_accuracy after minus before; read from `corrected`.
+    """The mean over configs of val_accuracy after minus before; `corrected` decides the verdict.
 
-    `diverged` and `diverged_before` count configs at which the training of that side alone ended in
-    numbers that are not finite; `reason` says why nothing can be told, and is empty otherwise.
+    `diverged` and `diverged_before` count configs at which only the training of that side ended in
+    numbers that are not finite. `reason` explains an inconclusive verdict, and is None otherwise.
     """
 
     difference: Estimate
@@ -34,37 +34,37 @@ class AccuracyChange:
     reason: str | None
 
     @property
-    def is_spoilt(self) -> bool:
-        """Whether nothing can be told, and one side diverged where the other did not."""
+    def has_one_sided_divergence(self) -> bool:
+        """The verdict is inconclusive, and only one side diverged at some config."""
         return bool(self.reason) and (self.diverged > 0 or self.diverged_before > 0)
 
 
 def compare_accuracies(
-    before: Side, after: Side, seen: Sequence[Seen]
+    before: Side, after: Side, matched: Sequence[MatchedArm]
 ) -> list[AccuracyChange | None]:
-    """Each arm's accuracies, judged together; None for one of which fewer than two are known."""
+    """Compare the accuracies of all arms together; None for an arm with fewer than two pairs."""
     margin = _margin(before, after)
     samples = (*before.validation_samples, *after.validation_samples)
-    step = coarse_step(samples, _known(before, after), margin)
-    judged = judge([each.accuracies for each in seen], margin, step=step)
+    step = coarse_step(samples, _recorded(before, after), margin)
+    judged = judge([arm.accuracies for arm in matched], margin, step=step)
     steps = Steps.at(step, 1 - CONFIDENCE)
     changes: list[AccuracyChange | None] = []
-    for each, judgement in zip(seen, judged, strict=True):
-        difference = stepped_interval(each.accuracies, CONFIDENCE, steps)
+    for arm, judgement in zip(matched, judged, strict=True):
+        difference = stepped_interval(arm.accuracies, CONFIDENCE, steps)
         if difference is None:
             changes.append(None)
             continue
         verdict, reason = accuracy_verdict(
-            judgement, difference.n, each.diverged, _WHOSE, unit="config"
+            judgement, difference.n, arm.diverged, _SIDES, unit="config"
         )
         corrected = judgement.corrected
         changes.append(
-            AccuracyChange(difference, corrected, verdict, margin, *each.diverged, reason)
+            AccuracyChange(difference, corrected, verdict, margin, *arm.diverged, reason)
         )
     return changes
 
 
-def _known(before: Side, after: Side) -> Iterator[float]:
+def _recorded(before: Side, after: Side) -> Iterator[float]:
     for side in (before, after):
         for trial in side.trials:
             value = trial.metrics.get("val_accuracy", math.nan)
@@ -73,6 +73,6 @@ def _known(before: Side, after: Side) -> Iterator[float]:
 
 
 def _margin(before: Side, after: Side) -> float:
-    """What the sweeps' own specs say, the narrower of the two; else the default."""
-    known = [side.accuracy_margin for side in (before, after) if side.accuracy_margin is not None]
-    return min(known, default=Margins().accuracy)
+    """Return the narrower margin of the two specs, else the default."""
+    given = [side.accuracy_margin for side in (before, after) if side.accuracy_margin is not None]
+    return min(given, default=Margins().accuracy)

@@ -1,8 +1,8 @@
-"""What changed between two sweeps: each arm against itself, config by config.
+"""Changes between two sweeps: every arm is compared with itself, config by config.
 
-Blocks of two sweeps ran at two times, so that what else changed in between (the machine's heat,
-other work, a driver) is in every ratio; pairing by config takes out only what the configs differ
-by. The default margin is wider than that within a sweep for this reason.
+The two sweeps ran at different times. Other changes in between (temperature, other work, a driver)
+therefore affect every ratio; pairing by config removes only the differences between configs. That
+is why the default margin is wider than within a sweep.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.compare.accuracies import AccuracyChange, compare_accuracies
 from orchestrator.report.compare.costs import MEMORY, NeedChange, compare_needs
 from orchestrator.report.compare.differences import Difference, canary_speedup, differences
-from orchestrator.report.compare.matching import ConfigPair, Seen, matched_arms, see
-from orchestrator.report.compare.sides import NoSide, Side
+from orchestrator.report.compare.matching import ConfigPair, MatchedArm, match_trials, matched_arms
+from orchestrator.report.compare.sides import InvalidSide, Side
 
 FailOn = Literal["slower", "faster", "worse", "larger", "changed", "inconclusive"]
 
 _SIZES = {"more": "larger", "less": "smaller"}
-"""How a change of memory is called where a comparison is to fail on it."""
+"""The name of a change of memory in the list of changes that a comparison can fail on."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArmChange:
     """An arm on both sides.
 
-    `speedup` is the geometric mean over configs of the time before over the time after, with its
-    plain 95 % interval: above 1 it became faster. The verdict is read from `corrected`, which
-    allows for the other arms: `same` is wholly within the margin; `faster` and `slower` exclude 1
-    and are, by their estimate, beyond the margin. `reason` says why nothing can be told. `memory`
-    is the ratio of peak memory, after over before, of fresh trainers: that of the GPU where it is
-    known; `needs` has all that is known of memory and of compiling, with verdicts. `quiet_only`
-    says that no disturbed trial is among the pairs; `lost` counts configs that it completed before,
-    and tried in vain after.
+    `speedup` is the geometric mean over configs of the time before divided by the time after, with
+    its plain 95 % interval: above 1 the arm became faster. The verdict follows from `corrected`,
+    which allows for the other arms. It is `same` if this interval lies within the margin. It is
+    `faster` or `slower` if the interval excludes 1 and the estimate is beyond the margin. `reason`
+    explains an inconclusive verdict.
+
+    `memory` is the ratio of the peak memory of fresh trainers, after over before, on the GPU if it
+    was measured there. `needs` has all changes of memory and compile time. With `quiet_only` no
+    pair has a disturbed trial. `lost` counts configs that the arm completed before, but not after.
     """
 
     before: Arm
@@ -55,7 +56,7 @@ class ArmChange:
     corrected: Estimate | None
     p_value: float | None
     verdict: Verdict
-    reason: str
+    reason: str | None
     quiet_only: bool
     accuracy: AccuracyChange | None
     memory: Estimate | None
@@ -64,7 +65,7 @@ class ArmChange:
 
     @property
     def is_on_other_hardware(self) -> bool:
-        """Whether the two stand on hardware of different names: then it is no change of code."""
+        """The hardware differs: a change is not one of the code."""
         return self.before.hardware != self.after.hardware
 
     @property
@@ -74,16 +75,17 @@ class ArmChange:
             return f"before on {self.before.hardware}"
         if self.verdict == "inconclusive":
             return self.reason
-        learned = self.accuracy  # of what is left where trainings diverged
-        return learned.reason if learned and learned.is_spoilt else None
+        learned = self.accuracy  # of the configs that did not diverge
+        return learned.reason if learned and learned.has_one_sided_divergence else None
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Two sides, what differs between them, and what became of each arm that both have.
+    """Two sides, the differences between them, and the changes of all arms that both have.
 
-    `canary_speedup` is how much faster the canary sang after than before, None where it is not
-    known: a piece of work that never changes, and so the machine's own speed.
+    `unlike_inputs` are the inputs whose difference prevents a comparison of accuracies. The canary
+    is the calibration probe: work that never changes. `canary_speedup` is its time before divided
+    by its time after, which is the change of the machine's speed, or None if it did not run.
     """
 
     before: Side
@@ -93,14 +95,14 @@ class Changes:
     arms: tuple[ArmChange, ...]
     only_before: tuple[Arm, ...]
     only_after: tuple[Arm, ...]
-    why_no_accuracy: str
+    unlike_inputs: str | None
     canary_speedup: float | None
 
     @property
     def unjudged(self) -> tuple[tuple[Arm, str], ...]:
-        """The arms of which nothing can be told, or not all, each with why; gone ones last.
+        """The arms with an inconclusive verdict, with reasons; those only before come last.
 
-        One that only the later side has is none of them: it was no faster before.
+        Arms that only the later side has are not among them: they cannot have become slower.
         """
         return (
             *((arm.after, arm.inconclusive_reason) for arm in self.arms if arm.inconclusive_reason),
@@ -109,20 +111,20 @@ class Changes:
 
     @property
     def all_inconclusive(self) -> bool:
-        """Whether of no arm it can be told whether its speed changed, by which code is judged."""
+        """No arm has a verdict on its speed that concerns the code."""
         return all(a.verdict == "inconclusive" or a.is_on_other_hardware for a in self.arms)
 
     @property
     def moved_together(self) -> bool:
-        """Whether all arms changed alike: then it is the machine more likely than the code."""
-        found = [arm.speedup.value for arm in self.arms if arm.speedup]
-        if len(found) < 2 or not any(_is_change(arm) for arm in self.arms):
+        """All arms changed by the same factor, more likely due to the machine than to the code."""
+        speedups = [arm.speedup.value for arm in self.arms if arm.speedup]
+        if len(speedups) < 2 or not any(_is_change(arm) for arm in self.arms):
             return False
-        return max(found) / min(found) < 1 + self.margin
+        return max(speedups) / min(speedups) < 1 + self.margin
 
     @property
     def moved_with_canary(self) -> bool:
-        """Whether the only arm changed as the canary did: one arm cannot tell of the machine."""
+        """The only arm changed as the calibration probe did: the cause may be the machine."""
         if len(self.arms) != 1 or not _is_change(self.arms[0]) or self.canary_speedup is None:
             return False
         shown = self.arms[0].corrected
@@ -133,105 +135,110 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
     """Compare two sides; `margin` is the share of time, or of memory, that does not matter.
 
     Raises:
-        NoSide: they are of different workloads, or one sweep.
+        InvalidSide: The sides are of different workloads, or are the same sweep.
     """
     _expect_two_of_a_kind(before, after)
-    found = differences(before, after)
-    unlike = [each.subject for each in found if each.subject in ("settings", "data")]
-    why_no_accuracy = " and ".join(dict.fromkeys(unlike))
-    matched = matched_arms(before.arms, after.arms)
+    unlike = differences(before, after)
+    subjects = [difference.subject for difference in unlike]
+    inputs = [subject for subject in subjects if subject in ("settings", "data")]
+    unlike_inputs = " and ".join(dict.fromkeys(inputs)) or None
+    pairs = matched_arms(before.arms, after.arms)
     names = {name for side in (before, after) for trial in side.trials for name in trial.config}
-    seen = [see(before, after, arms, names, accuracy=not why_no_accuracy) for arms in matched]
-    speeds = judge([each.log_ratios for each in seen], math.log1p(margin))
-    learned, needed = compare_accuracies(before, after, seen), compare_needs(seen, margin)
-    judged = zip(seen, speeds, learned, needed, strict=True)
+    matched = [
+        match_trials(before, after, arms, names, accuracy=unlike_inputs is None) for arms in pairs
+    ]
+    speeds = judge([arm.log_ratios for arm in matched], math.log1p(margin))
+    accuracies = compare_accuracies(before, after, matched)
+    judged = zip(matched, speeds, accuracies, compare_needs(matched, margin), strict=True)
     return Changes(
         before,
         after,
         margin,
-        found,
-        tuple(_change(each, speed, margin, known, needs) for each, speed, known, needs in judged),
-        tuple(arm for arm in before.arms if arm not in {one for one, _ in matched}),
-        tuple(arm for arm in after.arms if arm not in {other for _, other in matched}),
-        why_no_accuracy,
+        unlike,
+        tuple(
+            _change(arm, speed, margin, accuracy, needs) for arm, speed, accuracy, needs in judged
+        ),
+        tuple(arm for arm in before.arms if arm not in {one for one, _ in pairs}),
+        tuple(arm for arm in after.arms if arm not in {other for _, other in pairs}),
+        unlike_inputs,
         canary_speedup(before, after),
     )
 
 
-def failing(changes: Changes, asked: Iterable[FailOn]) -> tuple[ArmChange, ...]:
-    """The arms that changed in a way that was asked for, on hardware of the same name."""
-    wanted = set(asked)
+def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, ...]:
+    """Return the arms on the same hardware that changed in one of the requested ways."""
+    wanted = set(requested)
     all_ways = {"slower", "faster", "worse", "better", "larger", "smaller"}
     ways = all_ways if "changed" in wanted else all_ways & wanted
     return tuple(arm for arm in changes.arms if not arm.is_on_other_hardware and ways & _ways(arm))
 
 
 def _ways(arm: ArmChange) -> set[str]:
-    """In which ways it changed: those that a comparison can fail on."""
-    memory = (each.verdict for each in arm.needs if each.metric in MEMORY)
-    found = {arm.verdict, *(_SIZES.get(each, "") for each in memory)}
-    return {*found, arm.accuracy.verdict if arm.accuracy else ""}
+    """Return the ways in which an arm changed that a comparison can fail on."""
+    memory = (need.verdict for need in arm.needs if need.metric in MEMORY)
+    ways = {arm.verdict, *(_SIZES.get(verdict, "") for verdict in memory)}
+    return {*ways, arm.accuracy.verdict if arm.accuracy else ""}
 
 
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
     if before.workload != after.workload:
-        raise NoSide(
+        raise InvalidSide(
             f"expected two sweeps of one workload; received {before.label} of {before.workload} "
             f"and {after.label} of {after.workload}"
         )
     if before.run_id == after.run_id:
         both = before.label if before.label == after.label else f"{before.label} and {after.label}"
-        raise NoSide(
+        raise InvalidSide(
             "expected two sweeps, or two generations of one; received one sweep on both sides "
-            f"({both}), in which nothing can have changed. Name an earlier generation (such as "
-            "NAME#1; `rnnsweep run SPEC --fresh` starts another), or a report kept of another sweep"
+            f"({both}), so nothing can have changed. Name an earlier generation (such as "
+            "NAME#1; `rnnsweep run SPEC --fresh` starts another), or a saved report of another one"
         )
 
 
 def _change(
-    seen: Seen,
+    matched: MatchedArm,
     judged: Judgement,
     margin: float,
     accuracy: AccuracyChange | None,
     needs: tuple[NeedChange, ...],
 ) -> ArmChange:
-    speedup = geometric_mean([pair.before / pair.after for pair in seen.pairs])
-    verdict, reason = _verdict(seen, speedup, judged, margin)
+    speedup = geometric_mean([pair.before / pair.after for pair in matched.pairs])
+    verdict, reason = _verdict(matched, speedup, judged, margin)
     return ArmChange(
-        seen.before,
-        seen.after,
-        seen.pairs,
+        matched.before,
+        matched.after,
+        matched.pairs,
         speedup,
         exponential(judged.corrected) if judged.corrected else None,
         judged.p_value,
         verdict,
         reason,
-        seen.quiet_only,
+        matched.quiet_only,
         accuracy,
-        next((each.ratio for each in needs if each.metric in MEMORY), None),
+        next((need.ratio for need in needs if need.metric in MEMORY), None),
         needs,
-        seen.lost,
+        matched.lost,
     )
 
 
 def _verdict(
-    seen: Seen, speedup: Estimate | None, judged: Judgement, margin: float
-) -> tuple[Verdict, str]:
-    configs = len(seen.pairs)
+    matched: MatchedArm, speedup: Estimate | None, judged: Judgement, margin: float
+) -> tuple[Verdict, str | None]:
+    configs = len(matched.pairs)
     if speedup is None or configs < MIN_BLOCKS:
         number = count(configs, "config") if configs else "no config"
         few = f"{number} in common; at least {MIN_BLOCKS} are needed"
-        return "inconclusive", seen.absent or few
-    if seen.disturbance_reason:
-        return "inconclusive", seen.disturbance_reason
+        return "inconclusive", matched.absence_reason or few
+    if matched.disturbance_reason:
+        return "inconclusive", matched.disturbance_reason
     if judged.finding == "same":
-        return "same", ""
+        return "same", None
     if judged.finding == "inconclusive":
-        return "inconclusive", "the interval includes 1, and reaches beyond the margin"
+        return "inconclusive", "the interval includes 1, and extends beyond the margin"
     way: Verdict = "faster" if judged.finding == "more" else "slower"
     if abs(math.log(speedup.value)) <= math.log1p(margin):
-        return "inconclusive", f"{way}, but maybe by no more than the margin"
-    return way, ""
+        return "inconclusive", f"{way}, but possibly within the margin"
+    return way, None
 
 
 def _is_change(arm: ArmChange) -> bool:

@@ -1,7 +1,7 @@
-"""What an arm needs besides time per step, on both sides: memory, and the time to compile.
+"""Changes of the memory and the compile time of arms.
 
-Peak memory is that of fresh trainers, as a warm one keeps what came before; the time to compile
-that of warm ones, as the first one pays for the start of the process as well.
+Peak memory is that of fresh trainers, as a warm one keeps the memory of earlier trials. The compile
+time is that of warm ones, as the first trial also pays for the start of the process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orchestrator.analysis.statistics.estimates import (
     geometric_mean,
 )
 from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
-from orchestrator.report.compare.matching import OfSides, Seen, mean
+from orchestrator.report.compare.matching import MatchedArm, OfSides, mean
 
 NeedVerdict = Literal["same", "more", "less", "inconclusive"]
 
@@ -29,7 +29,7 @@ NEEDS: Mapping[str, str] = {
     "peak_rss_mib": "memory",
     "compile_s": "time to compile",
 }
-"""The metrics that are compared, each with what it is a need of."""
+"""The metrics that are compared, with their names."""
 
 MEMORY = ("peak_gpu_mib", "peak_rss_mib")
 
@@ -38,12 +38,12 @@ _MEASURES = {measure.metric: measure for measure in MEASURES}
 
 @dataclass(frozen=True, slots=True)
 class NeedChange:
-    """What became of one need of an arm.
+    """The change of one need of an arm.
 
-    `ratio` is the geometric mean over configs of the need after over that before, with its plain
-    95 % interval: above 1 it needs more now. The verdict is read from `corrected`, which allows for
-    the same need of the other arms: `same` is wholly within the margin, `more` and `less` exclude 1
-    and are, by their estimate, beyond it.
+    `ratio` is the geometric mean over configs of the need after divided by that before, with its
+    plain 95 % interval: above 1 the arm needs more now. The verdict follows from `corrected`, which
+    allows for the same need of the other arms. It is `same` if this interval lies within the
+    margin, and `more` or `less` if it excludes 1 and the estimate is beyond the margin.
     """
 
     metric: str
@@ -53,18 +53,18 @@ class NeedChange:
     verdict: NeedVerdict
 
 
-def compare_needs(seen: Sequence[Seen], margin: float) -> list[tuple[NeedChange, ...]]:
-    """The needs of each arm that are known of two configs or more; each judged over all arms."""
-    found: list[list[NeedChange]] = [[] for _ in seen]
+def compare_needs(matched: Sequence[MatchedArm], margin: float) -> list[tuple[NeedChange, ...]]:
+    """Compare the needs measured at two configs or more; a need of all arms is judged together."""
+    needs: list[list[NeedChange]] = [[] for _ in matched]
     for metric in NEEDS:
-        ratios = [_ratios(each, metric) for each in seen]
-        logs = [list(map(math.log, each)) for each in ratios]
+        ratios = [_ratios(arm, metric) for arm in matched]
+        logs = [list(map(math.log, of_arm)) for of_arm in ratios]
         judged = judge(logs, math.log1p(margin))
-        for own, of_arm, judgement in zip(found, ratios, judged, strict=True):
+        for own, of_arm, judgement in zip(needs, ratios, judged, strict=True):
             ratio = geometric_mean(of_arm)
             if ratio is not None:
                 own.append(_change(metric, ratio, judgement, margin))
-    return [tuple(own) for own in found]
+    return [tuple(own) for own in needs]
 
 
 def _change(metric: str, ratio: Estimate, judged: Judgement, margin: float) -> NeedChange:
@@ -80,20 +80,20 @@ def _verdict(ratio: Estimate, finding: Finding, margin: float) -> NeedVerdict:
     return finding
 
 
-def _ratios(seen: Seen, metric: str) -> list[float]:
-    """After over before, at each config where comparable trainers measured it on both sides.
+def _ratios(matched: MatchedArm, metric: str) -> list[float]:
+    """Return after over before, by config, where comparable trainers measured both sides.
 
-    Where every trial had a fresh trainer all of them are alike.
+    If all trials had fresh trainers, all are comparable.
     """
     measure = _MEASURES[metric]
-    both: OfSides = seen.usual if measure.trainer == "warm" else seen.both
+    both: OfSides = matched.usual if measure.trainer == "warm" else matched.both
     every = [trial for sides in both.values() for trials in sides for trial in trials]
     alike = all(trial.trainer_trials == 0 for trial in every)
-    found = []
+    ratios = []
     for sides in both.values():
         one, other = (
             finite((t for t in trials if alike or measure.counts(t)), metric) for trials in sides
         )
         if one and other and min(*one, *other) > 0:
-            found.append(mean(other) / mean(one))
-    return found
+            ratios.append(mean(other) / mean(one))
+    return ratios

@@ -1,4 +1,4 @@
-"""In what two sweeps differ besides what is to be compared: told before any figure."""
+"""The differences between two sweeps apart from the code: settings, data, hardware, versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CANARY = "canary_ms"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not the same on both sides, in words; `–` where a side has none."""
+    """One difference between the sides, in words; `–` for a missing value."""
 
     subject: Subject
     name: str
@@ -28,31 +28,30 @@ class Difference:
 
 
 def differences(before: Side, after: Side) -> tuple[Difference, ...]:
-    """Settings, data, hardware, versions; and how long the canary took, where it sang.
+    """List differences of settings, data, hardware, versions, and of the calibration probe's time.
 
-    A param that one side searches and the other fixes is no difference of settings: there the
-    configs that both have tell.
+    A param that one side searches and the other fixes is not a difference of settings: only
+    configs of both sides are compared.
     """
     searched = {name for side in (before, after) for trial in side.trials for name in trial.config}
     settings = [_kept(side.settings, searched) for side in (before, after)]
     hardware = [_hardware(side) for side in (before, after)]
-    found = [
+    unlike = [
         *_unlike("settings", *settings),
         *_unlike("data", before.data, after.data),
         *_unlike("environment", before.environment, after.environment),
     ]
     if hardware[0] != hardware[1]:
-        found.append(Difference("hardware", "classes", *(", ".join(each) for each in hardware)))
-    canaries = [_canary_ms(side) for side in (before, after)]
-    if all(canaries):
-        found.append(
-            Difference("surroundings", "canary (ms)", *(number(each or 0) for each in canaries))
-        )
-    return tuple(found)
+        unlike.append(Difference("hardware", "classes", *map(", ".join, hardware)))
+    before_ms, after_ms = _canary_ms(before), _canary_ms(after)
+    if before_ms and after_ms:
+        times = number(before_ms), number(after_ms)
+        unlike.append(Difference("surroundings", "calibration probe (ms)", *times))
+    return tuple(unlike)
 
 
 def canary_speedup(before: Side, after: Side) -> float | None:
-    """How much faster the machine itself was after than before; None where it is not known."""
+    """Return the machine's speed after divided by that before; None if it was not measured."""
     one, other = _canary_ms(before), _canary_ms(after)
     return one / other if one and other else None
 
@@ -76,7 +75,7 @@ def _hardware(side: Side) -> list[str]:
 
 
 def _canary_ms(side: Side) -> float | None:
-    """The median time of the piece of work that never changes: the machine's own speed."""
+    """Return the median time of the calibration probe: work that never changes."""
     times = [trial.metrics[_CANARY] for trial in side.trials if _CANARY in trial.metrics]
-    finite = [each for each in times if math.isfinite(each) and each > 0]
+    finite = [time for time in times if math.isfinite(time) and time > 0]
     return statistics.median(finite) if finite else None

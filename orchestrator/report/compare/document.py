@@ -1,4 +1,4 @@
-"""Changes as a document for people."""
+"""Changes between two sweeps as a document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from orchestrator.report.document import Document, Row, Section, Table
 from orchestrator.report.wording.sentences import ArmNames
 
 _COLOURS = {"better": "faster", "worse": "slower", "less": "faster", "more": "slower"}
-"""As which kind of verdict others than those of speed are shown."""
+"""The kinds of verdicts other than those of speed, which decide the colour."""
 _SUBJECTS = {
     "settings": "setting",
     "data": "data",
@@ -21,14 +21,15 @@ _SUBJECTS = {
 }
 _FIGURES = frozenset({2, 3})
 _ARMS_NOTE = (
-    "Speed-up: time per step before over after, above 1 is faster now; ratio: after over before, "
-    "memory of fresh trainers, time to compile of warm ones. Intervals allow for all arms together."
+    "Speed-up: time per step before divided by after; above 1 is faster now. Ratio: after divided "
+    "by before, for the memory of fresh trainers and the compile time of warm ones. Intervals are "
+    "corrected for all arms together."
 )
 
 
 def to_document(changes: Changes) -> Document:
-    """What differs, what changed beyond noise, and the figures behind it."""
-    sections = (_told(changes), _differences(changes), _arms(changes), _apart(changes))
+    """Make the document: changes beyond noise, differences, and the figures."""
+    sections = (_verdicts(changes), _differences(changes), _arms(changes), _one_sided(changes))
     title = (
         f"{changes.before.label} → {changes.after.label}: {changes.before.workload}"
         f"{_names(changes).where}"
@@ -36,7 +37,7 @@ def to_document(changes: Changes) -> Document:
     return Document(title, tuple(section for section in sections if section))
 
 
-def _told(changes: Changes) -> Section:
+def _verdicts(changes: Changes) -> Section:
     arms, name = changes.arms, _names(changes)
     bullets: list[tuple[str, str]] = [
         (arm.verdict, _sentence(arm, _name(arm, name), changes)) for arm in arms
@@ -49,10 +50,11 @@ def _told(changes: Changes) -> Section:
     bullets += [
         (
             "inconclusive",
-            f"cannot tell whether {_name(arm, name)} became less accurate ({arm.accuracy.reason})",
+            f"inconclusive: whether {_name(arm, name)} became less accurate "
+            f"({arm.accuracy.reason})",
         )
         for arm in arms
-        if arm.accuracy and arm.accuracy.is_spoilt
+        if arm.accuracy and arm.accuracy.has_one_sided_divergence
     ]
     bullets += [
         (_COLOURS[need.verdict], _need_sentence(need, _name(arm, name)))
@@ -63,13 +65,14 @@ def _told(changes: Changes) -> Section:
     if not arms:
         bullets.append(("inconclusive", "no arm is on both sides: nothing can be compared"))
     notes = [
-        f"{side.label} is {side.state}: it may not have all of its trials."
+        f"{side.label} is {side.state}: some of its trials may be missing."
         for side in (changes.before, changes.after)
         if side.state != "complete"
     ]
     if changes.moved_together:
         notes.append(
-            "Every arm changed by the same factor: that is the machine more likely than the code."
+            "All arms changed by the same factor: the cause is more likely the machine than the "
+            "code."
         )
     notes += _notes(changes)
     return Section("What changed", tuple(bullets), (), tuple(notes))
@@ -77,16 +80,16 @@ def _told(changes: Changes) -> Section:
 
 def _notes(changes: Changes) -> list[str]:
     notes = [
-        "Two sweeps ran at two times, and whatever else changed between them is in their ratios. "
-        f"A change within {_percent(changes.margin)} of the time per step, or of the memory, is "
-        "called the same."
+        "The two sweeps ran at different times. Other changes in between affect the ratios, too. A "
+        f"change of the time per step, or of the memory, within {_percent(changes.margin)} counts "
+        "as the same."
     ]
     if any(arm.is_on_other_hardware for arm in changes.arms):
-        notes.append("Arms on hardware of another name are compared, and never fail a comparison.")
+        notes.append("Arms whose hardware differs are compared, but never fail a comparison.")
     if any(not arm.quiet_only for arm in changes.arms):
-        notes.append("Some trials were disturbed, and too few were quiet to leave them out.")
-    if changes.why_no_accuracy:
-        notes.append(f"Accuracies are not compared: the {changes.why_no_accuracy} differ.")
+        notes.append("Some trials were disturbed; they are included, because too few were quiet.")
+    if changes.unlike_inputs:
+        notes.append(f"Accuracies are not compared: the {changes.unlike_inputs} differ.")
     return notes
 
 
@@ -97,25 +100,25 @@ def _sentence(arm: ArmChange, name: str, changes: Changes) -> str:
         within = f"within {_percent(changes.margin)}"
         return f"{name} is as fast as before, {within}: {figures}, over {over}"
     if arm.verdict != "inconclusive":
-        told = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
-        return f"{told}{_canary(changes)}"
+        sentence = f"{name} became {arm.verdict}: {figures} as fast as before, over {over}"
+        return f"{sentence}{_canary(changes)}"
     shown = f": {figures} as fast" if arm.speedup else ""
     lost = _lost(arm) if arm.pairs else ""
-    return f"cannot tell whether {name} became faster or slower{shown} ({arm.reason}{lost})"
+    return f"inconclusive: whether {name} became faster or slower{shown} ({arm.reason}{lost})"
 
 
 def _lost(arm: ArmChange) -> str:
     others = count(arm.lost, "other")
-    return f"; at {others} none of its trials was completed now" if arm.lost else ""
+    return f"; at {others} it no longer completes a trial" if arm.lost else ""
 
 
 def _canary(changes: Changes) -> str:
-    """What speaks for the machine where there is no other arm that could."""
+    """Write that the calibration probe moved as the only arm did, if so."""
     if not changes.moved_with_canary or changes.canary_speedup is None:
         return ""
     return (
-        f"; the canary, a piece of work that never changes, moved by the same factor "
-        f"({changes.canary_speedup:.3g} ×): that is the machine more likely than the code"
+        "; the calibration probe, work that never changes, changed by the same factor "
+        f"({changes.canary_speedup:.3g} ×): the cause is more likely the machine than the code"
     )
 
 
@@ -136,7 +139,7 @@ def _percent(share: float) -> str:
 
 
 def _names(changes: Changes) -> ArmNames:
-    """Arms without their hardware, where all of both sides stand on one."""
+    """Return names of arms, without their hardware if both sides ran on one class."""
     every = {str(arm.hardware) for side in (changes.before, changes.after) for arm in side.arms}
     return ArmNames(every.pop() if len(every) == 1 else None)
 
@@ -149,12 +152,12 @@ def _name(arm: ArmChange, name: ArmNames) -> str:
 def _differences(changes: Changes) -> Section:
     if not changes.differences:
         text = "Settings, data, hardware and recorded versions are the same on both sides."
-        return Section("What differs besides", paragraphs=(text,))
+        return Section("Other differences", paragraphs=(text,))
     rows = tuple(
-        (f"{_SUBJECTS[each.subject]}: {each.name}", each.before, each.after)
-        for each in changes.differences
+        (f"{_SUBJECTS[difference.subject]}: {difference.name}", difference.before, difference.after)
+        for difference in changes.differences
     )
-    return Section("What differs besides", tables=(Table(("what", "before", "after"), rows),))
+    return Section("Other differences", tables=(Table(("what", "before", "after"), rows),))
 
 
 def _arms(changes: Changes) -> Section | None:
@@ -178,7 +181,7 @@ def _arms(changes: Changes) -> Section | None:
     table = Table(headers, rows, frozenset({1, 2, 4}), divisible=True)
     needs = Table(("arm", "need", "configs", "ratio", "needs"), tuple(_needs(changes)), _FIGURES)
     tables = (table, needs) if needs.rows else (table,)
-    return Section("Each arm against itself", tables=tables, paragraphs=(_ARMS_NOTE,))
+    return Section("Arms before and after", tables=tables, paragraphs=(_ARMS_NOTE,))
 
 
 def _needs(changes: Changes) -> Iterator[Row]:
@@ -190,8 +193,8 @@ def _needs(changes: Changes) -> Iterator[Row]:
             yield name(arm.after), NEEDS[need.metric], configs, shown, need.verdict
 
 
-def _apart(changes: Changes) -> Section | None:
-    told = [
+def _one_sided(changes: Changes) -> Section | None:
+    sentences = [
         f"Only {side.label} has {joined(tuple(map(str, arms)))}."
         for side, arms in (
             (changes.before, changes.only_before),
@@ -199,4 +202,4 @@ def _apart(changes: Changes) -> Section | None:
         )
         if arms
     ]
-    return Section("Not compared", paragraphs=tuple(told)) if told else None
+    return Section("Not compared", paragraphs=tuple(sentences)) if sentences else None

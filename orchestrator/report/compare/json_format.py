@@ -1,6 +1,6 @@
 """Changes as one JSON object, for programs.
 
-Within a version properties are added at most.
+Within a version, properties may be added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
-    """The changes with every pair of configs; numbers are finite or null."""
+    """Return the changes with every pair of configs; numbers are finite or null."""
     names = {str(arm.after) for arm in failed}
     return {
         "format": FORMAT,
@@ -28,12 +28,12 @@ def as_json(changes: Changes, failed: Iterable[ArmChange]) -> dict[str, Any]:
         "after": _side(changes.after),
         "margin": changes.margin,
         "differences": _plain(changes.differences),
-        "accuracy_not_compared": changes.why_no_accuracy or None,
+        "accuracy_not_compared": changes.unlike_inputs,
         "moved_together": changes.moved_together,
         "moved_with_canary": changes.moved_with_canary,
         "canary_speedup": changes.canary_speedup,
         "inconclusive": changes.all_inconclusive,
-        "unjudged": [{"arm": str(arm), "reason": why} for arm, why in changes.unjudged],
+        "unjudged": [{"arm": str(arm), "reason": reason} for arm, reason in changes.unjudged],
         "arms": [
             {
                 **_plain(arm),
@@ -62,9 +62,9 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

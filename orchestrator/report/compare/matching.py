@@ -1,4 +1,4 @@
-"""What was measured of an arm on both sides, config by config."""
+"""The trials of an arm on both sides, matched by config."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OfSides: TypeAlias = Mapping[str, tuple[tuple[FinishedTrial, ...], ...]]
 
 @dataclass(frozen=True, slots=True)
 class ConfigPair:
-    """One config's milliseconds per step on both sides, each the geometric mean of its trials."""
+    """Milliseconds per step at one config on both sides, as geometric means of the trials."""
 
     config: Config
     before: float
@@ -38,15 +38,14 @@ class ConfigPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was measured of an arm on both sides.
+class MatchedArm:
+    """The measurements of an arm on both sides.
 
-    `both` are the complete trials of the configs that both sides have, `usual` those of them that
-    `pairs` are made from: quiet ones alone where there are enough. `disturbance_reason` says why
-    the pairs tell nothing for want of quiet ones, and is empty as a rule. `absent` says why a side
-    has no complete trial, and is empty where both have one. `diverged` counts the configs at which
-    the arm diverged after alone, and before alone; `lost` those at which it completed a trial
-    before and tried in vain after.
+    `both` are the complete trials of the configs that both sides have. `usual` are those that
+    `pairs` are made from: only quiet ones if there are enough. `disturbance_reason` is set if too
+    few quiet trials make the pairs inconclusive, and `absence_reason` if a side has no complete
+    trial. `diverged` counts the configs at which the arm diverged only after, and only before.
+    `lost` counts those at which it completed a trial before, but not after.
     """
 
     before: Arm
@@ -58,25 +57,25 @@ class Seen:
     disturbance_reason: str | None
     accuracies: tuple[float, ...]
     diverged: tuple[int, int]
-    absent: str
+    absence_reason: str | None
     lost: int
 
     @property
     def log_ratios(self) -> list[float]:
-        """The logarithm of the time before over the time after, a config each; none in doubt."""
+        """The logarithms of time before over time after, by config; empty if disturbed."""
         if self.disturbance_reason:
             return []
         return [math.log(pair.before / pair.after) for pair in self.pairs]
 
 
 def matched_arms(before: Sequence[Arm], after: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
-    """Arms of the same name; of the others those of which either side has but one of a kind.
+    """Match arms of the same name; then arms that are the only one of their kind on both sides.
 
     A kind is an implementation on a CPU or a GPU, used in the same way.
     """
     same = {arm: arm for arm in before if arm in after}
-    left = [[arm for arm in side if arm not in same] for side in (before, after)]
-    kinds = [_by_kind(side) for side in left]
+    unmatched = [[arm for arm in side if arm not in same] for side in (before, after)]
+    kinds = [_by_kind(side) for side in unmatched]
     for kind, (arm, *more) in kinds[0].items():
         others = kinds[1].get(kind, [])
         if not more and len(others) == 1:
@@ -91,13 +90,13 @@ def _by_kind(arms: Iterable[Arm]) -> dict[tuple[str, Device, Usage], list[Arm]]:
     return kinds
 
 
-def see(
+def match_trials(
     before: Side, after: Side, arms: tuple[Arm, Arm], names: set[str], *, accuracy: bool
-) -> Seen:
-    """What was measured of an arm at the configs that both sides have.
+) -> MatchedArm:
+    """Match the trials of an arm at the configs that both sides have.
 
-    `names` are the params that either side searches. Disturbed trials are left out where enough
-    configs have quiet ones on both sides. Accuracies are of whole trainings, where asked for.
+    `names` are the params that either side searches. Disturbed trials are excluded if enough
+    configs have quiet ones on both sides. With `accuracy`, whole trainings are matched for it.
     """
     sides = tuple(zip((before, after), arms, strict=True))
     one, other = (_by_config(side, arm, names) for side, arm in sides)
@@ -109,7 +108,7 @@ def see(
     quiet_only = len(quiet_pairs) >= MIN_BLOCKS or quiet == both
     pairs = quiet_pairs if quiet_only else _pairs(both)
     learned = accuracy and arms[0].measure == arms[1].measure == "full"
-    return Seen(
+    return MatchedArm(
         *arms,
         both,
         quiet if quiet_only else both,
@@ -120,19 +119,19 @@ def see(
         ),
         tuple(_differences(both, "val_accuracy")) if learned else (),
         (len(_diverged(other) & ran.keys()), len(_diverged(one) & ran_after.keys())),
-        joined([why for side, arm in sides if (why := _why_absent(side, arm))]),
+        joined([reason for side, arm in sides if (reason := _absence_reason(side, arm))]) or None,
         len((ran.keys() & other.keys()) - ran_after.keys()),
     )
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The arithmetic mean."""
+    """Return the arithmetic mean."""
     return math.fsum(numbers) / len(numbers)
 
 
 def _by_config(side: Side, arm: Arm, names: set[str]) -> OfConfigs:
-    """An arm's trials by their config, with what the other side searches of settings."""
-    found: dict[str, list[FinishedTrial]] = defaultdict(list)
+    """Group an arm's trials by config, including settings that the other side searches."""
+    by_config: dict[str, list[FinishedTrial]] = defaultdict(list)
     for trial in side.trials:
         if trial.arm == arm:
             config = {
@@ -140,8 +139,8 @@ def _by_config(side: Side, arm: Arm, names: set[str]) -> OfConfigs:
                 for name in names
                 if name in trial.config or name in side.settings
             }
-            found[canonical(config)].append(trial)
-    return {config: tuple(trials) for config, trials in found.items()}
+            by_config[canonical(config)].append(trial)
+    return {config: tuple(trials) for config, trials in by_config.items()}
 
 
 def _complete(of_side: OfConfigs) -> OfConfigs:
@@ -150,21 +149,21 @@ def _complete(of_side: OfConfigs) -> OfConfigs:
 
 
 def _diverged(of_side: OfConfigs) -> set[str]:
-    """The configs at which a training diverged, and none was completed."""
+    """Return the configs at which a training diverged, and none is complete."""
     return {c for c in of_side.keys() - _complete(of_side).keys() if any(map(diverged, of_side[c]))}
 
 
-def _why_absent(side: Side, arm: Arm) -> str:
-    """`all its trials failed in quickstart#2`; empty where one was completed."""
+def _absence_reason(side: Side, arm: Arm) -> str | None:
+    """Write `all its trials failed in quickstart#2`; None if a trial is complete."""
     ended = Counter(trial.status for trial in side.trials if trial.arm == arm)
     if ended["complete"]:
-        return ""
+        return None
     if not ended:
         return f"none of its trials has ended in {side.label}"
     if set(ended) == {"failed"}:
         return f"all its trials failed in {side.label}"
-    told = joined([f"{n} {status.replace('_', ' ')}" for status, n in sorted(ended.items())])
-    return f"none of its trials was completed in {side.label} ({told})"
+    counts = joined([f"{n} {status.replace('_', ' ')}" for status, n in sorted(ended.items())])
+    return f"none of its trials was completed in {side.label} ({counts})"
 
 
 def _quiet(trials: tuple[FinishedTrial, ...]) -> tuple[FinishedTrial, ...]:
@@ -172,13 +171,13 @@ def _quiet(trials: tuple[FinishedTrial, ...]) -> tuple[FinishedTrial, ...]:
 
 
 def _pairs(both: OfSides) -> tuple[ConfigPair, ...]:
-    found = []
+    pairs = []
     for config, sides in both.items():
         one, other = ([v for v in finite(trials, _METRIC) if v > 0] for trials in sides)
         if one and other:
             means = (math.exp(mean(list(map(math.log, times)))) for times in (one, other))
-            found.append(ConfigPair(json.loads(config), *means))
-    return tuple(found)
+            pairs.append(ConfigPair(json.loads(config), *means))
+    return tuple(pairs)
 
 
 def _differences(both: OfSides, metric: str) -> Iterable[float]:

@@ -1,4 +1,4 @@
-"""One side of a comparison: a sweep from its store, or a report's JSON file kept as a baseline."""
+"""One side of a comparison: a sweep from the store, or a saved report in JSON."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from orchestrator.core.trial import (
 )
 from orchestrator.report.formats.json_format import FORMAT, VERSION
 
-_AGAIN = "Write one with `rnnsweep report SWEEP -o FILE.json`"
+_ADVICE = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
-class NoSide(Refusal):
+class InvalidSide(Refusal):
     """An argument that is no side of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A sweep's trials, and what they were made with.
+    """The trials of a sweep, with their inputs.
 
-    `run_id` is that of the sweep itself, whatever it is called. `data` has the digest of what was
-    loaded, by the dataset's name; `arms` can run, in the spec's order; `accuracy_margin` is None
-    where a report file lacks it; `validation_samples` are those of the data.
+    `run_id` identifies the sweep, whatever its label. `data` has digests by the name of a dataset.
+    `arms` are those that can run, in the spec's order. `accuracy_margin` is None for a report
+    file, which lacks it. `validation_samples` has a number for each dataset.
     """
 
     label: str
@@ -54,7 +54,7 @@ class Side:
 
 
 def of_record(record: SweepRecord, label: str) -> Side:
-    """A sweep as its store has it."""
+    """Return a sweep of the store as a side."""
     return Side(
         label,
         record.workload,
@@ -71,10 +71,10 @@ def of_record(record: SweepRecord, label: str) -> Side:
 
 
 def read_report(path: Path) -> Side:
-    """A report that was written with `rnnsweep report SWEEP -o FILE.json`.
+    """Read a report that `rnnsweep report SWEEP -o FILE.json` wrote.
 
     Raises:
-        NoSide: the file cannot be read, is no such report, or is one of another version.
+        InvalidSide: The file cannot be read, is no such report, or has another version.
     """
     try:
         text = path.read_bytes()
@@ -82,9 +82,9 @@ def read_report(path: Path) -> Side:
         content = _Report.model_validate_json(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise NoSide(f"{path}: expected a report's JSON file, received: {reason}") from error
+        raise InvalidSide(f"{path}: expected a report's JSON file, received: {reason}") from error
     except ValidationError as error:
-        raise NoSide(_no_report(path, error)) from error
+        raise InvalidSide(_no_report(path, error)) from error
     trials = tuple(item.finished() for item in content.trials)
     head = content.sweep
     return Side(
@@ -105,18 +105,21 @@ def read_report(path: Path) -> Side:
 def _expect_kind(path: Path, content: _Kind) -> None:
     """Check the version first: other errors of another version would be misleading."""
     if content.format != FORMAT:
-        raise NoSide(f"{path}: expected format {FORMAT!r}, received {content.format!r}. {_AGAIN}")
+        raise InvalidSide(
+            f"{path}: expected format {FORMAT!r}, received {content.format!r}. {_ADVICE}"
+        )
     if content.version != VERSION:
-        raise NoSide(
+        raise InvalidSide(
             f"{path}: expected version {VERSION} of a report's JSON, received "
-            f"version {content.version}, which another rnnsweep wrote. {_AGAIN}"
+            f"version {content.version}, written by another version of rnnsweep. {_ADVICE}"
         )
 
 
 def _no_report(path: Path, error: ValidationError) -> str:
     problem = error.errors(include_url=False)[0]
-    place = ".".join(map(str, problem["loc"])) or "the whole"
-    return f"{path}: expected a report's JSON file; {place}: {problem['msg']}. {_AGAIN}"
+    place = ".".join(map(str, problem["loc"]))
+    message = f"{place}: {problem['msg']}" if place else problem["msg"]
+    return f"{path}: expected a report's JSON file; {message}. {_ADVICE}"
 
 
 def _with_those_that_ran(
@@ -126,7 +129,7 @@ def _with_those_that_ran(
 
 
 class _Part(BaseModel):
-    """Of a report's object what is needed here; what else it has may change with its version."""
+    """The properties of a report that a comparison needs; others are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -1,4 +1,4 @@
-"""A sweep's trials as tidy rows: which ones, which columns, in which format."""
+"""Queries of the trials of a sweep: selection of rows and columns, and output formats."""
 
 from orchestrator.report.query.asking import ask, select, to_frame, usual_columns
 from orchestrator.report.query.expression import QueryError

@@ -1,4 +1,4 @@
-"""Questions to a sweep's trials: as rows, and as a pandas DataFrame."""
+"""Queries of the trials of a sweep, with results as rows or as a pandas DataFrame."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ def ask(
     sort: Sequence[str] = (),
     limit: int | None = None,
 ) -> Sheet:
-    """The part of a sweep's sheet that is asked for; see `orchestrator.api.query`.
+    """Return the requested part of a sweep's sheet; see `orchestrator.api.query`.
 
-    A metric that no trial has is a column where it is named, of which every value is missing. Of a
-    sweep none of whose trials has ended nothing but the question's grammar is checked.
+    A possible metric that no trial has can be named: all of its values are missing. If no trial of
+    the sweep has ended, only the grammar of the query is checked.
 
     Raises:
-        QueryError: `where` is no expression, or a column is not there.
+        QueryError: `where` is no expression, or a column does not exist.
     """
     sheet = make_sheet(record)
     if not sheet.rows:
         if where.strip():
             parse(where)
-        known = [column for column in sheet.columns if not columns or column.name in columns]
-        return Sheet(tuple(known), ())
-    named = [*(columns or ()), *(each.removeprefix("-") for each in sort)]
+        existing = [column for column in sheet.columns if not columns or column.name in columns]
+        return Sheet(tuple(existing), ())
+    named = [*(columns or ()), *(key.removeprefix("-") for key in sort)]
     named += columns_of(parse(where)) if where.strip() else ()
     wide = with_known(sheet, record, named)
     kept = list(matching(wide, where))
-    for each in reversed(sort):
-        _sort(kept, wide, each)
-    found = replace(wide, rows=tuple(kept[:limit]))
+    for key in reversed(sort):
+        _sort(kept, wide, key)
+    result = replace(wide, rows=tuple(kept[:limit]))
     if columns is None and wide is sheet:
-        return found
-    return select(found, sheet.names if columns is None else columns)
+        return result
+    return select(result, sheet.names if columns is None else columns)
 
 
 def select(sheet: Sheet, names: Sequence[str]) -> Sheet:
-    """These columns, in this order.
+    """Return these columns, in this order.
 
     Raises:
-        QueryError: one is not there.
+        QueryError: A column does not exist.
     """
     text, chosen = ",".join(names), list[int]()
     for position, name in enumerate(names):
@@ -79,7 +79,7 @@ def select(sheet: Sheet, names: Sequence[str]) -> Sheet:
 
 
 def usual_columns(record: SweepRecord, sheet: Sheet) -> list[str]:
-    """What a person wants to see first: what was tried, how it ended, and what it was tried for."""
+    """Return the columns to show by default: config, outcome, objectives and main metrics."""
     tried = {name for trial in record.trials for name in trial.config}
     shown = ["block", "repeat"] if record.repeats > 1 else ["block"]
     shown += ["implementation", "hardware"]
@@ -90,7 +90,7 @@ def usual_columns(record: SweepRecord, sheet: Sheet) -> list[str]:
 
 
 def to_frame(sheet: Sheet) -> pd.DataFrame:
-    """The sheet as a DataFrame with typed columns."""
+    """Return the sheet as a DataFrame with typed columns."""
     import pandas as pd  # noqa: PLC0415  (half a second)
 
     columns: list[tuple[Any, ...]] = list(zip(*sheet.rows, strict=True))
@@ -109,14 +109,14 @@ def _place(sheet: Sheet, name: str, text: str, place: int) -> int:
     return sheet.names.index(name)
 
 
-def _sort(rows: list[tuple[Cell, ...]], sheet: Sheet, asked: str) -> None:
-    """Sort in place, keeping the order of equals; what is missing comes last either way."""
-    falls = asked.startswith("-")
-    index = _place(sheet, asked.removeprefix("-"), asked, int(falls))
+def _sort(rows: list[tuple[Cell, ...]], sheet: Sheet, key: str) -> None:
+    """Sort in place, keeping the order of equals; missing values come last in both orders."""
+    falls = key.startswith("-")
+    index = _place(sheet, key.removeprefix("-"), key, int(falls))
     missing = [row for row in rows if row[index] is None]
-    known = [row for row in rows if row[index] is not None]
-    known.sort(key=lambda row: _key(row[index]), reverse=falls)
-    rows[:] = [*known, *missing]
+    present = [row for row in rows if row[index] is not None]
+    present.sort(key=lambda row: _key(row[index]), reverse=falls)
+    rows[:] = [*present, *missing]
 
 
 def _key(cell: Cell) -> Any:

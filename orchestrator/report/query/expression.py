@@ -1,4 +1,4 @@
-"""The language that says which trials are meant: `hardware ~ 'H200' and val_accuracy > 0.97`.
+"""The query language: `hardware ~ 'H200' and val_accuracy > 0.97`.
 
     either     = both {"or" both}
     both       = negated {"and" negated}
@@ -8,8 +8,8 @@
                | column "is" ["not"] "missing"
     value      = number | 'text' | "text" | true | false
 
-A text holds its own quote twice (`'it''s'`). A column whose name is no plain word stands in
-backquotes. `==` is taken for `=`; words may be written in capitals.
+A quote inside a text is doubled (`'it''s'`). Column names that are not plain words need
+backquotes. `==` means `=`. Words may be written in capitals.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Literally:
-    """A value as it is written, and where."""
+    """A value in the text, with its position."""
 
     value: Value
     place: int
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A column that is asked for, and where."""
+class ColumnName:
+    """A column in the text, with its position."""
 
     name: str
     place: int
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A column beside a value."""
+class ColumnTest:
+    """A comparison of a column with a value."""
 
-    column: Column
+    column: ColumnName
     operator: Operator
     value: Literally
 
@@ -66,7 +66,7 @@ class Compared:
 class OneOf:
     """A column that has one of these values."""
 
-    column: Column
+    column: ColumnName
     values: tuple[Literally, ...]
 
 
@@ -74,12 +74,12 @@ class OneOf:
 class Missing:
     """A column without a value."""
 
-    column: Column
+    column: ColumnName
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What does not hold."""
+    """The negation of an expression."""
 
     of: Expression
 
@@ -98,11 +98,11 @@ class Either:
     of: tuple[Expression, ...]
 
 
-Expression: TypeAlias = Compared | OneOf | Missing | Not | Both | Either
+Expression: TypeAlias = ColumnTest | OneOf | Missing | Not | Both | Either
 
 
 class QueryError(Refusal, ValueError):
-    """What is wrong with a question, and where: the text, with a caret below the place."""
+    """An error in a query; the message shows the text with a caret below the position."""
 
     def __init__(self, problem: str, text: str, place: int) -> None:
         line = "".join(char if char.isprintable() else " " for char in text)
@@ -125,16 +125,16 @@ class _Token:
 
 
 def parse(text: str) -> Expression:
-    """The expression that the text says.
+    """Parse an expression.
 
     Raises:
-        QueryError: it says none; the message points at the place.
+        QueryError: The text is no expression; the message points at the position.
     """
     return _Parser(text).parse()
 
 
 def columns_of(expression: Expression) -> Iterator[str]:
-    """The names of the columns that it asks for."""
+    """Yield the names of the columns in an expression."""
     match expression:
         case Both(of=parts) | Either(of=parts):
             for part in parts:
@@ -155,10 +155,10 @@ class _Parser:
         self._depth = 0
 
     def parse(self) -> Expression:
-        found = self._either()
+        expression = self._either()
         if self._peek().kind != "end":
             self._refuse("and, or, or the end")
-        return found
+        return expression
 
     def _either(self) -> Expression:
         return self._joined("or", self._both, Either)
@@ -182,14 +182,14 @@ class _Parser:
         if self._depth > _DEEPEST:
             raise self._error(f"expected at most {_DEEPEST} levels of parentheses and not")
         if self._took("not"):
-            found: Expression = Not(self._negated())
+            expression: Expression = Not(self._negated())
         elif self._took("("):
-            found = self._either()
+            expression = self._either()
             self._expect(")", "and, or, or a closing parenthesis")
         else:
-            found = self._condition()
+            expression = self._condition()
         self._depth -= 1
-        return found
+        return expression
 
     def _condition(self) -> Expression:
         column = self._column()
@@ -207,7 +207,7 @@ class _Parser:
             self._refuse("=, !=, <, <=, >, >=, ~, !~, in (…) or is missing")
         self._next += 1
         operator: Operator = "=" if token.text == "==" else token.text  # type: ignore[assignment]
-        return Compared(column, operator, self._value())
+        return ColumnTest(column, operator, self._value())
 
     def _values(self) -> tuple[Literally, ...]:
         self._expect("(", "a list in parentheses: ('one', 'other')")
@@ -217,13 +217,13 @@ class _Parser:
         self._expect(")", "a comma, or a closing parenthesis")
         return tuple(values)
 
-    def _column(self) -> Column:
+    def _column(self) -> ColumnName:
         token = self._peek()
         plain = token.kind == "word" and token.text.lower() not in _WORDS
         if not plain and token.kind != "quoted":
             self._refuse("a column, such as val_accuracy")
         self._next += 1
-        return Column(token.text.strip("`"), token.place)
+        return ColumnName(token.text.strip("`"), token.place)
 
     def _value(self) -> Literally:
         token = self._peek()
@@ -256,9 +256,9 @@ class _Parser:
         self._next += 1
         return True
 
-    def _expect(self, wanted: str, told: str) -> None:
+    def _expect(self, wanted: str, expected: str) -> None:
         if not self._took(wanted):
-            self._refuse(told)
+            self._refuse(expected)
 
     def _refuse(self, expected: str) -> NoReturn:
         raise self._error(f"expected {expected}; received {self._peek().shown}")
@@ -274,19 +274,19 @@ def _negated_if(negated: bool, expression: Expression) -> Expression:
 def _tokens(text: str) -> Iterator[_Token]:
     place = 0
     while place < len(text):
-        found = _TOKEN.match(text, place)
-        if found is None:
+        match = _TOKEN.match(text, place)
+        if match is None:
             raise QueryError(_unreadable(text[place:]), text, place)
-        kind = str(found.lastgroup)
+        kind = str(match.lastgroup)
         if kind != "space":
-            yield _Token(kind, found[0], place)
-        place = found.end()
+            yield _Token(kind, match[0], place)
+        place = match.end()
     yield _Token("end", "", len(text))
 
 
 def _unreadable(rest: str) -> str:
     if rest[0] in "'\"`":
-        return f"expected a closing {rest[0]} for the one here; received the end"
+        return f"expected a closing {rest[0]}; received the end"
     hint = {"&": ": write and", "|": ": write or", "!": ": write not"}.get(rest[0], "")
     shown = rest.split(maxsplit=1)[0][:20]
     return f"expected a column, a value, a comparison or a parenthesis; received {shown!r}{hint}"

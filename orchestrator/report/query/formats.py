@@ -26,7 +26,7 @@ _GAP = "  "
 
 
 def as_bytes(sheet: Sheet, form: SheetFormat, about: dict[str, Any]) -> bytes:
-    """The sheet in a format; `about` (the question) goes into JSON alone."""
+    """Write the sheet in a format; `about`, the query, is only added to JSON."""
     if form == "parquet":
         out = BytesIO()
         to_frame(sheet).to_parquet(out, engine="pyarrow", index=False)
@@ -39,9 +39,9 @@ def as_bytes(sheet: Sheet, form: SheetFormat, about: dict[str, Any]) -> bytes:
 
 
 def to_table(sheet: Sheet) -> str:
-    """Aligned columns, one line a trial, never folded or cut: for eyes, `less -S` and grep.
+    """Write aligned columns, one line per trial, never folded or cut: for `less -S` and grep.
 
-    Numbers have four significant figures; control characters are shown and not obeyed.
+    Numbers have four significant figures; control characters are shown instead of obeyed.
     """
     columns = [
         [visible(column.name), *(_shown(row[index]) for row in sheet.rows)]
@@ -56,7 +56,7 @@ def to_table(sheet: Sheet) -> str:
 
 
 def to_csv(sheet: Sheet) -> str:
-    """One header and one row a trial, as a report's CSV: what is missing or infinite is empty."""
+    """Write a header and one row per trial, as in a report's CSV; missing values are empty."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(safe, sheet.names))
@@ -66,7 +66,7 @@ def to_csv(sheet: Sheet) -> str:
 
 
 def to_json(sheet: Sheet, about: dict[str, Any]) -> str:
-    """One versioned object; numbers are finite or null. Plain ASCII."""
+    """Write one versioned object as ASCII; numbers are finite or null."""
     body = {
         "format": FORMAT,
         "version": VERSION,
@@ -81,25 +81,25 @@ def to_json(sheet: Sheet, about: dict[str, Any]) -> str:
 
 
 def to_listing(sheet: Sheet) -> str:
-    """The columns that there are: what each holds, in how many trials, and of what range."""
-    told = (
+    """List the columns: their part and kind, the number of trials with a value, and the range."""
+    columns = (
         SheetColumn("column", "text", "trial"),
-        *(SheetColumn(name, "text", "trial") for name in ("of the", "holds", "in", "such as")),
+        *(SheetColumn(name, "text", "trial") for name in ("part", "kind", "trials", "range")),
     )
     rows = [
         (column.name, column.part, column.kind, f"{len(cells)} of {len(sheet.rows)}", _range(cells))
         for index, column in enumerate(sheet.columns)
         for cells in [[row[index] for row in sheet.rows if row[index] is not None]]
     ]
-    return to_table(Sheet(tuple(told), tuple(rows)))
+    return to_table(Sheet(tuple(columns), tuple(rows)))
 
 
 def _range(cells: list[Any]) -> str:
     if not cells:
         return ABSENT
     low, high = _shown(min(cells)), _shown(max(cells))
-    told = low if low == high else f"{low} … {high}"
-    return told if len(told) <= 72 else f"{told[:71]}…"
+    text = low if low == high else f"{low} … {high}"
+    return text if len(text) <= 72 else f"{text[:71]}…"
 
 
 def _padded(cells: list[str], *, right: bool) -> list[str]:

@@ -1,8 +1,8 @@
-"""Which rows of a sheet an expression means.
+"""The rows of a sheet that match an expression.
 
-A missing value matches nothing but `is missing`: what is said of it is neither true nor false, and
-neither is its negation (as NULL in SQL), so that `not (val_accuracy > 0.9)` gives no trial that
-has no accuracy.
+A missing value matches only `is missing`. Any other condition on it is neither true nor false, and
+neither is its negation (as with NULL in SQL): `not (val_accuracy > 0.9)` matches no trial without
+an accuracy.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TypeAlias
 from orchestrator.core.trial_columns import Kind
 from orchestrator.report.query.expression import (
     Both,
-    Column,
-    Compared,
+    ColumnName,
+    ColumnTest,
     Either,
     Expression,
     Literally,
@@ -59,10 +59,10 @@ _WRITTEN: dict[Kind, type | tuple[type, ...]] = {
 
 
 def matching(sheet: Sheet, where: str) -> tuple[tuple[Cell, ...], ...]:
-    """The rows of which `where` is true, in their order; all of them where it is empty.
+    """Return the rows for which `where` is true, in their order; all of them if it is empty.
 
     Raises:
-        QueryError: `where` is no expression, or not one of this sheet.
+        QueryError: `where` is no expression, or does not fit this sheet.
     """
     if not where.strip():
         return sheet.rows
@@ -70,12 +70,12 @@ def matching(sheet: Sheet, where: str) -> tuple[tuple[Cell, ...], ...]:
     return tuple(row for row in sheet.rows if test(row))
 
 
-def unknown_column(name: str, known: Sequence[str]) -> str:
-    """What to say of a column that is not there: the nearest names, or some."""
-    lower = {each.lower(): each for each in known}
-    near = [lower[each] for each in difflib.get_close_matches(name.lower(), lower, n=3)]
+def unknown_column(name: str, columns: Sequence[str]) -> str:
+    """Write the error for an unknown column, with similar names."""
+    lower = {column.lower(): column for column in columns}
+    near = [lower[column] for column in difflib.get_close_matches(name.lower(), lower, n=3)]
     if not near:
-        return f"no column {name!r}; `rnnsweep query SWEEP --list` tells the {len(known)} there are"
+        return f"no column {name!r}; `rnnsweep query SWEEP --list` lists the {len(columns)} columns"
     return f"no column {name!r}; did you mean {' or '.join(map(repr, near))}?"
 
 
@@ -100,18 +100,18 @@ class _Tests:
                 index, _ = self._find(column)
                 return lambda row: row[index] is None
             case OneOf(column=column, values=values):
-                index, found = self._find(column)
-                wanted = {self._value(found, value, "=") for value in values}
+                index, sheet_column = self._find(column)
+                wanted = {self._value(sheet_column, value, "=") for value in values}
                 return _unless_missing(index, lambda cell: cell in wanted)
-            case Compared(column=column, operator=("~" | "!~") as mark, value=value):
-                index, found = self._find(column)
-                return _unless_missing(index, self._likeness(found, value, mark))
-            case Compared(column=column, operator=mark, value=value):
-                index, found = self._find(column)
-                holds, other = _HOLDS[mark], self._value(found, value, mark)
+            case ColumnTest(column=column, operator=("~" | "!~") as mark, value=value):
+                index, sheet_column = self._find(column)
+                return _unless_missing(index, self._likeness(sheet_column, value, mark))
+            case ColumnTest(column=column, operator=mark, value=value):
+                index, sheet_column = self._find(column)
+                holds, other = _HOLDS[mark], self._value(sheet_column, value, mark)
                 return _unless_missing(index, lambda cell: holds(cell, other))
 
-    def _find(self, column: Column) -> tuple[int, SheetColumn]:
+    def _find(self, column: ColumnName) -> tuple[int, SheetColumn]:
         index = self._index.get(column.name)
         if index is None:
             problem = unknown_column(column.name, self._sheet.names)
@@ -119,7 +119,7 @@ class _Tests:
         return index, self._sheet.columns[index]
 
     def _value(self, column: SheetColumn, written: Literally, mark: str) -> Cell:
-        """What the column's cells are compared with."""
+        """Return the value to compare the cells of a column with."""
         value, kind = written.value, column.kind
         if kind == "truth" and mark not in ("=", "!="):
             self._refuse(f"{column.name} is true or false: expected = or !=", written)
@@ -134,7 +134,7 @@ class _Tests:
 
     def _likeness(self, column: SheetColumn, written: Literally, mark: str) -> Callable[..., bool]:
         if column.kind != "text":
-            self._refuse(f"{mark} is for texts; {column.name} holds none", written)
+            self._refuse(f"{mark} needs a text column, and {column.name} is none", written)
         if not isinstance(written.value, str):
             self._refuse(f"{mark} expects a text in quotes", written)
         like = likeness(str(written.value))
@@ -145,10 +145,10 @@ class _Tests:
 
 
 def likeness(pattern: str) -> Callable[[str], bool]:
-    """Whether a text is like the pattern; upper and lower case are one.
+    """Return a test of a text against a pattern, ignoring case.
 
-    A pattern with `*` (anything) or `?` (one character) is to fit the whole text, as a selector in
-    a spec; any other is to stand somewhere in it. Brackets mean themselves.
+    A pattern with `*` (anything) or `?` (one character) must match the whole text, as a selector in
+    a spec. Any other pattern is searched for in the text. Brackets are ordinary characters.
     """
     wanted = pattern.casefold()
     if not set(wanted) & set("*?"):
@@ -163,15 +163,15 @@ def _unless_missing(index: int, holds: Callable[[Any], bool]) -> _Test:
 
 def _negation(test: _Test) -> _Test:
     def negated(row: _Row) -> bool | None:
-        found = test(row)
-        return None if found is None else not found
+        result = test(row)
+        return None if result is None else not result
 
     return negated
 
 
 def _all(tests: Sequence[_Test]) -> _Test:
     def holds(row: _Row) -> bool | None:
-        found = [test(row) for test in tests]
-        return False if False in found else None if None in found else True
+        results = [test(row) for test in tests]
+        return False if False in results else None if None in results else True
 
     return holds

@@ -16,7 +16,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord
 from orchestrator.report.compare import (
     Changes,
-    NoSide,
+    InvalidSide,
     Side,
     as_json,
     compare,
@@ -126,7 +126,7 @@ def test_fewer_than_six_configs_tell_nothing() -> None:
 def test_a_change_that_may_be_within_the_margin_is_none() -> None:
     found = between(measured(60, noise=0.05), measured(60, factor=1.045, noise=0.05, seed=3))
     assert verdicts(found)[1] == "inconclusive"
-    assert found.arms[1].reason == "slower, but maybe by no more than the margin"
+    assert found.arms[1].reason == "slower, but possibly within the margin"
 
 
 def test_configs_are_matched_whatever_their_block() -> None:
@@ -170,7 +170,7 @@ def test_quiet_trials_are_enough_where_there_are_six() -> None:
     assert [(len(arm.pairs), arm.quiet_only) for arm in found.arms] == [(6, True)] * 2
     few = between(measured(7), replace(after, trials=after.trials[:14]))
     assert [(len(arm.pairs), arm.quiet_only) for arm in few.arms] == [(7, False)] * 2
-    assert "too few were quiet" in text(few)
+    assert "because too few were quiet" in text(few)
 
 
 @pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "inconclusive")])
@@ -268,7 +268,7 @@ def test_all_arms_slower_by_one_factor_is_the_machine() -> None:
         changed(t, metrics={**t.metrics, "step_ms": t.metrics["step_ms"] * 1.3})
         for t in slow.trials
     )
-    assert "the machine more likely than the code" in text(
+    assert "more likely the machine than the code" in text(
         between(slow, replace(slow, trials=every))
     )
     assert not between(slow, measured(noise=0.001, factor=1.3)).moved_together
@@ -281,7 +281,7 @@ def test_the_canary_tells_of_the_machine() -> None:
         return replace(base, trials=tuple(sung))
 
     (found,) = between(with_canary(4.0), with_canary(5.0)).differences
-    assert (found.name, found.before, found.after) == ("canary (ms)", "4", "5")
+    assert (found.name, found.before, found.after) == ("calibration probe (ms)", "4", "5")
 
 
 def test_arms_timed_in_slices_have_no_accuracy() -> None:
@@ -292,16 +292,16 @@ def test_arms_timed_in_slices_have_no_accuracy() -> None:
 
 
 def test_two_workloads_have_nothing_to_compare() -> None:
-    with pytest.raises(NoSide, match="one workload; received quickstart#1 of image_rows"):
+    with pytest.raises(InvalidSide, match="one workload; received quickstart#1 of image_rows"):
         between(measured(), measured(workload="char_rnn"))
 
 
 def test_a_sweep_beside_itself_has_nothing_to_compare(tmp_path: Path) -> None:
     record = measured()
     kept = read_report(written(record, tmp_path / "baseline.json"))
-    with pytest.raises(NoSide, match=r"one sweep on both sides \(quickstart#1\)"):
+    with pytest.raises(InvalidSide, match=r"one sweep on both sides \(quickstart#1\)"):
         compare(side(record), side(record))
-    with pytest.raises(NoSide, match=r"\(quickstart \(baseline\.json\) and quickstart#1\)"):
+    with pytest.raises(InvalidSide, match=r"\(quickstart \(baseline\.json\) and quickstart#1\)"):
         compare(kept, of_record(record, "quickstart#1"))
 
 
@@ -349,7 +349,7 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
     ("content", "told"),
     [
         (None, "expected a report's JSON file, received: no such file"),
-        ("not json", "the whole: Invalid JSON"),
+        ("not json", "JSON file; Invalid JSON"),
         ("{}", "format: Field required"),
         ('{"format": "rnnsweep-report"}', "version: Field required"),
         ('{"format": "rnnsweep-report", "version": 4}', "sweep: Field required"),
@@ -364,7 +364,7 @@ def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) 
     path = tmp_path / "baseline.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(NoSide) as refused:
+    with pytest.raises(InvalidSide) as refused:
         read_report(path)
     assert str(path) in str(refused.value)
     assert told in str(refused.value)
@@ -373,7 +373,9 @@ def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) 
 def test_another_format_is_no_report(tmp_path: Path) -> None:
     path = written(measured(), tmp_path / "b.json")
     path.write_text(path.read_text().replace('"rnnsweep-report"', '"rnnsweep-plan"', 1))
-    with pytest.raises(NoSide, match="expected format 'rnnsweep-report', received 'rnnsweep-plan'"):
+    with pytest.raises(
+        InvalidSide, match="expected format 'rnnsweep-report', received 'rnnsweep-plan'"
+    ):
         read_report(path)
 
 

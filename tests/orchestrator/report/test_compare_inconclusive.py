@@ -197,7 +197,7 @@ def test_one_arm_that_moved_as_the_canary_did_is_the_machine(canary_ms: float, m
     found = between(before, after)
     assert found.arms[0].verdict == "slower"
     assert found.moved_with_canary == moved
-    said = "the canary, a piece of work that never changes, moved by the same factor (0.832 ×)"
+    said = "the calibration probe, work that never changes, changed by the same factor (0.832 ×)"
     assert (said in text(found)) == moved
     several = between(recorded(canary_ms=10.0), recorded(canary_ms=12.02, change=slower))
     assert not several.moved_with_canary
@@ -267,9 +267,9 @@ def test_configs_at_which_it_fails_now_are_told_beside_the_verdict() -> None:
         ("same", 8, 0),
         ("same", 6, 2),
     ]
-    assert "over 6 configs; at 2 others none of its trials was completed now" in text(found)
+    assert "over 6 configs; at 2 others it no longer completes a trial" in text(found)
     few = between(recorded(configs=7), recorded(configs=7, change=failed(XLA, blocks=3)))
-    assert "at least 6 are needed; at 3 others none of its trials was completed now)" in text(few)
+    assert "at least 6 are needed; at 3 others it no longer completes a trial)" in text(few)
     assert [arm.lost for arm in between(recorded(change=failed(XLA)), recorded()).arms] == [0, 0]
 
 
