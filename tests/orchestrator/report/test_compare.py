@@ -355,8 +355,8 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
         ('{"format": "rnnsweep-report", "version": 4}', "sweep: Field required"),
         (
             '{"format": "rnnsweep-report", "version": 3}',
-            "expected version 4 of a report's JSON, received version 3, which another "
-            "rnnsweep wrote. Write one with `rnnsweep report SWEEP -o FILE.json`",
+            "expected version 4 of a report's JSON, received version 3, written by "
+            "another version of rnnsweep. Write one with `rnnsweep report SWEEP -o FILE.json`",
         ),
     ],
 )
