@@ -41,8 +41,10 @@ def cause_name(cause: str) -> str:
     return _NAMES.get(cause, cause)
 
 
-def disturbance_text(disturbance: Mapping[str, float]) -> str:
-    """Return all causes with their figures; an empty text for an undisturbed trial."""
+def disturbance_text(disturbance: Mapping[str, float]) -> str | None:
+    """Return all causes with their figures; None for an undisturbed trial."""
+    if not disturbance:
+        return None
     return "; ".join(_cause_text(cause, figure) for cause, figure in disturbance.items())
 
 

@@ -307,9 +307,9 @@ class FinishedTrial:
         return self.outcome.cost_basis
 
     @property
-    def failure_text(self) -> str:
-        """`reason: message` of a failed trial, else an empty text."""
-        return self.outcome.failure.text if self.outcome.failure else ""
+    def failure_text(self) -> str | None:
+        """`reason: message` of a failed trial, else None."""
+        return self.outcome.failure.text if self.outcome.failure else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ Getter: TypeAlias = Callable[[FinishedTrial], Value | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TrialColumn:
     """A column of every trial's row.
 
     `get` returns None for a missing value; a time is in seconds since the epoch. `stored` is the
@@ -69,36 +69,36 @@ def _kernel(read: Callable[[Kernel], str]) -> Getter:
     return lambda trial: read(trial.kernel) if trial.kernel else None
 
 
-COLUMNS: tuple[Column, ...] = (
-    Column("run_id", "text", lambda trial: trial.run_id, "attribute"),
-    Column("trial_key", "text", lambda trial: trial.key),
-    Column("block", "whole", lambda trial: trial.block),
-    Column("repeat", "whole", lambda trial: trial.repeat, "param"),
-    Column("arm", "text", lambda trial: str(trial.arm)),
-    Column("implementation", "text", lambda trial: trial.arm.implementation),
-    Column("backend", "text", _implementation("backend"), "param"),
-    Column("kernel", "text", _implementation("kernel"), "param"),
-    Column("jit", "truth", _option("jit"), "param"),
-    Column("precision", "text", _option("precision"), "param"),
-    Column("mathematics", "text", lambda trial: mathematics_of(trial.arm) or None),
-    Column("hardware", "text", lambda trial: str(trial.arm.hardware)),
-    Column("device", "text", lambda trial: trial.arm.device, "record"),
-    Column("cpus", "whole", lambda trial: trial.arm.usage.cpus, "param"),
-    Column("threads", "whole", lambda trial: trial.arm.usage.threads, "param"),
-    Column("measure", "text", lambda trial: trial.arm.measure, "record"),
-    Column("node", "text", lambda trial: trial.node or None),
-    Column("seed", "whole", lambda trial: trial.seed, "param"),
-    Column("outcome", "text", lambda trial: trial.status),
-    Column("failure", "text", lambda trial: trial.failure_text or None),
-    Column("attempt", "whole", lambda trial: trial.attempt),
-    Column("trainer_trials", "whole", lambda trial: trial.trainer_trials),
-    Column("started", "time", lambda trial: trial.started_s or None, "attribute", "s"),
-    Column("ended", "time", lambda trial: trial.ended_s or None, "attribute", "s"),
-    Column("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
-    Column("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
-    Column("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
+COLUMNS: tuple[TrialColumn, ...] = (
+    TrialColumn("run_id", "text", lambda trial: trial.run_id, "attribute"),
+    TrialColumn("trial_key", "text", lambda trial: trial.key),
+    TrialColumn("block", "whole", lambda trial: trial.block),
+    TrialColumn("repeat", "whole", lambda trial: trial.repeat, "param"),
+    TrialColumn("arm", "text", lambda trial: str(trial.arm)),
+    TrialColumn("implementation", "text", lambda trial: trial.arm.implementation),
+    TrialColumn("backend", "text", _implementation("backend"), "param"),
+    TrialColumn("kernel", "text", _implementation("kernel"), "param"),
+    TrialColumn("jit", "truth", _option("jit"), "param"),
+    TrialColumn("precision", "text", _option("precision"), "param"),
+    TrialColumn("mathematics", "text", lambda trial: mathematics_of(trial.arm) or None),
+    TrialColumn("hardware", "text", lambda trial: str(trial.arm.hardware)),
+    TrialColumn("device", "text", lambda trial: trial.arm.device, "record"),
+    TrialColumn("cpus", "whole", lambda trial: trial.arm.usage.cpus, "param"),
+    TrialColumn("threads", "whole", lambda trial: trial.arm.usage.threads, "param"),
+    TrialColumn("measure", "text", lambda trial: trial.arm.measure, "record"),
+    TrialColumn("node", "text", lambda trial: trial.node or None),
+    TrialColumn("seed", "whole", lambda trial: trial.seed, "param"),
+    TrialColumn("outcome", "text", lambda trial: trial.status),
+    TrialColumn("failure", "text", lambda trial: trial.failure_text),
+    TrialColumn("attempt", "whole", lambda trial: trial.attempt),
+    TrialColumn("trainer_trials", "whole", lambda trial: trial.trainer_trials),
+    TrialColumn("started", "time", lambda trial: trial.started_s or None, "attribute", "s"),
+    TrialColumn("ended", "time", lambda trial: trial.ended_s or None, "attribute", "s"),
+    TrialColumn("kernel_asked", "text", _kernel(lambda kernel: kernel.asked), "record"),
+    TrialColumn("kernel_ran", "text", _kernel(lambda kernel: kernel.ran)),
+    TrialColumn("kernel_evidence", "text", _kernel(lambda kernel: kernel.evidence)),
     *(
-        Column(name, "text", get, qualifies=True)
+        TrialColumn(name, "text", get, qualifies=True)
         for name, get in (
             ("energy_method", lambda trial: trial.telemetry.energy_method),
             ("energy_scope", lambda trial: trial.telemetry.energy_scope),
@@ -106,7 +106,7 @@ COLUMNS: tuple[Column, ...] = (
             ("throttle_reasons", lambda trial: throttle_text(trial.telemetry.throttle_reasons)),
             ("neighbours", lambda trial: neighbours_text(trial.telemetry)),
             ("cost_basis", lambda trial: trial.cost_basis),
-            ("disturbed", lambda trial: disturbance_text(trial.disturbance) or None),
+            ("disturbed", lambda trial: disturbance_text(trial.disturbance)),
             ("round", lambda trial: trial.round_id),
         )
     ),

@@ -121,6 +121,13 @@ class Crossover:
     confidence: float | None = None
     reason: str | None = None
 
+    @property
+    def throughout(self) -> RegionVerdict | None:
+        """The verdict that holds at all sizes tried; None if there is no such verdict."""
+        if len(self.regions) != 1 or self.verdict == "inconclusive":
+            return None
+        return self.regions[0].verdict
+
 
 def crossovers(
     comparisons: Sequence[Comparison], configs: Mapping[int, Config], margin: float

@@ -65,16 +65,15 @@ def _throughout(crossovers: Sequence[Crossover], name: ArmNames) -> list[str]:
     """Make `Faster than the baseline at all layers (1–3) tried: …`, a line for each verdict."""
     arms: dict[tuple[str, str, str], list[str]] = {}
     for crossover in crossovers:
-        which, _, rest = crossover.verdict.partition(" ")
-        if rest == "throughout":
+        if crossover.throughout is not None:
             sizes = f"({number(crossover.low)}–{number(crossover.high)})"
             missing = not_adjusted_for(crossover)
             but = f" ({missing})" if missing else ""
-            key = (which, f"{plural(crossover.param)} {sizes}", but)
+            key = (crossover.throughout, f"{plural(crossover.param)} {sizes}", but)
             arms.setdefault(key, []).append(name(crossover.arm))
     return [
-        f"{_ALL[which]} the baseline at all {tried} tried{but}: {', '.join(own)}."
-        for (which, tried, but), own in arms.items()
+        f"{_ALL[verdict]} the baseline at all {tried} tried{but}: {', '.join(own)}."
+        for (verdict, tried, but), own in arms.items()
     ]
 
 

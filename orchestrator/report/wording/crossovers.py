@@ -23,11 +23,10 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
     if crossover.crossing is not None:
         where, beyond = sides(crossover, crossover.crossing)
         return f"{where}, {arm} is faster than {base}, and slower {beyond}{held}"
-    if crossover.verdict in ("faster throughout", "slower throughout"):
-        which = crossover.verdict.partition(" ")[0]
-        return f"{arm} is {which} than {base} at all {tried}{held}"
-    if crossover.verdict == "same throughout":
-        return f"{arm} is as fast as {base} at all {tried}{held}"
+    if crossover.throughout is not None:
+        same = crossover.throughout == "same"
+        comparison = "as fast as" if same else f"{crossover.throughout} than"
+        return f"{arm} is {comparison} {base} at all {tried}{held}"
     if crossover.verdict == "partly":
         ranges = joined(list(filter(None, (_region(r, crossover) for r in crossover.regions))))
         param = crossover.param.replace("_", " ")

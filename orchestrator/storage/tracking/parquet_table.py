@@ -59,7 +59,7 @@ class TableUnreadable(TrackingError):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class StoredTable:
     """The content of a table.
 
     `token` differs from that of every other table of the sweep; `unfinished` are the runs that
@@ -151,7 +151,7 @@ def write_table(
             writer.write_table(columns.filled(trials[start : start + _ROWS_AT_ONCE], schema))
 
 
-def read_table(path: Path, place: str = TABLE_FILE) -> Table:
+def read_table(path: Path, place: str = TABLE_FILE) -> StoredTable:
     """Return the trials of a table, which is read a group of rows at a time.
 
     Raises:
@@ -167,7 +167,7 @@ def read_table(path: Path, place: str = TABLE_FILE) -> Table:
             if about["version"] != _VERSION:
                 raise WrongVersion(place, "a table of trials", _VERSION, about["version"])
             trials = tuple(_read_trials(file, about["environments"], place))
-            return Table(about["token"], trials, tuple(about["unfinished"]))
+            return StoredTable(about["token"], trials, tuple(about["unfinished"]))
     except WrongVersion:
         raise
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, TrackingError) as error:

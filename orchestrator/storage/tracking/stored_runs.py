@@ -24,7 +24,7 @@ from orchestrator.storage.tracking.parquet_table import (
     LATE_TAG,
     TABLE_FILE,
     Environment,
-    Table,
+    StoredTable,
     TableUnreadable,
     read_table,
 )
@@ -182,7 +182,7 @@ def _with_runs(
     return StoredTrials(trials, run_ids, tuple(doubles), stale=len(read), is_damaged=is_damaged)
 
 
-def _table(store: MlflowStore, parent: StoredRun) -> tuple[Table | None, bool]:
+def _table(store: MlflowStore, parent: StoredRun) -> tuple[StoredTable | None, bool]:
     """Return the sweep's table, and whether there is one that cannot be read."""
     if TABLE_FILE not in store.texts(parent.run_id):
         return None, False

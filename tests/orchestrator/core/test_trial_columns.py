@@ -8,7 +8,14 @@ import pytest
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial, Telemetry
-from orchestrator.core.trial_columns import COLUMNS, PARAMS, QUALIFIERS, TAGS, Column, free_name
+from orchestrator.core.trial_columns import (
+    COLUMNS,
+    PARAMS,
+    QUALIFIERS,
+    TAGS,
+    TrialColumn,
+    free_name,
+)
 from orchestrator.report.formats.csv_rows import HEADER
 from orchestrator.report.query.table import make_sheet
 from orchestrator.storage.tracking.run_content import run_content
@@ -35,7 +42,7 @@ def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
-def test_cells_have_the_kind_of_their_column(column: Column) -> None:
+def test_cells_have_the_kind_of_their_column(column: TrialColumn) -> None:
     kinds = {"whole": int, "number": float, "text": str, "truth": bool, "time": float}
     for of in (finished(), failed()):
         value = column.get(of)
