@@ -1,4 +1,4 @@
-"""Plans laid over made-up nodes, and their blocks: for tests of what is handed out, and when."""
+"""Sample plans on invented nodes, and their blocks, for tests of the order of assignments."""
 
 from __future__ import annotations
 
@@ -23,23 +23,27 @@ def identity(seed: int = 0) -> SweepIdentity:
 def node(
     name: str, cpus: int = 2, gpus: int = 0, cpu_model: str = "CPU A", gpu: str = "NVIDIA T4"
 ) -> Node:
-    found = tuple(Gpu(index, gpu, f"GPU-{name}-{index}", 16_000) for index in range(gpus))
-    return Node(name, NodeProfile(name, cpu_model, cpus, 8_000, found, None, "Linux", "3.11"), cpus)
+    devices = tuple(Gpu(index, gpu, f"GPU-{name}-{index}", 16_000) for index in range(gpus))
+    return Node(
+        name, NodeProfile(name, cpu_model, cpus, 8_000, devices, None, "Linux", "3.11"), cpus
+    )
 
 
 def plan(
     hardware: Sequence[HardwareClass], implementations: int = 2, blocks: int = 3, repeats: int = 1
 ) -> Plan:
     arms = [
-        PlannedArm(Arm(f"tensorflow/kernel{number}", HardwareUse(each.ref)), each)
-        for each in hardware
+        PlannedArm(
+            Arm(f"tensorflow/kernel{number}", HardwareUse(hardware_class.ref)), hardware_class
+        )
+        for hardware_class in hardware
         for number in range(implementations)
     ]
     return Plan(tuple(arms), (), blocks, repeats)
 
 
 class ConfigLog:
-    """A source of configs that notes what it is told."""
+    """A source of configs that records the values reported to it."""
 
     def __init__(self, configs: int = 1_000) -> None:
         self.configs = configs
@@ -54,7 +58,7 @@ class ConfigLog:
         assert config == {"units": index}
 
     def report(self, index: int, values: Sequence[float] | None) -> None:
-        assert index not in self.reported, "told twice"
+        assert index not in self.reported, "reported twice"
         self.reported[index] = values
 
 
@@ -83,12 +87,12 @@ def failed() -> Outcome:
 
 
 def drain(blocks: Blocks, outcome: Outcome | None = None) -> list[Assignment]:
-    """Run everything, one trial after another, in the order of issue."""
+    """Run all trials one after another, in the order of assignment."""
     out: list[Assignment] = []
     finished: list[Assignment] = []
     while not blocks.done:
-        while (found := blocks.next()) is not None:
-            out.append(found[0])
+        while (assigned := blocks.next()) is not None:
+            out.append(assigned[0])
         assert out, "nothing is out and nothing can be issued, yet the sweep is not done"
         issue = out.pop(0)
         blocks.finish(issue, outcome or complete())

@@ -1,4 +1,4 @@
-"""Sweep records made by hand for the report's tests."""
+"""Sample sweep records for the tests of reports."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ UNROLL = Arm("tensorflow/portable+unroll", CPU)
 CUDNN = RequestedArm("tensorflow/cudnn", str(CPU))
 
 
-_OF_TRIAL = {each.name for each in fields(Trial)}
-_OF_OUTCOME = {each.name for each in fields(Outcome)}
-_FIELDS = {"run_id", *_OF_TRIAL, *_OF_OUTCOME, *(each.name for each in fields(Telemetry))}
+_OF_TRIAL = {field.name for field in fields(Trial)}
+_OF_OUTCOME = {field.name for field in fields(Outcome)}
+_FIELDS = {"run_id", *_OF_TRIAL, *_OF_OUTCOME, *(field.name for field in fields(Telemetry))}
 
 
 def changed(finished: FinishedTrial, **changes: Any) -> FinishedTrial:
@@ -53,9 +53,9 @@ def changed(finished: FinishedTrial, **changes: Any) -> FinishedTrial:
 
 
 def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> FinishedTrial:
-    """A complete trial of 10 ms a step; `changes` are fields, or metrics by name."""
-    known = {name: changes.pop(name) for name in (*changes,) if name in _FIELDS}
-    metrics = known.pop("metrics", {"step_ms": 10.0, "val_accuracy": 0.9, **changes})
+    """Return a complete trial of 10 ms a step; `changes` are fields, or metrics by name."""
+    given = {name: changes.pop(name) for name in (*changes,) if name in _FIELDS}
+    metrics = given.pop("metrics", {"step_ms": 10.0, "val_accuracy": 0.9, **changes})
     name = f"{arm.implementation}-{block}-{repeat}"
     config = {"units": 16 * (block + 1), "batch_size": 32}
     kernel = Kernel("portable", "portable", "While in the traced graph")
@@ -69,7 +69,7 @@ def trial(arm: Arm, block: int, repeat: int = 0, **changes: Any) -> FinishedTria
     )
     key = f"key-{name}-{arm.hardware}"
     made = FinishedTrial(Trial(key, block, config, arm, repeat, 0), outcome, f"run-{name}")
-    return changed(made, **known)
+    return changed(made, **given)
 
 
 def sweep(
@@ -79,7 +79,7 @@ def sweep(
     objectives: Mapping[str, str] | None = None,
     **changes: Any,
 ) -> SweepRecord:
-    """A sweep of these trials, with as many blocks and repeats as they have."""
+    """Return a sweep of these trials, with as many blocks and repeats as they have."""
     blocks = max((t.block for t in trials), default=-1) + 1
     repeats = max((t.repeat for t in trials), default=0) + 1
     fields: dict[str, Any] = {
@@ -102,7 +102,7 @@ def sweep(
 def paired(
     blocks: int, ratio: Callable[[int], float] = lambda block: 1.25, **changes: Any
 ) -> SweepRecord:
-    """PORTABLE at 10 ms a step, XLA at 10 / ratio(block), in every block."""
+    """Return a sweep with PORTABLE at 10 ms a step and XLA at 10 / ratio(block)."""
     trials = [
         trial(arm, block, step_ms=10.0 if arm == PORTABLE else 10.0 / ratio(block))
         for block in range(blocks)

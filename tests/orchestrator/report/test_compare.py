@@ -48,7 +48,7 @@ def measured(
     seed: int = 0,
     **changes: Any,
 ) -> SweepRecord:
-    """Arms of which the last takes `factor` times as long, at configs that differ a lot."""
+    """Make a sweep in which the last arm takes `factor` times as long as the others."""
     dice = random.Random(seed)
     factors = {**dict.fromkeys(arms, 1.0), arms[-1]: factor}
     trials = [
@@ -86,16 +86,16 @@ def verdicts(changes: Changes) -> list[str]:
     ("factor", "verdict"), [(1.0, "same"), (1.02, "same"), (1.2, "slower"), (0.8, "faster")]
 )
 def test_each_arm_is_compared_with_itself(factor: float, verdict: str) -> None:
-    found = between(measured(), measured(factor=factor, seed=1))
-    assert verdicts(found) == ["same", verdict]
-    speedup = found.arms[1].speedup
+    changes = between(measured(), measured(factor=factor, seed=1))
+    assert verdicts(changes) == ["same", verdict]
+    speedup = changes.arms[1].speedup
     assert speedup is not None
     assert speedup.low < 1 / factor < speedup.high
-    assert len(found.arms[1].pairs) == 8
+    assert len(changes.arms[1].pairs) == 8
 
 
-def test_wrong_alarms_are_as_rare_as_promised() -> None:
-    """Nothing changed, in 200 pairs of noisy sweeps: at most 5 % have a wrong verdict.
+def test_wrong_verdicts_are_as_rare_as_promised() -> None:
+    """Of 200 pairs of noisy, unchanged sweeps at most 5 % have a wrong verdict.
 
     The binomial's 99.9 % point of 200 at 5 % is 20.
     """
@@ -117,103 +117,112 @@ def test_wrong_alarms_are_as_rare_as_promised() -> None:
     assert wrong <= 20
 
 
-def test_fewer_than_six_configs_tell_nothing() -> None:
-    found = between(measured(5), measured(5, factor=2.0))
-    assert verdicts(found) == ["inconclusive"] * 2
-    assert found.arms[1].reason == "5 configs in common; at least 6 are needed"
+def test_fewer_than_six_configs_are_inconclusive() -> None:
+    changes = between(measured(5), measured(5, factor=2.0))
+    assert verdicts(changes) == ["inconclusive"] * 2
+    assert changes.arms[1].reason == "5 configs in common; at least 6 are needed"
 
 
-def test_a_change_that_may_be_within_the_margin_is_none() -> None:
-    found = between(measured(60, noise=0.05), measured(60, factor=1.045, noise=0.05, seed=3))
-    assert verdicts(found)[1] == "inconclusive"
-    assert found.arms[1].reason == "slower, but possibly within the margin"
+def test_a_change_that_may_be_within_the_margin_is_inconclusive() -> None:
+    changes = between(measured(60, noise=0.05), measured(60, factor=1.045, noise=0.05, seed=3))
+    assert verdicts(changes)[1] == "inconclusive"
+    assert changes.arms[1].reason == "slower, but possibly within the margin"
 
 
-def test_configs_are_matched_whatever_their_block() -> None:
+def test_configs_are_matched_independently_of_their_block() -> None:
     before = measured()
-    turned = tuple(changed(each, block=7 - each.block) for each in before.trials)
-    found = between(before, replace(before, trials=turned))
-    assert [len(arm.pairs) for arm in found.arms] == [8, 8]
-    assert all(pair.before == pair.after for arm in found.arms for pair in arm.pairs)
+    reordered = tuple(changed(original, block=7 - original.block) for original in before.trials)
+    changes = between(before, replace(before, trials=reordered))
+    assert [len(arm.pairs) for arm in changes.arms] == [8, 8]
+    assert all(pair.before == pair.after for arm in changes.arms for pair in arm.pairs)
 
 
-def test_what_one_side_searches_and_the_other_fixes_is_matched() -> None:
+def test_a_searched_param_is_matched_with_a_fixed_setting() -> None:
     before = measured()
     fixed = tuple(changed(t, config={"units": t.config["units"]}) for t in before.trials)
     after = replace(before, trials=fixed, settings={**SETTINGS, "batch_size": 32})
-    found = between(before, after)
-    assert [len(arm.pairs) for arm in found.arms] == [8, 8]
-    assert found.differences == ()
+    changes = between(before, after)
+    assert [len(arm.pairs) for arm in changes.arms] == [8, 8]
+    assert changes.differences == ()
 
 
-def test_repeats_are_averaged_and_unfinished_trials_left_out() -> None:
+def test_repeats_are_averaged_and_unfinished_trials_excluded() -> None:
     base = measured(6)
-    again = tuple(changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
+    repeats = tuple(changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
     broken = tuple(changed(t, repeat=2, status="failed") for t in base.trials)
-    found = between(base, replace(base, trials=(*base.trials, *again, *broken)))
-    first = found.arms[0].pairs[0]
+    changes = between(base, replace(base, trials=(*base.trials, *repeats, *broken)))
+    first = changes.arms[0].pairs[0]
     assert first.after == pytest.approx((first.before * 40.0) ** 0.5)
-    assert [len(arm.pairs) for arm in found.arms] == [6, 6]
+    assert [len(arm.pairs) for arm in changes.arms] == [6, 6]
 
 
-def test_quiet_trials_are_enough_where_there_are_six() -> None:
+def test_only_quiet_trials_count_if_there_are_six() -> None:
     base = measured(8)
-    loud = {"other_processes": 43.0}
+    disturbance = {"other_processes": 43.0}
     after = replace(
         base,
         trials=tuple(
-            changed(t, disturbance=loud, metrics={"step_ms": 1e3}) if t.block < 2 else t
+            changed(t, disturbance=disturbance, metrics={"step_ms": 1e3}) if t.block < 2 else t
             for t in base.trials
         ),
     )
-    found = between(base, after)
-    assert [(len(arm.pairs), arm.quiet_only) for arm in found.arms] == [(6, True)] * 2
+    changes = between(base, after)
+    assert [(len(arm.pairs), arm.quiet_only) for arm in changes.arms] == [(6, True)] * 2
     few = between(measured(7), replace(after, trials=after.trials[:14]))
     assert [(len(arm.pairs), arm.quiet_only) for arm in few.arms] == [(7, False)] * 2
     assert "because too few were quiet" in text(few)
 
 
-@pytest.mark.parametrize(("hit", "verdict"), [(0, "slower"), (2, "slower"), (3, "inconclusive")])
-def test_where_more_than_a_third_are_disturbed_nothing_is_told(hit: int, verdict: str) -> None:
-    """As in the report over the same trials: a busy core slows one framework and not another."""
-    loud = {"other_processes": 43.0}
+@pytest.mark.parametrize(
+    ("disturbed", "verdict"), [(0, "slower"), (2, "slower"), (3, "inconclusive")]
+)
+def test_more_than_a_third_of_disturbed_configs_is_inconclusive(
+    disturbed: int, verdict: str
+) -> None:
+    """The rule is that of the report: a busy core can slow one framework only."""
+    disturbance = {"other_processes": 43.0}
     after = measured(7, factor=1.5)
     after = replace(
         after,
-        trials=tuple(changed(t, disturbance=loud) if t.block < hit else t for t in after.trials),
+        trials=tuple(
+            changed(t, disturbance=disturbance) if t.block < disturbed else t for t in after.trials
+        ),
     )
-    found = between(measured(7), after)
-    assert verdicts(found)[1] == verdict
-    assert len(failing(found, ["slower"])) == (verdict == "slower")
-    why = (
+    changes = between(measured(7), after)
+    assert verdicts(changes)[1] == verdict
+    assert len(failing(changes, ["slower"])) == (verdict == "slower")
+    reason = (
         "4 of 7 configs were quiet, and 6 are needed where more than a third are disturbed: run "
         "with disturbed: rerun, or on a quieter node"
     )
-    assert (why in text(found)) == (verdict == "inconclusive")
-    assert ((XLA, why) in found.unjudged) == (verdict == "inconclusive")
+    assert (reason in text(changes)) == (verdict == "inconclusive")
+    assert ((XLA, reason) in changes.unjudged) == (verdict == "inconclusive")
 
 
-def test_what_differs_besides_is_told_first() -> None:
+def test_other_differences_are_listed_first() -> None:
     after = measured(
         environment={"tensorflow": "2.22.0", "python": "3.11.9", "cudnn": "9.3"},
         settings={**SETTINGS, "epochs": 5},
     )
-    found = between(measured(), after)
-    told = {(each.subject, each.name): (each.before, each.after) for each in found.differences}
-    assert told == {
+    changes = between(measured(), after)
+    differences = {
+        (difference.subject, difference.name): (difference.before, difference.after)
+        for difference in changes.differences
+    }
+    assert differences == {
         ("settings", "epochs"): ("3", "5"),
         ("environment", "tensorflow"): ("2.21.0", "2.22.0"),
         ("environment", "cudnn"): ("–", "9.3"),
     }
-    assert "Accuracies are not compared: the settings differ" in text(found)
-    assert all(arm.accuracy is None for arm in found.arms)
+    assert "Accuracies are not compared: the settings differ" in text(changes)
+    assert all(arm.accuracy is None for arm in changes.arms)
 
 
 def test_accuracy_is_compared_on_the_same_data_only() -> None:
     worse = measured(accuracy=0.85, seed=5)
-    found = between(measured(), worse)
-    assert [arm.accuracy and arm.accuracy.verdict for arm in found.arms] == ["worse"] * 2
-    assert "became worse: val_accuracy -0.05" in text(found)
+    changes = between(measured(), worse)
+    assert [arm.accuracy and arm.accuracy.verdict for arm in changes.arms] == ["worse"] * 2
+    assert "became worse: val_accuracy -0.05" in text(changes)
     other = replace(worse, datasets=(replace(DIGITS, digest="cd" * 32),))
     unlike = between(measured(), other)
     assert [arm.accuracy for arm in unlike.arms] == [None, None]
@@ -221,16 +230,16 @@ def test_accuracy_is_compared_on_the_same_data_only() -> None:
     assert "the data differ" in text(unlike)
 
 
-def test_an_accuracy_that_is_the_same_is_shown_to_be() -> None:
-    found = between(measured(), measured(seed=9))
-    assert [arm.accuracy and arm.accuracy.verdict for arm in found.arms] == ["equal"] * 2
+def test_equal_accuracies_have_the_verdict_equal() -> None:
+    changes = between(measured(), measured(seed=9))
+    assert [arm.accuracy and arm.accuracy.verdict for arm in changes.arms] == ["equal"] * 2
 
 
 def test_memory_is_compared_between_fresh_trainers() -> None:
     after = measured()
     more = tuple(changed(t, metrics={**t.metrics, "peak_rss_mib": 1500.0}) for t in after.trials)
-    found = between(measured(), replace(after, trials=more))
-    assert [arm.memory and round(arm.memory.value, 6) for arm in found.arms] == [1.5, 1.5]
+    changes = between(measured(), replace(after, trials=more))
+    assert [arm.memory and round(arm.memory.value, 6) for arm in changes.arms] == [1.5, 1.5]
     warm = tuple(changed(t, trainer_trials=3) for t in more)
     assert [arm.memory for arm in between(measured(), replace(after, trials=warm)).arms] == [
         None,
@@ -240,29 +249,29 @@ def test_memory_is_compared_between_fresh_trainers() -> None:
 
 def test_arms_of_one_side_are_listed() -> None:
     third = Arm("torch/fused", CPU)
-    found = between(measured(arms=(PORTABLE, XLA)), measured(arms=(PORTABLE, third)))
-    assert (found.only_before, found.only_after) == ((XLA,), (third,))
-    assert f"Only quickstart#2 has {third}." in text(found)  # whole, as it is typed
+    changes = between(measured(arms=(PORTABLE, XLA)), measured(arms=(PORTABLE, third)))
+    assert (changes.only_before, changes.only_after) == ((XLA,), (third,))
+    assert f"Only quickstart#2 has {third}." in text(changes)  # whole, as it is typed
 
 
-def test_another_machine_is_said_and_fails_nothing() -> None:
+def test_another_machine_is_reported_and_fails_nothing() -> None:
     moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
-    found = between(measured(), measured(arms=moved, factor=2.0))
-    assert [arm.is_on_other_hardware for arm in found.arms] == [True, True]
-    assert found.arms[1].verdict == "slower"
-    assert failing(found, ["slower", "changed"]) == ()
-    assert f"before on {CPU}" in text(found)
-    assert "hardware: classes" in text(found)
+    changes = between(measured(), measured(arms=moved, factor=2.0))
+    assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
+    assert changes.arms[1].verdict == "slower"
+    assert failing(changes, ["slower", "changed"]) == ()
+    assert f"before on {CPU}" in text(changes)
+    assert "hardware: classes" in text(changes)
 
 
-def test_two_machines_of_a_kind_are_not_guessed_between() -> None:
+def test_arms_are_not_matched_if_several_machines_fit() -> None:
     several = (Arm("torch/fused", on_cpu("A", 2)), Arm("torch/fused", on_cpu("B", 2)))
-    found = between(measured(arms=several), measured(arms=(Arm("torch/fused", on_cpu("C", 2)),)))
-    assert found.arms == ()
-    assert "no arm is on both sides" in text(found)
+    changes = between(measured(arms=several), measured(arms=(Arm("torch/fused", on_cpu("C", 2)),)))
+    assert changes.arms == ()
+    assert "no arm is on both sides" in text(changes)
 
 
-def test_all_arms_slower_by_one_factor_is_the_machine() -> None:
+def test_one_factor_over_all_arms_is_attributed_to_the_machine() -> None:
     slow = measured(noise=0.001)
     every = tuple(
         changed(t, metrics={**t.metrics, "step_ms": t.metrics["step_ms"] * 1.3})
@@ -274,40 +283,44 @@ def test_all_arms_slower_by_one_factor_is_the_machine() -> None:
     assert not between(slow, measured(noise=0.001, factor=1.3)).moved_together
 
 
-def test_the_canary_tells_of_the_machine() -> None:
+def test_a_change_of_the_canary_is_a_difference() -> None:
     def with_canary(canary_ms: float) -> SweepRecord:
         base = measured()
-        sung = (changed(t, metrics={**t.metrics, "canary_ms": canary_ms}) for t in base.trials)
-        return replace(base, trials=tuple(sung))
+        trials = (changed(t, metrics={**t.metrics, "canary_ms": canary_ms}) for t in base.trials)
+        return replace(base, trials=tuple(trials))
 
-    (found,) = between(with_canary(4.0), with_canary(5.0)).differences
-    assert (found.name, found.before, found.after) == ("calibration probe (ms)", "4", "5")
+    (difference,) = between(with_canary(4.0), with_canary(5.0)).differences
+    assert (difference.name, difference.before, difference.after) == (
+        "calibration probe (ms)",
+        "4",
+        "5",
+    )
 
 
 def test_arms_timed_in_slices_have_no_accuracy() -> None:
     timed = (Arm("torch/fused", in_slices(CPU)), Arm("torch/portable", in_slices(CPU)))
-    found = between(measured(arms=timed), measured(arms=timed, factor=1.5, seed=2))
-    assert verdicts(found) == ["same", "slower"]
-    assert [arm.accuracy for arm in found.arms] == [None, None]
+    changes = between(measured(arms=timed), measured(arms=timed, factor=1.5, seed=2))
+    assert verdicts(changes) == ["same", "slower"]
+    assert [arm.accuracy for arm in changes.arms] == [None, None]
 
 
-def test_two_workloads_have_nothing_to_compare() -> None:
+def test_different_workloads_are_not_compared() -> None:
     with pytest.raises(InvalidSide, match="one workload; received quickstart#1 of image_rows"):
         between(measured(), measured(workload="char_rnn"))
 
 
-def test_a_sweep_beside_itself_has_nothing_to_compare(tmp_path: Path) -> None:
+def test_a_sweep_is_not_compared_with_itself(tmp_path: Path) -> None:
     record = measured()
-    kept = read_report(written(record, tmp_path / "baseline.json"))
+    stored = read_report(written(record, tmp_path / "baseline.json"))
     with pytest.raises(InvalidSide, match=r"one sweep on both sides \(quickstart#1\)"):
         compare(side(record), side(record))
     with pytest.raises(InvalidSide, match=r"\(quickstart \(baseline\.json\) and quickstart#1\)"):
-        compare(kept, of_record(record, "quickstart#1"))
+        compare(stored, of_record(record, "quickstart#1"))
 
 
 def test_json_is_one_versioned_object_of_finite_numbers() -> None:
-    found = between(measured(), measured(factor=1.5))
-    body = as_json(found, failing(found, ["slower"]))
+    changes = between(measured(), measured(factor=1.5))
+    body = as_json(changes, failing(changes, ["slower"]))
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert (body["format"], body["version"]) == ("rnnsweep-compare", 1)
     assert [arm["fails"] for arm in body["arms"]] == [False, True]
@@ -315,10 +328,10 @@ def test_json_is_one_versioned_object_of_finite_numbers() -> None:
     assert len(body["arms"][1]["pairs"]) == 8
 
 
-def test_hostile_names_are_shown_and_not_obeyed() -> None:
+def test_hostile_names_are_escaped() -> None:
     hostile = Arm("\x1b[31mred", on_cpu("<b>", 2))
-    told = to_text(to_document(between(measured(arms=(hostile,)), measured(arms=(hostile,)))))
-    assert "\x1b" not in told
+    report = to_text(to_document(between(measured(arms=(hostile,)), measured(arms=(hostile,)))))
+    assert "\x1b" not in report
 
 
 def written(record: SweepRecord, path: Path) -> Path:
@@ -328,25 +341,29 @@ def written(record: SweepRecord, path: Path) -> Path:
 
 def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     record = measured()
-    kept = read_report(written(record, tmp_path / "baseline.json"))
-    ours = side(record)
-    assert kept.label == "quickstart (baseline.json)"
-    assert (kept.workload, kept.arms, dict(kept.data)) == (ours.workload, ours.arms, ours.data)
-    found = compare(kept, side(measured(factor=1.3)))
-    assert verdicts(found) == ["same", "slower"]
-    assert found.differences == ()
-    assert found.arms[0].accuracy is not None
+    stored = read_report(written(record, tmp_path / "baseline.json"))
+    recorded = side(record)
+    assert stored.label == "quickstart (baseline.json)"
+    assert (stored.workload, stored.arms, dict(stored.data)) == (
+        recorded.workload,
+        recorded.arms,
+        recorded.data,
+    )
+    changes = compare(stored, side(measured(factor=1.3)))
+    assert verdicts(changes) == ["same", "slower"]
+    assert changes.differences == ()
+    assert changes.arms[0].accuracy is not None
 
 
-def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_absent_from_a_report_file(tmp_path: Path) -> None:
     record = measured(1)
     broken = changed(record.trials[0], metrics={"step_ms": float("nan"), "val_accuracy": 0.5})
-    kept = read_report(written(replace(record, trials=(broken,)), tmp_path / "b.json"))
-    assert kept.trials[0].metrics == {"val_accuracy": 0.5}
+    stored = read_report(written(replace(record, trials=(broken,)), tmp_path / "b.json"))
+    assert stored.trials[0].metrics == {"val_accuracy": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "expected a report's JSON file, received: no such file"),
         ("not json", "JSON file; Invalid JSON"),
@@ -360,14 +377,16 @@ def test_what_is_not_finite_is_absent_from_a_report_file(tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_is_no_report_file(tmp_path: Path, content: str | None, told: str) -> None:
+def test_a_file_that_is_no_report_is_an_error(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "baseline.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InvalidSide) as refused:
+    with pytest.raises(InvalidSide) as error:
         read_report(path)
-    assert str(path) in str(refused.value)
-    assert told in str(refused.value)
+    assert str(path) in str(error.value)
+    assert message in str(error.value)
 
 
 def test_another_format_is_no_report(tmp_path: Path) -> None:
@@ -381,7 +400,7 @@ def test_another_format_is_no_report(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with two generations of a sweep; the second is slower on XLA."""
+    """Return a home with two generations of a sweep; the second is slower on XLA."""
     made = fresh_home(tmp_path_factory.mktemp("compare"))
     for generation, slower in ((1, 1.0), (2, 1.5)):
         first = opening(made)
@@ -403,7 +422,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """`rnnsweep …` on that home: code, stdout, stderr."""
+    """Return a function that runs `rnnsweep` on that home: exit code, stdout, stderr."""
     monkeypatch.setenv("RNNSWEEP_HOME", str(home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
@@ -426,39 +445,39 @@ def test_the_command_and_its_exit_codes(run: Run, tmp_path: Path) -> None:
         0
     ] == 0  # fmt: skip
 
-    kept = tmp_path / "kept.json"
-    assert run("report", "quickstart#1", "-o", str(kept))[0] == 0
-    code, out, _ = run("compare", str(kept), "quickstart", "--format", "json")
+    stored = tmp_path / "kept.json"
+    assert run("report", "quickstart#1", "-o", str(stored))[0] == 0
+    code, out, _ = run("compare", str(stored), "quickstart", "--format", "json")
     assert code == 0
     assert [arm["verdict"] for arm in json.loads(out)["arms"]] == ["same", "slower"]
     target = tmp_path / "changes.md"
-    code, out, err = run("compare", str(kept), "quickstart", "-o", str(target))
+    code, out, err = run("compare", str(stored), "quickstart", "-o", str(target))
     assert (code, out, err) == (0, "", f"wrote {target}\n")
     assert "| verdict |" in target.read_text()
 
 
-def test_nothing_that_could_fail_is_warned_of(run: Run, tmp_path: Path) -> None:
-    kept = written(sweep([], [PORTABLE]), tmp_path / "empty.json")
-    code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "slower")
+def test_the_command_warns_if_no_arm_could_fail(run: Run, tmp_path: Path) -> None:
+    stored = written(sweep([], [PORTABLE]), tmp_path / "empty.json")
+    code, _, err = run("compare", str(stored), "quickstart", "--fail-on", "slower")
     assert code == 0
     assert "Warning: no arm could be judged" in err
-    code, _, err = run("compare", str(kept), "quickstart", "--fail-on", "inconclusive")
+    code, _, err = run("compare", str(stored), "quickstart", "--fail-on", "inconclusive")
     assert code == 1
     assert err.endswith("--fail-on inconclusive: no arm could be judged\n")
     both = ("--fail-on", "inconclusive", "--fail-on", "slower")
     assert run("compare", "quickstart#2", "quickstart#1", *both)[0] == 0
 
 
-def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
+def test_on_another_machine_all_arms_are_inconclusive() -> None:
     moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
-    found = between(measured(), measured(arms=moved, factor=2.0))
-    assert found.all_inconclusive
-    assert as_json(found, ())["inconclusive"]
+    changes = between(measured(), measured(arms=moved, factor=2.0))
+    assert changes.all_inconclusive
+    assert as_json(changes, ())["inconclusive"]
     assert not between(measured(), measured(factor=2.0)).all_inconclusive
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("quickstart#1", "quickstart#9"), "quickstart#9"),
         (("none.json", "quickstart"), "none.json: expected a report's JSON file"),
@@ -467,8 +486,8 @@ def test_on_another_machine_nothing_of_the_code_can_be_told() -> None:
         (("quickstart#1", "quickstart#2", "--fail-on", "louder"), "louder"),
     ],
 )
-def test_wrong_input_is_exit_code_2(run: Run, arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_input_is_exit_code_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
     code, out, err = run("compare", *arguments)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err

@@ -1,4 +1,4 @@
-"""Sweeps of which little can be told: every format tells it, and none of them breaks."""
+"""Reports of degenerate sweeps: every format renders them."""
 
 from __future__ import annotations
 
@@ -80,26 +80,26 @@ RECORDS = {
 
 @pytest.mark.parametrize("format", get_args(ReportFormat))
 @pytest.mark.parametrize("name", RECORDS)
-def test_every_format_tells_it(name: str, format: ReportFormat) -> None:
-    shown = render(summarise(RECORDS[name]), format)
-    assert shown.endswith("\n")
-    assert "\x1b" not in shown or format == "csv"  # data, and not shown by us
+def test_every_format_renders(name: str, format: ReportFormat) -> None:
+    report = render(summarise(RECORDS[name]), format)
+    assert report.endswith("\n")
+    assert "\x1b" not in report or format == "csv"  # CSV is data and is not escaped
     if format == "text":
-        assert all(len(line) <= 100 for line in shown.splitlines() if line.isascii())
-        assert not re.search(r"\bnan\b", shown.replace("others", ""))
+        assert all(len(line) <= 100 for line in report.splitlines() if line.isascii())
+        assert not re.search(r"\bnan\b", report.replace("others", ""))
     if format == "json":
-        json.loads(shown, parse_constant=pytest.fail)
+        json.loads(report, parse_constant=pytest.fail)
     if format in ("markdown", "html"):
-        assert "<script>alert" not in shown
+        assert "<script>alert" not in report
 
 
 def bullets(name: str) -> Iterator[str]:
-    shown = render(summarise(RECORDS[name]), "markdown")
-    return (line[2:] for line in shown.splitlines() if line.startswith("- "))
+    report = render(summarise(RECORDS[name]), "markdown")
+    return (line[2:] for line in report.splitlines() if line.startswith("- "))
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "reason"),
     [
         ("no trial", "no trial has ended yet"),
         ("all failed", "no trial of tensorflow/portable+xla on"),
@@ -108,11 +108,11 @@ def bullets(name: str) -> Iterator[str]:
         ("no number", "neither step_ms nor train_s was recorded on two arms"),
     ],
 )
-def test_it_says_what_cannot_be_told(name: str, said: str) -> None:
-    assert any(said in bullet for bullet in bullets(name))
+def test_the_first_section_states_why_nothing_is_compared(name: str, reason: str) -> None:
+    assert any(reason in bullet for bullet in bullets(name))
 
 
-def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> None:
+def test_a_baseline_missing_on_some_hardware_does_not_affect_the_rest() -> None:
     gpu, cudnn = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
     arms = (PORTABLE, XLA, gpu, cudnn)
     trials = [
@@ -123,7 +123,7 @@ def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> 
     summary = summarise(sweep(trials, arms), "tensorflow/portable")
     verdicts = {cell.arm: cell.verdict for cell in summary.matrix.cells}
     assert verdicts == {PORTABLE: "baseline", XLA: "slower", gpu: "baseline", cudnn: "inconclusive"}
-    assert {each.arm for each in summary.crossovers} == {XLA}
+    assert {crossover.arm for crossover in summary.crossovers} == {XLA}
 
 
 # the short report
@@ -131,27 +131,27 @@ def test_a_baseline_that_is_missing_on_some_hardware_leaves_the_rest_whole() -> 
 
 @pytest.mark.parametrize("limit", [600, 1500, 3000, 8000])
 @pytest.mark.parametrize("kernels", [2, 10])
-def test_the_short_report_keeps_its_limit_and_says_where_the_rest_is(
+def test_the_short_report_keeps_its_limit_and_names_the_full_report(
     kernels: int, limit: int
 ) -> None:
-    shown = to_short_markdown(summarise(large(blocks=8, kernels=kernels)), limit, "report.html")
-    assert len(shown) <= limit
-    assert shown.startswith("# Sweep quickstart: image")
-    assert shown.endswith("The full report is in report.html.\n")
+    report = to_short_markdown(summarise(large(blocks=8, kernels=kernels)), limit, "report.html")
+    assert len(report) <= limit
+    assert report.startswith("# Sweep quickstart: image")
+    assert report.endswith("The full report is in report.html.\n")
     if limit >= 1500:
-        assert "## Verdict\n\n- " in shown
+        assert "## Verdict\n\n- " in report
     if limit == 8000:
-        assert "## Validity in short" in shown
-        assert "| arm | speed-up (95 %)" in shown
+        assert "## Validity in short" in report
+        assert "| arm | speed-up (95 %)" in report
 
 
-def test_what_the_short_report_leaves_out_is_said() -> None:
-    shown = to_short_markdown(summarise(large(blocks=8, kernels=3)), 1500)
-    assert re.search(r"\d+ more in the full report", shown)
+def test_the_short_report_counts_what_it_omits() -> None:
+    report = to_short_markdown(summarise(large(blocks=8, kernels=3)), 1500)
+    assert re.search(r"\d+ more in the full report", report)
 
 
 @pytest.mark.parametrize("name", RECORDS)
-def test_the_short_report_breaks_on_nothing(name: str) -> None:
-    shown = to_short_markdown(summarise(RECORDS[name]), 2000)
-    assert len(shown) <= 2000
-    assert "<script>" not in shown
+def test_the_short_report_renders_every_record(name: str) -> None:
+    report = to_short_markdown(summarise(RECORDS[name]), 2000)
+    assert len(report) <= 2000
+    assert "<script>" not in report

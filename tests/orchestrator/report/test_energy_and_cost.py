@@ -1,4 +1,4 @@
-"""Energy and cost in a report: by scope and by basis, and silent where there is neither."""
+"""Energy and cost in a report: grouped by scope and basis, and left out without either."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ def drawn(arm: Arm, block: int, scope: str, energy_j: float, **more: Any) -> Fin
 
 
 def section(trials: list[FinishedTrial], arms: tuple[Arm, ...]) -> str:
-    """The section's lines, its columns told apart by bars."""
+    """Return the section in Markdown, without escapes."""
     text = render(summarise(sweep(trials, arms)), "markdown")
-    _, found, after = text.partition("## Energy and cost")
-    return (found + after.partition("\n## ")[0]).replace("\\", "")
+    _, heading, after = text.partition("## Energy and cost")
+    return (heading + after.partition("\n## ")[0]).replace("\\", "")
 
 
-def test_energy_stands_by_what_it_is_the_energy_of() -> None:
+def test_energy_is_grouped_by_scope() -> None:
     trials = [drawn(PORTABLE, block, "cpu_package", 500.0 + block) for block in range(3)]
     trials += [drawn(GPU, block, "gpu", 2000.0, energy_per_sample_j=0.005) for block in range(2)]
     trials += [drawn(GPU, 2, "gpu+cpu_package", 2900.0)]
-    told = section(trials, (PORTABLE, GPU))
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in told.splitlines()]
+    shown = section(trials, (PORTABLE, GPU))
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in shown.splitlines()]
     scopes = ("cpu_package", "gpu", "gpu+cpu_package")
     assert [row[1:4] for row in cells if len(row) > 3 and row[1] in scopes] == [
         ["cpu_package", "3", "501.0 (500.5–501.5)"],
         ["gpu", "2", "2000 (2000–2000)"],
         ["gpu+cpu_package", "1", "2900"],
     ]
-    assert "5.000 (5.000–5.000)" in told  # mJ a sample
-    assert "Energies of different kinds are not comparable." in told
+    assert "5.000 (5.000–5.000)" in shown  # mJ a sample
+    assert "Energies of different kinds are not comparable." in shown
 
 
-def test_cost_stands_with_who_said_so() -> None:
+def test_cost_is_shown_with_its_basis() -> None:
     trials = [drawn(GPU, block, "gpu", 2000.0, cost_usd=0.02) for block in range(3)]
-    told = section(trials, (GPU,))
-    assert "2 USD/h from setup to predict (a bill, 2026)" in told
-    assert "0.02" in told
+    shown = section(trials, (GPU,))
+    assert "2 USD/h from setup to predict (a bill, 2026)" in shown
+    assert "0.02" in shown
 
 
 def test_trials_without_energy_are_counted_with_a_reason() -> None:
     trials = [drawn(GPU, 0, "gpu", 2000.0)]
-    why = "the timed epochs took 3.0 s, less than the 10 s it takes"
-    trials += [trial(GPU, block, energy_absent=why) for block in (1, 2)]
-    told = section(trials, (GPU,))
-    assert f"Without energy: 2 trials. Reason of the first: {why}." in told
+    reason = "the timed epochs took 3.0 s, less than the 10 s it takes"
+    trials += [trial(GPU, block, energy_absent=reason) for block in (1, 2)]
+    shown = section(trials, (GPU,))
+    assert f"Without energy: 2 trials. Reason of the first: {reason}." in shown
 
 
-def test_a_sweep_without_energy_and_prices_says_nothing_of_them() -> None:
+def test_a_sweep_without_energy_and_prices_has_no_such_section() -> None:
     assert "Energy and cost" not in render(summarise(paired(3)), "text")
     unmeasured = [trial(PORTABLE, 0, energy_absent="no counter")]
     assert section(unmeasured, (PORTABLE,)) == ""
@@ -80,7 +80,7 @@ def flat(text: str) -> str:
     return " ".join(text.replace("\\", "").split())
 
 
-def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
+def test_each_kind_of_energy_has_its_own_best() -> None:
     trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
     summary = summarise(sweep(trials, (PORTABLE, GPU), objectives=BY_ENERGY))
     best = (
@@ -89,18 +89,20 @@ def test_energies_of_unlike_kinds_have_each_their_own_best() -> None:
         f"energy_j 400 of gpu, in block 0, {GPU}"
     )
     assert best in flat(to_short_markdown(summary, 8000))
-    said = flat(render(summary, "text"))
-    assert best in said
+    report = flat(render(summary, "text"))
+    assert best in report
     assert (
-        "energy_j is measured in different ways here (cpu_package and gpu), which are not" in said
+        "energy_j is measured in different ways here (cpu_package and gpu), which are not" in report
     )
     alike = [drawn(PORTABLE, 0, "gpu", 500.0), drawn(GPU, 0, "gpu", 400.0)]
-    told = flat(render(summarise(sweep(alike, (PORTABLE, GPU), objectives=BY_ENERGY)), "text"))
-    assert f"configs × arms: energy_j 400, in block 0, {GPU}" in told
-    assert "in different ways" not in told
+    alike_report = flat(
+        render(summarise(sweep(alike, (PORTABLE, GPU), objectives=BY_ENERGY)), "text")
+    )
+    assert f"configs × arms: energy_j 400, in block 0, {GPU}" in alike_report
+    assert "in different ways" not in alike_report
 
 
-def test_a_front_of_unlike_energies_says_so_in_the_first_section() -> None:
+def test_a_front_of_different_energies_is_noted_in_the_first_section() -> None:
     trials = [drawn(PORTABLE, 0, "cpu_package", 500.0), drawn(GPU, 0, "gpu", 400.0)]
     record = sweep(trials, (PORTABLE, GPU), objectives={**BY_ENERGY, "step_ms": "minimize"})
     assert (

@@ -1,4 +1,4 @@
-"""What the HTML page is made of, without a browser: escaping, columns, scales, places, policy."""
+"""Parts of the HTML page, without a browser: escaping, columns, scales, sections and policy."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ PAPER: dict[tuple[str, ...], str] = {palette.LIGHT: "#ffffff", palette.DARK: "#1
 
 
 @given(st.text())
-def test_json_in_a_script_is_no_markup_and_the_same_text(text: str) -> None:
-    written = script_json({"told": [text]})
+def test_json_in_a_script_has_no_markup_and_keeps_its_text(text: str) -> None:
+    written = script_json({"texts": [text]})
     assert not set("<>&\u2028\u2029") & set(written)
-    assert json.loads(written) == {"told": [text]}
+    assert json.loads(written) == {"texts": [text]}
 
 
-def test_json_in_a_script_has_null_for_what_is_not_finite() -> None:
+def test_json_in_a_script_has_null_for_numbers_that_are_not_finite() -> None:
     assert script_json([math.inf, math.nan, (1.5, None)]) == "[null,null,[1.5,null]]"
 
 
-def test_a_text_for_plotly_is_neither_markup_nor_mathematics_nor_a_placeholder() -> None:
+def test_a_text_for_plotly_is_escaped() -> None:
     assert plotly_text('<a href="x">&lt;</a>') == '&lt;a href="x"&gt;&amp;lt;&lt;/a&gt;'
     assert plotly_text("$x$") == "&#36;x&#36;"
     assert plotly_text("a\nb\x1b") == "a b\\x1b"
@@ -48,16 +48,16 @@ def test_a_text_for_plotly_is_neither_markup_nor_mathematics_nor_a_placeholder()
     assert plotly_lines("one two <br> three", 8) == "one two<br>&lt;br&gt;<br>three"
 
 
-def test_a_page_allows_its_own_scripts_and_nothing_else() -> None:
+def test_a_page_allows_its_own_scripts_only() -> None:
     page = to_html(samples.summary(samples.hostile()))
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
-    told = policy[1].replace("&#39;", "'")
-    assert told.startswith("default-src 'none'; script-src 'sha256-")
-    assert "base-uri 'none'; form-action 'none'" in told
+    directives = policy[1].replace("&#39;", "'")
+    assert directives.startswith("default-src 'none'; script-src 'sha256-")
+    assert "base-uri 'none'; form-action 'none'" in directives
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]
-    assert re.findall(r"sha256-([^']*)'", told) == digests
+    assert re.findall(r"sha256-([^']*)'", directives) == digests
     assert len(digests) == 3
 
 
@@ -66,16 +66,16 @@ def test_a_page_is_the_same_for_the_same_summary() -> None:
     assert to_html(summary) == to_html(summary)
 
 
-def test_every_plot_stands_in_the_section_that_tells_of_it() -> None:
+def test_every_plot_is_in_the_section_of_its_figures() -> None:
     summary = samples.summary(samples.rich())
-    told, plots = document(summary), plots_of(summary)
-    parts = parts_of(told, plots)
-    assert [part.title for part in parts] == [section.title for section in told.sections]
+    whole, plots = document(summary), plots_of(summary)
+    parts = parts_of(whole, plots)
+    assert [part.title for part in parts] == [section.title for section in whole.sections]
     assert sum(len(part.plots) for part in parts) == len(plots)
     assert len({part.id for part in parts}) == len(parts)
 
 
-def test_the_matrix_of_one_hardware_class_stands_with_the_speed_ups() -> None:
+def test_the_matrix_of_one_hardware_class_is_in_the_speed_up_section() -> None:
     summary = samples.summary(samples.rich(blocks=7, repeats=1, of=samples.arms()[:2]))
     parts = parts_of(document(summary), plots_of(summary))
     (speed,) = (part for part in parts if part.title.startswith("Speed-up"))
@@ -84,15 +84,15 @@ def test_the_matrix_of_one_hardware_class_stands_with_the_speed_ups() -> None:
 
 def test_plots_without_a_section_get_one_before_the_validity() -> None:
     summary = samples.summary(samples.small())
-    told = document(summary)
-    few = type(told)(told.title, tuple(s for s in told.sections if s.title == "Validity"))
-    parts = parts_of(few, plots_of(summary))
+    whole = document(summary)
+    reduced = type(whole)(whole.title, tuple(s for s in whole.sections if s.title == "Validity"))
+    parts = parts_of(reduced, plots_of(summary))
     assert parts[-1].title == "Validity"
     assert "Phases" in [part.title for part in parts]
 
 
 @pytest.mark.parametrize("of", [samples.rich, samples.hostile])
-def test_plots_have_names_of_their_own_fit_for_files(of: object) -> None:
+def test_plots_have_unique_names_that_are_file_names(of: object) -> None:
     assert callable(of)
     keys = [plot.key for plot in plots_of(samples.summary(of()))]
     assert len(set(keys)) == len(keys)
@@ -109,8 +109,8 @@ def test_columns_have_every_trial_and_texts_once() -> None:
     ]
     assert columns["run"] == [trial.run_id for trial in summary.trials]
     assert columns["params"]["units"] == [trial.config["units"] for trial in summary.trials]
-    told = columns["metrics"]["step_ms"]
-    for trial, value in zip(summary.trials, told, strict=True):
+    step_times = columns["metrics"]["step_ms"]
+    for trial, value in zip(summary.trials, step_times, strict=True):
         expected = trial.metrics.get("step_ms")
         assert value == (None if expected is None else pytest.approx(expected, rel=1e-5))
     assert columns["shown"] == ["val_accuracy", "step_ms", "train_s"]
@@ -118,12 +118,12 @@ def test_columns_have_every_trial_and_texts_once() -> None:
 
 
 @pytest.mark.parametrize("colours", PAPER)
-def test_colours_stand_out_from_the_page(colours: tuple[str, ...]) -> None:
-    """3 to 1 at least: WCAG 2.2, 1.4.11."""
+def test_colours_contrast_with_the_page(colours: tuple[str, ...]) -> None:
+    """The contrast is at least 3 to 1: WCAG 2.2, 1.4.11."""
     assert min(contrast(colour, PAPER[colours]) for colour in colours) >= 3
 
 
-def test_forty_arms_are_told_apart_without_colours_and_with_them() -> None:
+def test_forty_arms_have_distinct_styles() -> None:
     looks = {(palette.colour(i), palette.symbol(i), palette.dash(i)) for i in range(40)}
     assert len(looks) == 40
     bars = {(palette.colour(i), palette.hatch(i)) for i in range(16)}
@@ -137,13 +137,13 @@ def test_forty_arms_are_told_apart_without_colours_and_with_them() -> None:
 )
 def test_ticks_are_few_and_within_the_axis(low: float, times: float, log: bool) -> None:
     high = low * times
-    found = ticks(low, high, log=log)
-    assert 1 <= len(found) <= 9
-    assert list(found) == sorted(set(found))
-    assert all(low * 0.999 <= tick <= high * 1.001 for tick in found)
+    positions = ticks(low, high, log=log)
+    assert 1 <= len(positions) <= 9
+    assert list(positions) == sorted(set(positions))
+    assert all(low * 0.999 <= tick <= high * 1.001 for tick in positions)
 
 
-def test_an_axis_reaches_all_values_and_cuts_endless_intervals_off() -> None:
+def test_an_axis_covers_all_values_and_cuts_infinite_intervals() -> None:
     series = Series("a", 0, "points", (0, 1), (0.5, 2.0), (0.4, 1e-9), (0.6, math.inf))
     chart = Chart(
         "k", "speed", "t", "", Axis("", categories=("a", "b")), Axis("x", log=True), (series,),
@@ -163,7 +163,7 @@ def test_curves_are_titled_with_their_units() -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG's contrast ratio of two colours."""
+    """Return the contrast ratio of two colours by WCAG."""
     darker, lighter = sorted(map(_luminance, (one, other)))
     return (lighter + 0.05) / (darker + 0.05)
 

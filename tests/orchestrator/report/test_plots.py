@@ -38,30 +38,37 @@ def test_the_same_summary_gives_the_same_files(tmp_path: Path) -> None:
     summary = samples.summary(samples.rich(blocks=6, repeats=1, of=samples.arms()[:2]))
     one, other = (draw(summary, tmp_path / name) for name in ("one", "other"))
     assert [path.name for path in one] == [path.name for path in other]
-    for left, right in zip(one, other, strict=True):
-        assert left.read_bytes() == right.read_bytes(), left.name
+    for first, second in zip(one, other, strict=True):
+        assert first.read_bytes() == second.read_bytes(), first.name
 
 
-def test_the_interval_beside_a_verdict_is_the_one_it_is_read_from() -> None:
-    """Of two comparisons: the corrected interval is the wider one, and it is drawn about it."""
+def test_a_verdict_is_shown_with_the_corrected_interval() -> None:
+    """Of two comparisons, the corrected interval is the wider one."""
     laws = {PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0, UNROLL: lambda _: 11.0}
     summary = summarise(obeying(laws, [{"units": size} for size in UNITS], noise=0.1))
-    drawn = {plot.key: plot for plot in plots_of(summary)}
-    chart, heat = drawn["speedups"], drawn["matrix"]
+    plots = {plot.key: plot for plot in plots_of(summary)}
+    chart, heat = plots["speedups"], plots["matrix"]
     assert isinstance(chart, Chart)
     assert isinstance(heat, Heat)
     assert chart.values.title.endswith("; thin: corrected")
-    told = [label for series in chart.series for label in series.labels]
+    labels = [label for series in chart.series for label in series.labels]
     cells = [cell for row in heat.cells for cell in row]
-    wider = [each for each in summary.comparisons if ratio(each.corrected) != ratio(each.speedup)]
+    wider = [
+        comparison
+        for comparison in summary.comparisons
+        if ratio(comparison.corrected) != ratio(comparison.speedup)
+    ]
     assert wider  # Holm's procedure leaves the last one as it is
-    for each in wider:
-        assert any(label.endswith(f"{each.verdict}: {ratio(each.corrected)}") for label in told)
-        assert ratio(each.corrected) in cells
-        assert ratio(each.speedup) not in cells
+    for comparison in wider:
+        assert any(
+            label.endswith(f"{comparison.verdict}: {ratio(comparison.corrected)}")
+            for label in labels
+        )
+        assert ratio(comparison.corrected) in cells
+        assert ratio(comparison.speedup) not in cells
 
 
-def test_no_name_is_markup_mathematics_or_a_path(tmp_path: Path) -> None:
+def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
     written = draw(samples.summary(samples.hostile()), tmp_path / "plots")
     assert {path.parent for path in written} == {tmp_path / "plots"}
     for path in written:
@@ -71,7 +78,7 @@ def test_no_name_is_markup_mathematics_or_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocks", [0, 1])
-def test_what_little_there_is_is_drawn(tmp_path: Path, blocks: int) -> None:
+def test_plots_of_few_blocks_are_drawn(tmp_path: Path, blocks: int) -> None:
     summary = samples.summary(samples.rich(blocks=blocks, repeats=1, epochs=0))
     assert len(draw(summary, tmp_path)) == 2 * len(plots_of(summary))
 

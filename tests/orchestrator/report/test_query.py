@@ -1,4 +1,4 @@
-"""Questions to a sweep: the language, beside an oracle; rows, formats, and the command."""
+"""Queries: the language, checked against an oracle; rows, formats and the command."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SHEET = Sheet(
 
 
 def chosen(where: str) -> list[int]:
-    """The places of the rows that are meant."""
+    """Return the positions of the rows that an expression selects."""
     return [SHEET.rows.index(row) for row in matching(SHEET, where)]
 
 
@@ -90,7 +90,7 @@ def chosen(where: str) -> list[int]:
         ("`units` = 64", [2]),
     ],
 )
-def test_what_is_meant(where: str, expected: list[int]) -> None:
+def test_an_expression_selects_rows(where: str, expected: list[int]) -> None:
     assert chosen(where) == expected
 
 
@@ -124,28 +124,28 @@ def test_what_is_meant(where: str, expected: list[int]) -> None:
     ],
 )
 def test_an_error_points_at_the_place(where: str, problem: str, place: int) -> None:
-    with pytest.raises(QueryError) as refused:
+    with pytest.raises(QueryError) as error:
         chosen(where)
-    told, line, caret = str(refused.value).splitlines()
-    assert problem in told
-    assert refused.value.place == place
+    message, line, caret = str(error.value).splitlines()
+    assert problem in message
+    assert error.value.place == place
     pointed = line[caret.index("^") :]
     assert pointed.startswith(where[place : place + 10].rstrip() or "")
     assert caret.strip() == "^"
 
 
-def test_the_readmes_expressions_are_expressions() -> None:
+def test_the_expressions_of_the_readme_are_valid() -> None:
     readme = Path(__file__).parents[3] / "README.md"
-    shown = re.findall(r'rnnsweep query \S+ "([^"]+)"', readme.read_text("utf-8"))
-    assert shown
-    for each in shown:
-        parse(each)
+    expressions = re.findall(r'rnnsweep query \S+ "([^"]+)"', readme.read_text("utf-8"))
+    assert expressions
+    for expression in expressions:
+        parse(expression)
 
 
-def test_a_text_with_escapes_is_told_without_them() -> None:
-    with pytest.raises(QueryError) as refused:
+def test_an_error_message_has_no_terminal_codes() -> None:
+    with pytest.raises(QueryError) as error:
         parse("units = \x1b[31m")
-    assert "\x1b" not in str(refused.value)
+    assert "\x1b" not in str(error.value)
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "1e999"])
@@ -187,7 +187,7 @@ def _written(tree: Any) -> str:
 
 
 def _judged(tree: Any, row: dict[str, int | None]) -> float:
-    """Truth as Kleene has it: 1 true, 0 false, ½ neither; and is min, or is max, not is 1 − x."""
+    """Evaluate in Kleene's logic: true 1, false 0, unknown ½; and min, or max, not 1 − x."""
     match tree:
         case ("not", part):
             return 1 - _judged(part, row)
@@ -210,7 +210,7 @@ def _judged(tree: Any, row: dict[str, int | None]) -> float:
 
 
 @given(_TREES, st.lists(st.tuples(*[st.none() | _NUMBERS] * 2), max_size=6))
-def test_the_language_means_what_three_valued_logic_says(
+def test_the_language_follows_three_valued_logic(
     tree: Any, rows: list[tuple[int | None, int | None]]
 ) -> None:
     columns = tuple(SheetColumn(name, "whole", "param") for name in "ab")
@@ -219,15 +219,15 @@ def test_the_language_means_what_three_valued_logic_says(
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_an_expression_or_refused(where: str) -> None:
+def test_any_text_is_an_expression_or_an_error(where: str) -> None:
     try:
         matching(SHEET, where)
-    except QueryError as refused:
-        assert 0 <= refused.place <= len(where)
+    except QueryError as error:
+        assert 0 <= error.place <= len(where)
 
 
 @given(st.text(alphabet="aB[]*?.\n", max_size=6), st.text(alphabet="aB[].\n", max_size=6))
-def test_a_text_is_like_itself_and_like_any_part_of_it(before: str, text: str) -> None:
+def test_a_text_matches_itself_and_any_part_of_it(before: str, text: str) -> None:
     assert likeness(text)(before + text.swapcase())
     assert likeness(f"*{text}")(before + text)
 
@@ -236,16 +236,16 @@ def of(*trials: Any, **changes: Any) -> SweepRecord:
     return sweep(trials, **changes)
 
 
-def test_params_are_of_the_config_and_of_the_settings() -> None:
-    found = ask(of(trial(PORTABLE, 0), settings={"cell": "gru", "units": 7, "list": [1]}))
-    row = dict(zip(found.names, found.rows[0], strict=True))
+def test_params_include_config_and_settings() -> None:
+    sheet = ask(of(trial(PORTABLE, 0), settings={"cell": "gru", "units": 7, "list": [1]}))
+    row = dict(zip(sheet.names, sheet.rows[0], strict=True))
     assert (row["units"], row["cell"], row["batch_size"]) == (16, "gru", 32)
     assert "list" not in row
 
 
-def test_a_name_that_is_taken() -> None:
-    found = make_sheet(of(trial(PORTABLE, 0, config={"arm": 3, "loss": 1}, metrics={"loss": 0.5})))
-    row = dict(zip(found.names, found.rows[0], strict=True))
+def test_a_column_name_that_is_taken_gets_a_prefix() -> None:
+    sheet = make_sheet(of(trial(PORTABLE, 0, config={"arm": 3, "loss": 1}, metrics={"loss": 0.5})))
+    row = dict(zip(sheet.names, sheet.rows[0], strict=True))
     assert row["arm"] == str(PORTABLE)
     assert (row["config.arm"], row["loss"], row["metric.loss"]) == (3, 1, 0.5)
 
@@ -258,37 +258,37 @@ def test_a_param_of_two_kinds_is_a_text() -> None:
     assert ask(mixed, "clip = '5' and deep = 'true'", ["block"]).rows == ((0,),)
 
 
-def test_what_is_no_number_is_missing_and_the_infinite_is_not() -> None:
-    found = of(trial(PORTABLE, 0, loss=math.nan), trial(PORTABLE, 1, loss=math.inf))
-    assert ask(found, "loss is missing", ["block"]).rows == ((0,),)
-    assert ask(found, "loss > 1e300", ["block"]).rows == ((1,),)
+def test_nan_is_missing_and_infinity_is_not() -> None:
+    record = of(trial(PORTABLE, 0, loss=math.nan), trial(PORTABLE, 1, loss=math.inf))
+    assert ask(record, "loss is missing", ["block"]).rows == ((0,),)
+    assert ask(record, "loss > 1e300", ["block"]).rows == ((1,),)
 
 
 def test_times_are_compared_with_dates() -> None:
-    found = of(trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9))
-    assert ask(found, "started < '2024-01-01'", ["block"]).rows == ((0,),)
-    assert ask(found, "started > '2027-01-15T08:00:00+00:00'", ["block"]).rows == ()
+    started = of(trial(PORTABLE, 0, started_s=1.7e9), trial(PORTABLE, 1, started_s=1.8e9))
+    assert ask(started, "started < '2024-01-01'", ["block"]).rows == ((0,),)
+    assert ask(started, "started > '2027-01-15T08:00:00+00:00'", ["block"]).rows == ()
     with pytest.raises(QueryError, match="started is compared with a date or time in quotes"):
-        ask(found, "started > 'yesterday'")
+        ask(started, "started > 'yesterday'")
 
 
-def test_rows_are_sorted_with_what_is_missing_last() -> None:
-    found = of(
+def test_missing_values_are_sorted_last() -> None:
+    losses = of(
         *(trial(PORTABLE, block, loss=loss) for block, loss in enumerate([2.0, None, 1.0, 2.0]))
     )
-    assert [row[0] for row in ask(found, "", ["block"], sort=["loss", "-block"]).rows] == [
+    assert [row[0] for row in ask(losses, "", ["block"], sort=["loss", "-block"]).rows] == [
         2, 3, 0, 1,
     ]  # fmt: skip
-    assert [row[0] for row in ask(found, "", ["block"], sort=["-loss"], limit=3).rows] == [0, 3, 2]
+    assert [row[0] for row in ask(losses, "", ["block"], sort=["-loss"], limit=3).rows] == [0, 3, 2]
 
 
 @pytest.mark.parametrize(("columns", "sort"), [(["block", "unit"], []), (["block"], ["-unit"])])
-def test_columns_that_are_not_there_are_refused(columns: list[str], sort: list[str]) -> None:
+def test_unknown_columns_are_an_error(columns: list[str], sort: list[str]) -> None:
     with pytest.raises(QueryError, match="did you mean 'units'"):
         ask(paired(2), "", columns, sort=sort)
 
 
-def test_a_sweep_without_trials_is_asked_in_vain() -> None:
+def test_a_sweep_without_trials_has_no_rows() -> None:
     assert ask(of(), "val_accuracy > 0.9", ["block", "val_accuracy"]).rows == ()
     with pytest.raises(QueryError):
         ask(of(), "val_accuracy >")
@@ -297,41 +297,41 @@ def test_a_sweep_without_trials_is_asked_in_vain() -> None:
 HOSTILE = Arm("=cmd|' /C calc'!A0", on_cpu("\x1b[31m<script>\u202e", 2))
 
 
-def test_hostile_names_are_shown_and_not_obeyed() -> None:
-    found = ask(of(trial(HOSTILE, 0), arms=[HOSTILE]), "", ["implementation", "hardware"])
-    table = as_bytes(found, "table", {}).decode()
+def test_hostile_names_are_escaped() -> None:
+    sheet = ask(of(trial(HOSTILE, 0), arms=[HOSTILE]), "", ["implementation", "hardware"])
+    table = as_bytes(sheet, "table", {}).decode()
     assert "\x1b" not in table
     assert "\u202e" not in table
     assert len(table.splitlines()) == 2
-    (_, (name, _)) = csv.reader(io.StringIO(as_bytes(found, "csv", {}).decode()))
+    (_, (name, _)) = csv.reader(io.StringIO(as_bytes(sheet, "csv", {}).decode()))
     assert name == f"'{HOSTILE.implementation}"
-    (row,) = json.loads(as_bytes(found, "json", {}))["rows"]
+    (row,) = json.loads(as_bytes(sheet, "json", {}))["rows"]
     assert row == {"implementation": HOSTILE.implementation, "hardware": str(HOSTILE.hardware)}
 
 
 def test_formats_agree(tmp_path: Path) -> None:
-    found = ask(paired(3), "implementation ~ 'xla'", ["block", "arm", "units", "step_ms"])
-    body = json.loads(as_bytes(found, "json", {"sweep": "quickstart"}))
+    sheet = ask(paired(3), "implementation ~ 'xla'", ["block", "arm", "units", "step_ms"])
+    body = json.loads(as_bytes(sheet, "json", {"sweep": "quickstart"}))
     assert (body["format"], body["version"], body["sweep"]) == ("rnnsweep-query", 1, "quickstart")
     assert [column["kind"] for column in body["columns"]] == ["whole", "text", "whole", "number"]
-    rows = list(csv.DictReader(io.StringIO(as_bytes(found, "csv", {}).decode())))
+    rows = list(csv.DictReader(io.StringIO(as_bytes(sheet, "csv", {}).decode())))
     assert [{**row, "block": int(row["block"])}["block"] for row in rows] == [0, 1, 2]
-    (tmp_path / "found.parquet").write_bytes(as_bytes(found, "parquet", {}))
+    (tmp_path / "found.parquet").write_bytes(as_bytes(sheet, "parquet", {}))
     frame = pd.read_parquet(tmp_path / "found.parquet")
     assert frame.to_dict("records") == body["rows"]
     assert list(map(str, frame.dtypes)) == ["Int64", "string", "Int64", "float64"]
 
 
 def test_a_table_has_a_line_for_each_trial() -> None:
-    found = ask(paired(200), "", ["block", "arm", "trial_key", "step_ms"])
-    lines = as_bytes(found, "table", {}).decode().splitlines()
+    sheet = ask(paired(200), "", ["block", "arm", "trial_key", "step_ms"])
+    lines = as_bytes(sheet, "table", {}).decode().splitlines()
     assert len(lines) == 401
     assert len({line.index("tensorflow") for line in lines[1:]}) == 1
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose store has a sweep: three blocks on two arms, one of whose trials failed."""
+    """Return a home with a sweep of three blocks on two arms; one trial failed."""
     made = fresh_home(tmp_path_factory.mktemp("query"))
     blocks = [finished(block) for block in range(3)]
     record(made, *blocks, finished(0, RECORDED_XLA), failed(1, RECORDED_XLA))
@@ -340,7 +340,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """That home, for a command."""
+    """Return that home, set in the environment."""
     monkeypatch.setenv("RNNSWEEP_HOME", str(recorded))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return recorded
@@ -348,7 +348,7 @@ def home(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def run(home: Path, capfd: pytest.CaptureFixture[str]) -> Run:
-    """`rnnsweep …`: code, stdout, stderr."""
+    """Return a function that runs `rnnsweep`: exit code, stdout, stderr."""
 
     return partial(typed, capfd)
 
@@ -380,7 +380,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
     assert (row["units"], row["val_accuracy"], row["cell"]) == ("32", "0.875", "lstm")
 
 
-def test_what_a_person_sees_first(run: Run) -> None:
+def test_the_default_columns(run: Run) -> None:
     _, out, _ = run("query", "quickstart#1")
     header = out.splitlines()[0].split()
     assert header[:3] == ["block", "implementation", "hardware"]
@@ -390,13 +390,13 @@ def test_what_a_person_sees_first(run: Run) -> None:
     assert {"sweep", "units", "val_accuracy", "run_id"} < listed
 
 
-def test_nothing_found_is_no_error(run: Run) -> None:
+def test_an_empty_result_is_no_error(run: Run) -> None:
     code, out, err = run("query", "quickstart", "units > 999", "--columns", "block")
     assert (code, out, err) == (0, "block\n", "0 of 5 trials\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("quickstart", "unit > 1"), "'units' or 'run_id'?\n  unit > 1\n  ^\n"),
         (("quickstart", "--columns", "block,val_acuracy"), "did you mean 'val_accuracy'?"),
@@ -405,13 +405,11 @@ def test_nothing_found_is_no_error(run: Run) -> None:
         (("quickstart", "-o", "/dev/null/x.csv"), "expected a place that can be written"),
     ],
 )
-def test_what_is_wrong_is_told_with_exit_code_2(
-    run: Run, arguments: tuple[str, ...], told: str
-) -> None:
+def test_wrong_input_is_exit_code_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
     code, out, err = run("query", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("Error: ")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
 
 
@@ -427,7 +425,7 @@ def test_binary_rows_are_not_written_to_a_terminal(
     assert "Add -o quickstart-1.html" in err
 
 
-def test_xla_and_portable_are_told_apart() -> None:
+def test_an_arm_is_selected_by_its_full_name() -> None:
     assert len(ask(paired(4), f"arm = '{XLA}'").rows) == 4
 
 
@@ -444,20 +442,20 @@ def test_a_metric_that_no_trial_has_is_missing_everywhere() -> None:
         ask(record, "energy_jj is missing")
 
 
-def test_every_metric_that_the_readme_names_can_be_asked_for() -> None:
+def test_every_metric_that_the_readme_names_can_be_queried() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     rows = re.findall(r"^\| metrics, (?:of the|observed)[^|]* \|(.*)\|$", readme, re.MULTILINE)
     assert len(rows) == 3
     named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)} - {"synthetic"}
-    known = {
+    valid = {
         metric
         for workload in ("image_rows", "char_rnn", "synthetic")
         for metric in known_metrics(replace(paired(1), workload=workload))
     }
-    assert named <= known
+    assert named <= valid
 
 
-def test_the_command_tells_a_metric_that_no_trial_has(run: Run) -> None:
+def test_the_command_accepts_a_metric_that_no_trial_has(run: Run) -> None:
     asked = ("energy_j is missing", "--columns", "run_id,energy_j", "--format", "csv")
     code, out, _ = run("query", "quickstart", *asked)
     assert code == 0

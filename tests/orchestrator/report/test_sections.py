@@ -1,4 +1,4 @@
-"""The parts of a report beside its comparisons, on sweeps whose figures can be told by head."""
+"""Sections of a report other than the comparisons, on sweeps with figures computed by hand."""
 
 from __future__ import annotations
 
@@ -51,37 +51,37 @@ def learned(arm: Arm, block: int, accuracies: tuple[float, ...], **changes: Any)
 
 
 def test_the_matrix_has_a_cell_for_each_arm() -> None:
-    found = summarise(large(blocks=8, kernels=3)).matrix
-    assert found.hardware == (CPU, GPU)
-    assert len(found.cells) == 6
-    assert (found.cells[0].verdict, found.cells[0].speedup) == ("baseline", None)
-    assert found.cells[1].verdict == summarise(large(blocks=8, kernels=3)).comparisons[0].verdict
-    assert {cell.energy_scope for cell in found.cells} == {"cpu_package", "gpu"}
-    metrics = [measure.metric for measure in found.measures]
+    matrix = summarise(large(blocks=8, kernels=3)).matrix
+    assert matrix.hardware == (CPU, GPU)
+    assert len(matrix.cells) == 6
+    assert (matrix.cells[0].verdict, matrix.cells[0].speedup) == ("baseline", None)
+    assert matrix.cells[1].verdict == summarise(large(blocks=8, kernels=3)).comparisons[0].verdict
+    assert {cell.energy_scope for cell in matrix.cells} == {"cpu_package", "gpu"}
+    metrics = [measure.metric for measure in matrix.measures]
     assert {"epoch_s", "fit_s", "energy_per_sample_j", "train_cost_usd"} < set(metrics)
 
 
-def test_an_epoch_and_a_fit_are_made_from_what_was_recorded() -> None:
+def test_epoch_and_fit_times_are_derived_from_recorded_times() -> None:
     record = sweep([learned(PORTABLE, 0, (0.5, 0.6), train_s=4.0, validate_s=1.0)], (PORTABLE,))
     (cell,) = summarise(record).matrix.cells
     assert (cell.figures["epoch_s"].median, cell.figures["fit_s"].median) == (2.0, 5.0)
 
 
-def test_the_matrix_is_laid_out_where_there_are_several_hardware_classes() -> None:
-    shown = text(large(blocks=8, kernels=3))
-    assert f"speed-up (95 %) {CPU} {GPU}" in shown
+def test_the_matrix_is_shown_for_several_hardware_classes() -> None:
+    report = text(large(blocks=8, kernels=3))
+    assert f"speed-up (95 %) {CPU} {GPU}" in report
     assert "Hardware × implementation" not in text(paired(8))
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "html"])
-def test_the_matrix_has_what_hardware_is_chosen_by(form: ReportFormat) -> None:
-    shown = render(summarise(large(blocks=8, kernels=3)), form)
+def test_the_matrix_has_the_measures_for_choosing_hardware(form: ReportFormat) -> None:
+    report = render(summarise(large(blocks=8, kernels=3)), form)
     begin, end = {
         "text": ("Hardware × implementation", "By size"),
         "markdown": ("## Hardware × implementation", "## By size"),
         "html": ('-hardware-implementation" aria', "</section>"),
     }[form]
-    matrix = " ".join(shown[shown.index(begin) :].partition(end)[0].replace("\\", "").split())
+    matrix = " ".join(report[report.index(begin) :].partition(end)[0].replace("\\", "").split())
     titles = [
         *("speed-up (95 %)", "rate (samples/s)", "sample (µs)", "epoch (s)", "val_accuracy"),
         *("peak memory (MiB)", "energy per sample (mJ)", "cost of the timed epochs (USD)"),
@@ -95,13 +95,13 @@ def test_the_matrix_has_what_hardware_is_chosen_by(form: ReportFormat) -> None:
 
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize("kernels", [2, 8])
-def test_it_fits(width: int, kernels: int) -> None:
+def test_lines_fit_the_width(width: int, kernels: int) -> None:
     lines = render(summarise(large(blocks=8, kernels=kernels)), "text", width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
 @pytest.mark.parametrize("objectives", [None, {"energy_j": "minimize"}])
-def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | None) -> None:
+def test_energies_of_different_scopes_are_not_summarised(objectives: dict[str, str] | None) -> None:
     trials = [
         trial(PORTABLE, block, energy_j=5.0, energy_scope=scope)
         for block, scope in enumerate(("gpu", "cpu_package"))
@@ -121,7 +121,7 @@ def test_unlike_energies_of_one_arm_are_no_figure(objectives: dict[str, str] | N
         ("train_cost_usd", "cost of the timed epochs (USD)", 1),
     ],
 )
-def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
+def test_an_objective_on_energy_or_cost_is_shown_once_with_its_unit(
     objective: str, title: str, by_hardware: int
 ) -> None:
     expenses: dict[str, Any] = {"energy_j": 5.0, "energy_per_sample_j": 0.005, "cost_usd": 2.0}
@@ -131,38 +131,40 @@ def test_an_objective_on_energy_or_cost_is_told_once_with_its_unit(
     ]
     record = sweep(trials, (PORTABLE, ON_GPU), objectives={objective: "minimize"})
     summary = summarise(record)
-    titles = [each.title for each in summary.matrix.measures if each.metric == objective]
+    titles = [measure.title for measure in summary.matrix.measures if measure.metric == objective]
     assert titles == [title]
-    laid_out = section("Hardware × implementation", summary)
-    assert laid_out.count(f"| {title} |") == by_hardware
-    told = section("Arms", summary)
-    assert f"| {title} |" in told
+    matrix_table = section("Hardware × implementation", summary)
+    assert matrix_table.count(f"| {title} |") == by_hardware
+    arms_table = section("Arms", summary)
+    assert f"| {title} |" in arms_table
     if objective.startswith("energy"):
-        assert "5 cpu_package | 5 gpu |" in told
-        assert "Energies are of different kinds, as labelled" in told
+        assert "5 cpu_package | 5 gpu |" in arms_table
+        assert "Energies are of different kinds, as labelled" in arms_table
 
 
 def section(title: str, summary: ReportSummary) -> str:
-    """A section of the report in Markdown, as it reads."""
-    shown = render(summary, "markdown").replace("\\", "")
-    return shown.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    """Return a section of the report in Markdown, without escapes."""
+    report = render(summary, "markdown").replace("\\", "")
+    return report.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
 # timed in slices
 
 
-def test_timed_arms_stand_apart_from_trained_ones() -> None:
+def test_timed_arms_are_kept_apart_from_trained_ones() -> None:
     trials = [
-        each
+        finished
         for block in range(7)
-        for each in (
+        for finished in (
             learned(PORTABLE, block, (0.5, 0.6), train_s=4.0),
             trial(SLICED, block, metrics={"step_ms": 8.0, "samples_per_s": 4000.0}),
         )
     ]
     summary = summarise(sweep(trials, (PORTABLE, SLICED)))
     assert summary.front.apart == (SLICED,)
-    assert {point.arm for each in summary.fronts for point in each.front.points} == {PORTABLE}
+    assert {
+        point.arm for expense_front in summary.fronts for point in expense_front.front.points
+    } == {PORTABLE}
     assert {curve.arm for curve in summary.learning} == {PORTABLE}
     assert [cell.mode for cell in summary.matrix.cells] == ["full", "timing"]
     assert "were timed in slices: they have times per step" in text(
@@ -173,9 +175,9 @@ def test_timed_arms_stand_apart_from_trained_ones() -> None:
 # by size
 
 
-def test_the_most_telling_param_comes_first() -> None:
+def test_the_param_that_explains_most_comes_first() -> None:
     summary = summarise(large(blocks=40, kernels=2))
-    params = [each.param for each in summary.sizes]
+    params = [size.param for size in summary.sizes]
     assert params[0] == "units"
     assert summary.sizes[0].explains > summary.sizes[1].explains
     groups = summary.sizes[0].groups
@@ -193,11 +195,11 @@ def test_a_size_has_its_own_speed_up() -> None:
     ]
     (by_units,) = summarise(sweep(trials)).sizes
     speedups = [group.cells[1].speedup for group in by_units.groups]
-    assert [each.value for each in speedups if each] == pytest.approx([2.0, 0.5])
+    assert [speedup.value for speedup in speedups if speedup] == pytest.approx([2.0, 0.5])
     assert [group.label for group in by_units.groups] == ["16", "128"]
 
 
-def test_words_are_groups_too() -> None:
+def test_text_values_are_grouped_by_value() -> None:
     trials = [
         trial(arm, block, config={"cell": ("gru", "lstm")[block % 2]})
         for block in range(6)
@@ -212,18 +214,22 @@ def test_words_are_groups_too() -> None:
 # the best of each arm, and fronts
 
 
-def test_the_best_of_each_arm_is_not_the_pairs() -> None:
+def test_the_best_of_each_arm_is_its_own_best_config() -> None:
     trials = [
         trial(arm, block, val_accuracy=0.9 + (block if arm == XLA else -block) / 100)
         for block in range(7)
         for arm in (PORTABLE, XLA)
     ]
-    best = [b for b in summarise(sweep(trials)).best_of_arm if b.objective == "val_accuracy"]
-    assert [(each.arm, each.block, each.tried) for each in best] == [
+    choices = [
+        choice
+        for choice in summarise(sweep(trials)).best_of_arm
+        if choice.objective == "val_accuracy"
+    ]
+    assert [(choice.arm, choice.block, choice.tried) for choice in choices] == [
         (PORTABLE, 0, 7), (XLA, 6, 7),
     ]  # fmt: skip
-    assert best[1].run_ids == ("run-tensorflow/portable+xla-6-0",)
-    assert best[1].values["step_ms"] == 10.0
+    assert choices[1].run_ids == ("run-tensorflow/portable+xla-6-0",)
+    assert choices[1].values["step_ms"] == 10.0
     assert "Not a comparison of arms: each arm is listed with its own best config" in text(
         sweep(trials)
     )
@@ -231,22 +237,28 @@ def test_the_best_of_each_arm_is_not_the_pairs() -> None:
 
 def test_there_is_a_front_for_each_expense_and_hardware() -> None:
     fronts = summarise(large(blocks=8, kernels=2)).fronts
-    assert [(each.expense, each.hardware, each.scope) for each in fronts][:3] == [
-        ("train_s", None, ""), ("train_s", CPU.hardware_class, ""),
+    kinds = [(front.expense, front.hardware, front.scope) for front in fronts]
+    assert kinds[:3] == [
+        ("train_s", None, ""),
+        ("train_s", CPU.hardware_class, ""),
         ("train_s", GPU.hardware_class, ""),
-    ]  # fmt: skip
-    assert {each.scope for each in fronts if each.expense == "energy_j"} == {"gpu", "cpu_package"}
-    for each in fronts:
-        assert {p.arm.hardware_class for p in each.front.points} <= {
-            each.hardware or CPU.hardware_class,
-            each.hardware or GPU.hardware_class,
+    ]
+    assert {
+        expense_front.scope for expense_front in fronts if expense_front.expense == "energy_j"
+    } == {"gpu", "cpu_package"}
+    for expense_front in fronts:
+        assert {point.arm.hardware_class for point in expense_front.front.points} <= {
+            expense_front.hardware or CPU.hardware_class,
+            expense_front.hardware or GPU.hardware_class,
         }
 
 
 def test_arms_of_other_mathematics_are_on_no_front() -> None:
     trials = [trial(arm, block, train_s=9.0) for block in range(3) for arm in (PORTABLE, RELU)]
     fronts = summarise(sweep(trials, (PORTABLE, RELU))).fronts
-    assert {point.arm for each in fronts for point in each.front.points} == {PORTABLE}
+    assert {point.arm for expense_front in fronts for point in expense_front.front.points} == {
+        PORTABLE
+    }
 
 
 # learning, phases, telemetry
@@ -261,36 +273,36 @@ def test_learning_is_by_epoch_and_by_seconds() -> None:
     assert "0.6 at 2 s" in text(sweep(trials, (PORTABLE,)))
 
 
-def test_repeats_of_a_block_are_one_voice() -> None:
+def test_repeats_of_a_block_are_averaged() -> None:
     trials = [learned(PORTABLE, 0, (0.9,), repeat=r) for r in range(3)]
     trials += [learned(PORTABLE, 1, (0.1,), repeat=r) for r in range(3)]
     (curve,) = summarise(sweep(trials, (PORTABLE,))).learning
     assert (curve.points[0].value.n, curve.points[0].value.median) == (2, 0.5)
 
 
-def test_a_phase_that_a_trial_did_not_have_took_no_time() -> None:
+def test_a_missing_phase_counts_as_zero_seconds() -> None:
     trials = [trial(PORTABLE, 0, train_s=4.0, import_s=6.0), trial(PORTABLE, 1, train_s=2.0)]
     (split,) = summarise(sweep(trials, (PORTABLE,))).phases
     assert (split.seconds, split.trials) == ({"import_s": 3.0, "train_s": 3.0}, 2)
 
 
-def test_a_middling_quiet_trial_stands_for_its_arm() -> None:
+def test_the_median_quiet_trial_represents_its_arm() -> None:
     trials = [trial(PORTABLE, block, step_ms=ms) for block, ms in enumerate((9.0, 10.0, 30.0))]
     trials[1] = changed(trials[1], disturbance={"other_processes": 90.0})
     trials.append(trial(XLA, 0, status="failed"))
     record = sweep(trials)
     assert representatives(record) == (trials[0].run_id,)
-    seen = {
+    telemetry = {
         trials[0].run_id: Telemetry(
             at_s=(1.0, 2.0), curves={"system/cpu_trainer_percentage": (90.0, None)}
         )
     }
-    (curves,) = summarise(record, curves=seen).curves
+    (curves,) = summarise(record, curves=telemetry).curves
     assert (curves.arm, curves.run_id) == (PORTABLE, trials[0].run_id)
-    assert "90, at most 90" in text(record, curves=seen)
+    assert "90, at most 90" in text(record, curves=telemetry)
 
 
-# published elsewhere
+# published results
 
 
 def row(**changes: Any) -> PublishedRow:
@@ -301,28 +313,28 @@ def row(**changes: Any) -> PublishedRow:
     return PublishedRow(**fields)
 
 
-def test_a_published_row_stands_beside_the_nearest_config() -> None:
+def test_a_published_row_is_matched_with_the_nearest_config() -> None:
     trials = [
         trial(PORTABLE, block, config={"units": units}, train_s=4.0, validate_s=block)
         for block, units in enumerate((16, 48, 512))
     ]
     record = replace(sweep(trials, (PORTABLE,)), criteria=ReportCriteria(published=(row(),)))
-    (beside,) = summarise(record).published
-    (measured,) = beside.measured
+    (match,) = summarise(record).published
+    (measured,) = match.measured
     assert (measured.block, measured.values) == (1, {"fit_s": 5.0})
     assert measured.differs == ("units 48 and not 64",)
-    shown = text(record)
-    assert "Published results come from other hardware and software" in shown
-    assert "Tesla P100 39.82" in shown
+    report = text(record)
+    assert "Published results come from other hardware and software" in report
+    assert "Tesla P100 39.82" in report
 
 
 def test_settings_count_as_sizes() -> None:
     record = sweep([trial(PORTABLE, 0, config={})], (PORTABLE,), settings={"units": 64})
-    (beside,) = summarise(replace(record, criteria=ReportCriteria(published=(row(),)))).published
-    assert beside.measured[0].differs == ()
+    (match,) = summarise(replace(record, criteria=ReportCriteria(published=(row(),)))).published
+    assert match.measured[0].differs == ()
 
 
-def test_a_published_row_without_its_like_is_said() -> None:
+def test_a_published_row_without_a_match_is_marked() -> None:
     record = replace(
         paired(2), criteria=ReportCriteria(published=(row(implementation="torch/cudnn"),))
     )
@@ -332,42 +344,42 @@ def test_a_published_row_without_its_like_is_said() -> None:
 # validity
 
 
-def test_what_stands_behind_the_figures_is_counted() -> None:
+def test_validity_counts_the_trials_behind_the_figures() -> None:
     noisy = {"other_processes": 43.0}
     trials = [trial(arm, block, node="n1") for block in range(3) for arm in (PORTABLE, XLA)]
     trials[0] = changed(trials[0], disturbance=noisy, attempt=2)
     trials[2] = changed(trials[2], kernel=None)
     trials[5] = changed(trials[5], status="failed", failure="crash: signal 11")
-    found = summarise(sweep(trials)).validity
-    assert (found.trials, found.used, found.left_out) == (6, 4, 1)
-    assert (found.rounds, found.disturbed_rounds) == (2, 1)
-    portable, xla = found.arms
+    validity = summarise(sweep(trials)).validity
+    assert (validity.trials, validity.used, validity.left_out) == (6, 4, 1)
+    assert (validity.rounds, validity.disturbed_rounds) == (2, 1)
+    portable, xla = validity.arms
     assert (portable.complete, portable.proven, portable.disturbed, portable.retried) == (
         3,
         2,
         1,
         1,
     )
-    assert [(d.cause, d.run_id) for d in portable.disturbances] == [
+    assert [(disturbance.cause, disturbance.run_id) for disturbance in portable.disturbances] == [
         ("other_processes", trials[0].run_id)
     ]
     assert (portable.jit, xla.jit, xla.precision) == (False, True, "float32")
-    shown = text(sweep(trials))
+    report = text(sweep(trials))
     assert (
-        "4 belong to the 2 rounds that are complete on every arm, and 1 did not complete" in shown
+        "4 belong to the 2 rounds that are complete on every arm, and 1 did not complete" in report
     )
-    assert "1 trial took more than one attempt" in shown
-    assert "by XLA, float32" in shown
-    assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in shown
+    assert "1 trial took more than one attempt" in report
+    assert "by XLA, float32" in report
+    assert "1 failed, 0 wrong kernel, 1 disturbed, 0 missing" in report
 
 
-def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
+def test_a_wrong_kernel_reads_the_same_in_every_format() -> None:
     kernel = Kernel("cudnn", "portable", "no CudnnRNNV3")
     trials = [trial(PORTABLE, 0, status="wrong_kernel", kernel=kernel), trial(PORTABLE, 1)]
     summary = summarise(sweep(trials, (PORTABLE,)))
-    shown = render(summary, "markdown")
-    assert "portable: 1 (While in the traced graph)" in shown
-    assert "portable, requested cudnn: 1 (no CudnnRNNV3)" in shown
+    report = render(summary, "markdown")
+    assert "portable: 1 (While in the traced graph)" in report
+    assert "portable, requested cudnn: 1 (no CudnnRNNV3)" in report
     texts = trial_columns(summary, arm_names(summary))["texts"]
     assert {
         "portable (While in the traced graph)",
@@ -375,29 +387,31 @@ def test_a_kernel_that_was_not_asked_for_is_told_alike_everywhere() -> None:
     } < set(texts)
 
 
-def test_the_specs_baseline_holds_until_another_is_asked_for() -> None:
+def test_a_requested_baseline_replaces_that_of_the_spec() -> None:
     record = replace(paired(7), criteria=ReportCriteria(baseline="tensorflow/portable+xla"))
-    baselines = [summarise(record, asked).baseline for asked in (None, "tensorflow/portable")]
-    assert [over.name for over in baselines if over] == [str(XLA), str(PORTABLE)]
+    baselines = [
+        summarise(record, requested).baseline for requested in (None, "tensorflow/portable")
+    ]
+    assert [baseline.name for baseline in baselines if baseline] == [str(XLA), str(PORTABLE)]
 
 
-def test_a_specs_baseline_that_can_run_no_more_gives_way() -> None:
+def test_a_baseline_that_cannot_run_is_replaced() -> None:
     record = replace(paired(7), criteria=ReportCriteria(baseline="tensorflow/cudnn"))
-    over = summarise(record).baseline
-    assert over is not None
-    assert over.name == str(PORTABLE)
+    baseline = summarise(record).baseline
+    assert baseline is not None
+    assert baseline.name == str(PORTABLE)
 
 
-def test_telemetry_stands_in_the_order_of_the_arms() -> None:
-    """Whichever block each arm's middling trial is of."""
+def test_telemetry_is_in_the_order_of_the_arms() -> None:
+    """The order does not depend on the block of each arm's median trial."""
     trials = [
-        trial(arm, block, train_s=at)
+        trial(arm, block, train_s=train_s)
         for block, times in enumerate([(3.0, 2.0), (2.0, 9.0), (1.0, 1.0)])
-        for arm, at in zip((PORTABLE, XLA), times, strict=True)
+        for arm, train_s in zip((PORTABLE, XLA), times, strict=True)
     ]
     record = sweep(trials, (PORTABLE, XLA))
-    middling = representatives(record)
-    assert middling == (trials[2].run_id, trials[1].run_id)
-    seen = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0,)})
-    found = summarise(record, curves=dict.fromkeys(middling, seen)).curves
-    assert [each.arm for each in found] == [PORTABLE, XLA]
+    median_runs = representatives(record)
+    assert median_runs == (trials[2].run_id, trials[1].run_id)
+    telemetry = Telemetry(at_s=(0.0,), curves={"system/cpu_trainer_percentage": (50.0,)})
+    curves = summarise(record, curves=dict.fromkeys(median_runs, telemetry)).curves
+    assert [curve.arm for curve in curves] == [PORTABLE, XLA]

@@ -1,4 +1,4 @@
-"""The report as text: what it says first, that it fits, and that nothing is lost or obeyed."""
+"""The report as text: order, width, completeness and escaping."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def text(record: SweepRecord, baseline: str | None = None, width: int = 100) -> 
     return render(summarise(record, baseline), "text", width=width)
 
 
-def flat(shown: str) -> str:
-    """One line, so that folded sentences can be searched."""
-    return " ".join(shown.split())
+def flat(report: str) -> str:
+    """Return the text as one line, so that wrapped sentences can be searched."""
+    return " ".join(report.split())
 
 
-def squeezed(shown: str) -> str:
-    return re.sub(r"\s", "", shown)
+def squeezed(report: str) -> str:
+    return re.sub(r"\s", "", report)
 
 
 def test_the_verdict_comes_first() -> None:
@@ -38,7 +38,7 @@ def test_the_verdict_comes_first() -> None:
     )
 
 
-def test_it_says_what_it_cannot_tell() -> None:
+def test_inconclusive_verdicts_have_a_reason() -> None:
     assert (
         "inconclusive: tensorflow/portable+xla compared with tensorflow/portable on "
         f"{CPU} is 1.250 × (1.250–1.250) as fast (4 blocks; at least 6 are needed)"
@@ -49,51 +49,51 @@ def test_it_says_what_it_cannot_tell() -> None:
     assert "as fast, over 8 blocks" in flat(text(paired(8, lambda b: 2.0 if b % 2 else 0.5)))
 
 
-def test_it_says_over_which_configs() -> None:
-    shown = flat(text(paired(8)))
-    assert "Over the configs tried, not over all configs: batch_size 32, units 16–128." in shown
-    assert "4 configs of" not in shown
+def test_the_range_of_the_configs_is_shown() -> None:
+    report = flat(text(paired(8)))
+    assert "Over the configs tried, not over all configs: batch_size 32, units 16–128." in report
+    assert "4 configs of" not in report
 
 
-def test_shared_hardware_is_said_in_the_head_and_in_sentences_only() -> None:
-    shown = text(paired(8))
-    tables = shown[shown.index("Speed-up over") :]
+def test_shared_hardware_is_named_in_the_head_and_in_sentences_only() -> None:
+    report = text(paired(8))
+    tables = report[report.index("Speed-up over") :]
     assert str(CPU) not in tables
-    assert re.search(rf"hardware +{CPU}", shown)
+    assert re.search(rf"hardware +{CPU}", report)
 
 
 def test_several_hardware_classes_are_named_with_each_arm() -> None:
     gpu = Arm("tensorflow/portable", GPU)
     trials = [trial(arm, block) for block in range(2) for arm in (PORTABLE, gpu)]
-    shown = flat(text(sweep(trials, (PORTABLE, gpu))))
-    assert f"tensorflow/portable on {GPU} compared with tensorflow/portable on {CPU}" in shown
+    report = flat(text(sweep(trials, (PORTABLE, gpu))))
+    assert f"tensorflow/portable on {GPU} compared with tensorflow/portable on {CPU}" in report
 
 
-def test_hardware_without_the_baseline_is_said() -> None:
+def test_hardware_without_the_baseline_is_reported() -> None:
     gpu, other = Arm("tensorflow/portable", GPU), Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
     trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, gpu, other)]
-    shown = flat(text(sweep(trials, (PORTABLE, gpu, other)), "tensorflow/portable"))
-    assert (f"{other} is not compared: the baseline cannot run on this hardware") in shown
-    assert "Speed-up over tensorflow/portable on the same hardware" in shown
+    report = flat(text(sweep(trials, (PORTABLE, gpu, other)), "tensorflow/portable"))
+    assert (f"{other} is not compared: the baseline cannot run on this hardware") in report
+    assert "Speed-up over tensorflow/portable on the same hardware" in report
 
 
-def test_what_is_left_out_is_said_with_why() -> None:
+def test_excluded_blocks_and_arms_have_a_reason() -> None:
     trials = [trial(arm, block) for block in range(7) for arm in (PORTABLE, XLA)]
     trials[-1] = trial(XLA, 6, status="failed", failure="time_limit: took longer than 60 s")
     trials += [trial(UNROLL, 0, status="failed", failure="crash: signal 11")]
-    shown = flat(text(sweep(trials, (PORTABLE, XLA, UNROLL))))
+    report = flat(text(sweep(trials, (PORTABLE, XLA, UNROLL))))
     assert (
         "6 of 7 blocks complete on every arm; excluded: 1 block (tensorflow/portable+xla failed)"
-        in shown
+        in report
     )
-    assert "Not compared, because no trial is complete: tensorflow/portable+unroll." in shown
-    assert "time limit 1 took longer than 60 s" in shown
-    assert "cuDNN kernels need an NVIDIA GPU" in shown
-    assert "The sweep is incomplete: 6 of 21 trials missing." in shown
+    assert "Not compared, because no trial is complete: tensorflow/portable+unroll." in report
+    assert "time limit 1 took longer than 60 s" in report
+    assert "cuDNN kernels need an NVIDIA GPU" in report
+    assert "The sweep is incomplete: 6 of 21 trials missing." in report
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "reason"),
     [
         (sweep([]), "no trial has ended yet"),
         (sweep([], arms=()), "no trial has ended yet"),
@@ -108,8 +108,8 @@ def test_what_is_left_out_is_said_with_why() -> None:
         ),
     ],
 )
-def test_edges_are_said(record: SweepRecord, said: str) -> None:
-    assert said in flat(text(record))
+def test_a_report_without_comparisons_states_the_reason(record: SweepRecord, reason: str) -> None:
+    assert reason in flat(text(record))
 
 
 LONG = Arm("tensorflow/" + "+".join(f"option{i}" for i in range(20)), CPU)
@@ -138,46 +138,46 @@ WIDE = SweepRecord(
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_nothing_is_wider_than_asked_and_nothing_is_cut_off(width: int) -> None:
-    shown = text(WIDE, width=width)
-    assert max(map(cell_len, shown.splitlines())) <= width
-    assert "…" not in shown
-    assert "package99 1.2.3" in flat(shown)
-    assert shown.count("x") >= 500
-    assert shown.count("r") >= 150
-    assert shown.count("because") == 40
-    assert squeezed(shown).count("名") >= 60
+def test_text_fits_the_width_and_is_not_cut_off(width: int) -> None:
+    report = text(WIDE, width=width)
+    assert max(map(cell_len, report.splitlines())) <= width
+    assert "…" not in report
+    assert "package99 1.2.3" in flat(report)
+    assert report.count("x") >= 500
+    assert report.count("r") >= 150
+    assert report.count("because") == 40
+    assert squeezed(report).count("名") >= 60
     if width >= 100:
-        assert LONG.implementation in squeezed(shown)
+        assert LONG.implementation in squeezed(report)
 
 
 def test_every_param_of_a_best_config_is_printed() -> None:
-    shown = squeezed(text(WIDE))
+    report = squeezed(text(WIDE))
     for i in range(12):
-        assert f"param_number_{i}" in shown
-    assert shown.count("param_number_11") == 2 + 7 + 2  # the range, twice; a block; an arm's best
+        assert f"param_number_{i}" in report
+    assert report.count("param_number_11") == 2 + 7 + 2  # the range, twice; a block; an arm's best
 
 
 def test_the_best_of_one_objective_is_named() -> None:
     trials = [trial(PORTABLE, b, val_accuracy=0.9 + b / 100) for b in range(3)]
-    shown = text(sweep(trials, (PORTABLE,), objectives={"val_accuracy": "maximize"}))
+    report = text(sweep(trials, (PORTABLE,), objectives={"val_accuracy": "maximize"}))
     assert (
         "best in val_accuracy (maximize) of 3 configs × arms: val_accuracy 0.92, in block 2, "
         "tensorflow/portable"
-    ) in flat(shown)
-    assert "Best config" in shown
+    ) in flat(report)
+    assert "Best config" in report
     assert "Pareto-best in val_accuracy (maximize) and step_ms (minimize): 2 of 2 configs" in flat(
         text(sweep([trial(PORTABLE, 0), trial(XLA, 0)]))
     )
 
 
-def test_a_long_front_says_how_much_is_not_printed() -> None:
+def test_a_long_front_counts_the_configs_that_are_not_printed() -> None:
     trials = [trial(PORTABLE, b, val_accuracy=b / 100, step_ms=1.0 + b) for b in range(30)]
-    shown = text(sweep(trials, (PORTABLE,)))
-    assert "10 more are in the JSON format." in shown
+    report = text(sweep(trials, (PORTABLE,)))
+    assert "10 more are in the JSON format." in report
 
 
-def test_terminal_codes_are_there_only_when_asked_for() -> None:
+def test_terminal_codes_are_printed_only_on_request() -> None:
     summary = summarise(paired(8))
     assert "\x1b" not in render(summary, "text")
     coloured = render(summary, "text", colour=True)
@@ -186,16 +186,16 @@ def test_terminal_codes_are_there_only_when_asked_for() -> None:
     assert [line.rstrip() for line in stripped.splitlines()] == text(paired(8)).splitlines()
 
 
-def test_hostile_text_is_shown_and_not_obeyed() -> None:
+def test_hostile_text_is_escaped() -> None:
     arm = Arm("[red]evil[/red]\x1b[31m\nnext :smile: \u202eback", CPU)
     trials = [trial(arm, 0, status="failed", failure="error: \x1b]0;title\x07 \ud800")]
-    shown = text(sweep(trials, (PORTABLE, arm)))
-    assert r"[red]evil[/red]\x1b[31m next :smile: \u202eback" in flat(shown)
-    assert not set(shown) & set("\x1b\x07\u202e\ud800")
-    shown.encode()
+    report = text(sweep(trials, (PORTABLE, arm)))
+    assert r"[red]evil[/red]\x1b[31m next :smile: \u202eback" in flat(report)
+    assert not set(report) & set("\x1b\x07\u202e\ud800")
+    report.encode()
 
 
-def test_the_terminals_environment_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_of_the_terminal_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     before = text(paired(8))
     for name in ("FORCE_COLOR", "COLUMNS", "NO_COLOR", "JUPYTER_COLUMNS"):
         monkeypatch.setenv(name, "37")
@@ -210,13 +210,13 @@ def test_an_arm_of_usual_length_is_never_folded(width: int) -> None:
         for arm in (PORTABLE, UNROLL)
         for block in range(6)
     ]
-    shown = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
-    assert not [line for line in shown.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]
+    report = text(sweep(trials, [PORTABLE, UNROLL]), width=width)
+    assert not [line for line in report.splitlines() if line.strip() in ("l", "ll", "oll", "roll")]
 
 
-def test_it_says_what_was_trained_on_what() -> None:
+def test_the_head_shows_settings_data_and_search() -> None:
     data = DatasetRecord("digits", "0123456789abcdef", "a file", 1438, 359)
-    shown = flat(
+    report = flat(
         text(
             sweep(
                 paired(6).trials,
@@ -227,12 +227,12 @@ def test_it_says_what_was_trained_on_what() -> None:
             )
         )
     )
-    assert "settings cell gru, epochs 3" in shown
+    assert "settings cell gru, epochs 3" in report
     assert (
-        "digits from a file: 1438 to train on, 359 to validate on, SHA-256 0123456789ab…" in shown
+        "digits from a file: 1438 to train on, 359 to validate on, SHA-256 0123456789ab…" in report
     )
-    assert "search qmc, seed 7" in shown
-    assert "data_path" not in shown
+    assert "search qmc, seed 7" in report
+    assert "data_path" not in report
 
 
 def test_a_workload_without_accuracy_has_no_column_for_it() -> None:
