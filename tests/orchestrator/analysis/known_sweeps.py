@@ -23,7 +23,7 @@ def obeying(
     seed: int = 0,
     **metrics: Callable[[Arm, random.Random], float],
 ) -> SweepRecord:
-    """Every arm at every config; `metrics` beside its step time are drawn by their functions."""
+    """Return trials of every arm at every config, with further `metrics` from their functions."""
     draw = random.Random(seed)
     trials = [
         trial(
@@ -32,7 +32,7 @@ def obeying(
             config=config,
             metrics={
                 "step_ms": law(config) * draw.lognormvariate(0, noise),
-                **{name: tell(arm, draw) for name, tell in metrics.items()},
+                **{name: draw_metric(arm, draw) for name, draw_metric in metrics.items()},
             },
         )
         for block, config in enumerate(configs)
@@ -42,7 +42,7 @@ def obeying(
 
 
 def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[Arm, StepTime]:
-    """XLA is (param / size) ^ slope times as fast as PORTABLE."""
+    """Return laws by which XLA is (param / size) ^ slope times as fast as PORTABLE."""
     return {
         PORTABLE: lambda config: 0.5 * float(config[param]),
         XLA: lambda config: 0.5 * float(config[param]) * (float(config[param]) / size) ** -slope,

@@ -1,4 +1,4 @@
-"""Each arm by itself, and the trials that are left out."""
+"""Test the figures of single arms, and the excluded trials."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.orchestrator.sample_records import CPU, PORTABLE, UNROLL, XLA, paired
 
 
 def median(summary: ReportSummary, metric: str, arm: Arm = PORTABLE) -> tuple[float, int] | None:
-    (found,) = (one for one in summary.arms if one.arm == arm)
-    spread = found.measures.get(metric)
+    (arm_summary,) = (row for row in summary.arms if row.arm == arm)
+    spread = arm_summary.measures.get(metric)
     return (spread.median, spread.n) if spread else None
 
 
-def test_load_and_compile_leave_out_a_trainers_first_trial_and_memory_the_others() -> None:
+def test_load_and_compile_exclude_a_trainers_first_trial_and_memory_the_others() -> None:
     trials = [
         trial(PORTABLE, block, trainer_trials=block, load_s=9.0 / (block + 1), compile_s=1.0,
               peak_rss_mib=800.0 + block)
@@ -34,7 +34,7 @@ def test_load_and_compile_leave_out_a_trainers_first_trial_and_memory_the_others
     assert median(summary, "step_ms") == (10.0, 3)
 
 
-def test_what_no_comparable_trial_measured_is_absent() -> None:
+def test_a_measure_without_a_comparable_trial_is_absent() -> None:
     summary = summarise(sweep([trial(PORTABLE, 0, peak_rss_mib=800.0, trainer_trials=4)]))
     assert median(summary, "peak_rss_mib") is None
     assert "peak_rss_mib" in {measure.metric for measure in summary.measures}
@@ -49,7 +49,7 @@ def test_medians_are_over_the_rounds_that_every_arm_completed() -> None:
     assert [(arm.matched, arm.used) for arm in summary.arms] == [(True, 3), (True, 3)]
 
 
-def test_without_a_complete_round_an_arm_stands_on_its_own_trials() -> None:
+def test_without_a_complete_round_an_arm_uses_its_own_trials() -> None:
     summary = summarise(sweep([trial(PORTABLE, 0), trial(PORTABLE, 1), trial(XLA, 2)]))
     assert [(arm.matched, arm.used) for arm in summary.arms] == [(False, 2), (False, 1)]
     assert median(summary, "step_ms") == (10.0, 2)
@@ -89,34 +89,34 @@ def test_failures_are_counted_by_reason_with_the_first_message_and_run() -> None
     assert rows[2].message == "asked cudnn, ran portable: no CudnnRNNV3"
 
 
-def test_kernels_are_counted_by_what_ran_and_complete_trials_without_proof_are_told() -> None:
+def test_kernels_that_ran_and_complete_trials_without_proof_are_counted() -> None:
     trials = [trial(PORTABLE, 0), trial(PORTABLE, 1), trial(PORTABLE, 2, kernel=None)]
     (arm,) = summarise(sweep(trials, (PORTABLE,))).arms
     assert arm.kernels == (KernelCount("portable", "portable", "While in the traced graph", 2),)
     assert arm.unproven == 1
 
 
-def test_the_range_is_of_the_configs_that_were_compared() -> None:
+def test_param_ranges_cover_the_compared_configs() -> None:
     trials = [*paired(2).trials, trial(PORTABLE, 9, config={"units": 9999})]
-    ranges = {found.name: found for found in summarise(sweep(trials)).configs}
+    ranges = {row.name: row for row in summarise(sweep(trials)).configs}
     assert (ranges["units"].low, ranges["units"].high) == (16, 32)
     configs = [{"cell": "gru", "bias": True}, {"cell": "lstm", "depth": 2}]
     trials = [trial(PORTABLE, block, config=config) for block, config in enumerate(configs)]
-    ranges = {found.name: found for found in summarise(sweep(trials, (PORTABLE,))).configs}
+    ranges = {row.name: row for row in summarise(sweep(trials, (PORTABLE,))).configs}
     assert ranges["cell"].values == ("gru", "lstm")
     assert (ranges["bias"].values, ranges["bias"].blocks) == (("True",), 1)
     assert (ranges["depth"].low, ranges["depth"].blocks) == (2, 1)
 
 
-def test_where_every_trainer_was_fresh_all_trials_are_alike() -> None:
+def test_if_every_trainer_was_fresh_all_trials_count() -> None:
     trials = [
         trial(PORTABLE, block, trainer_trials=0, load_s=2.0, peak_rss_mib=800.0, peak_gpu_mib=90.0)
         for block in range(3)
     ]
     summary = summarise(sweep(trials, (PORTABLE,)))
     for metric in ("load_s", "peak_rss_mib", "peak_gpu_mib"):
-        found = median(summary, metric)
-        assert found is not None and found[1] == 3
+        value = median(summary, metric)
+        assert value is not None and value[1] == 3
     text = render(summary, "text")
     assert "Every trial had a fresh trainer process: peak memory is comparable" in text
     assert "exclude the first trial" not in text
@@ -180,12 +180,12 @@ def test_measures_are_shown_in_readable_units_and_fit_the_page() -> None:
 
 
 def arms_table(record: SweepRecord) -> Table:
-    found = {section.title: section for section in document(summarise(record)).sections}
-    (table,) = found["Arms"].tables
+    sections = {section.title: section for section in document(summarise(record)).sections}
+    (table,) = sections["Arms"].tables
     return table
 
 
-def test_few_arms_stand_side_by_side_and_many_below_each_other() -> None:
+def test_few_arms_are_columns_and_many_are_rows() -> None:
     arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(SIDE_BY_SIDE + 1))
     trials = [trial(arm, block) for arm in arms for block in range(3)]
     few = arms_table(sweep([t for t in trials if t.arm != arms[-1]], arms[:-1]))
@@ -201,8 +201,8 @@ def test_side_by_side_is_one_table_with_folded_heads_as_long_as_it_fits() -> Non
     arms = tuple(Arm(f"tensorflow/portable+kind{i}", CPU) for i in range(3))
     record = sweep([trial(arm, block) for arm in arms for block in range(3)], arms)
     for width, parts in ((100, 1), (72, 2), (60, 3)):
-        told = render(summarise(record), "text", width=width)
-        section = told[told.index("\nArms\n") : told.index("Median (quartiles)")]
+        text = render(summarise(record), "text", width=width)
+        section = text[text.index("\nArms\n") : text.index("Median (quartiles)")]
         assert section.count(" step (ms)") == parts
         assert max(map(len, section.splitlines())) <= width
         assert all(f"+kind{i}" in section for i in range(3))

@@ -1,4 +1,4 @@
-"""Which arm is compared with which."""
+"""Test which arm each arm is compared with."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ TWO_CLASSES = sweep([], arms=(PORTABLE, XLA, GPU_PORTABLE, GPU_CUDNN))
 
 
 def test_the_default_is_the_first_arm_for_all_of_them() -> None:
-    found = pick_baseline(TWO_CLASSES, None)
-    assert found is not None
-    assert found.scope == "arm"
-    assert set(found.of.values()) == {PORTABLE}
+    baseline = pick_baseline(TWO_CLASSES, None)
+    assert baseline is not None
+    assert baseline.scope == "arm"
+    assert set(baseline.of.values()) == {PORTABLE}
 
 
 def test_an_arm_by_its_whole_name() -> None:
-    found = pick_baseline(TWO_CLASSES, f"tensorflow/portable on {GPU}")
-    assert found is not None
-    assert found.scope == "arm"
-    assert set(found.of.values()) == {GPU_PORTABLE}
+    baseline = pick_baseline(TWO_CLASSES, f"tensorflow/portable on {GPU}")
+    assert baseline is not None
+    assert baseline.scope == "arm"
+    assert set(baseline.of.values()) == {GPU_PORTABLE}
 
 
-def test_an_implementation_on_several_hardware_classes_stands_within_each() -> None:
-    found = pick_baseline(TWO_CLASSES, "tensorflow/portable")
-    assert found is not None
-    assert found.scope == "same hardware"
-    assert found.of == {
+def test_an_implementation_on_several_hardware_classes_is_the_baseline_in_each() -> None:
+    baseline = pick_baseline(TWO_CLASSES, "tensorflow/portable")
+    assert baseline is not None
+    assert baseline.scope == "same hardware"
+    assert baseline.of == {
         PORTABLE: PORTABLE,
         XLA: PORTABLE,
         GPU_PORTABLE: GPU_PORTABLE,
@@ -43,16 +43,16 @@ def test_an_implementation_on_several_hardware_classes_stands_within_each() -> N
 
 def test_hardware_without_the_implementation_has_no_baseline() -> None:
     other = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4"))
-    found = pick_baseline(sweep([], arms=(PORTABLE, GPU_PORTABLE, other)), "tensorflow/portable")
-    assert found is not None
-    assert other not in found.of
+    baseline = pick_baseline(sweep([], arms=(PORTABLE, GPU_PORTABLE, other)), "tensorflow/portable")
+    assert baseline is not None
+    assert other not in baseline.of
 
 
 def test_an_implementation_on_one_hardware_class_is_that_arm() -> None:
-    found = pick_baseline(TWO_CLASSES, "tensorflow/cudnn")
-    assert found is not None
-    assert found.scope == "arm"
-    assert set(found.of.values()) == {GPU_CUDNN}
+    baseline = pick_baseline(TWO_CLASSES, "tensorflow/cudnn")
+    assert baseline is not None
+    assert baseline.scope == "arm"
+    assert set(baseline.of.values()) == {GPU_CUDNN}
 
 
 H200, T4 = on_gpu("NVIDIA H200"), on_gpu("NVIDIA T4")
@@ -67,19 +67,21 @@ H200, T4 = on_gpu("NVIDIA H200"), on_gpu("NVIDIA T4")
     ],
 )
 def test_hardware_may_be_named_as_in_a_spec(asked: str, meant: Arm) -> None:
-    found = pick_baseline(sweep([], arms=(PORTABLE, XLA, Arm("tensorflow/portable", H200))), asked)
-    assert found is not None
-    assert (found.name, found.scope) == (str(meant), "arm")
-    assert set(found.of.values()) == {meant}
+    baseline = pick_baseline(
+        sweep([], arms=(PORTABLE, XLA, Arm("tensorflow/portable", H200))), asked
+    )
+    assert baseline is not None
+    assert (baseline.name, baseline.scope) == (str(meant), "arm")
+    assert set(baseline.of.values()) == {meant}
 
 
-def test_a_device_of_several_classes_stands_within_each() -> None:
+def test_a_device_with_several_classes_has_a_baseline_in_each() -> None:
     one, other = Arm("tensorflow/portable", H200), Arm("tensorflow/portable", T4)
     arms = (PORTABLE, one, other, Arm("tensorflow/cudnn", T4))
-    found = pick_baseline(sweep([], arms=arms), "tensorflow/portable on gpu")
-    assert found is not None
-    assert found.scope == "same hardware"
-    assert found.of == {one: one, other: other, arms[-1]: other}
+    baseline = pick_baseline(sweep([], arms=arms), "tensorflow/portable on gpu")
+    assert baseline is not None
+    assert baseline.scope == "same hardware"
+    assert baseline.of == {one: one, other: other, arms[-1]: other}
 
 
 def test_no_arms_no_baseline() -> None:
@@ -87,7 +89,7 @@ def test_no_arms_no_baseline() -> None:
 
 
 @pytest.mark.parametrize("asked", ["torch/fused", "", f"tensorflow/cudnn on {GPU}"])
-def test_an_unknown_one_is_refused_with_the_choices(asked: str) -> None:
+def test_an_unknown_baseline_is_refused_with_the_choices(asked: str) -> None:
     with pytest.raises(BaselineError) as refused:
         pick_baseline(sweep([]), asked)
     assert str(refused.value) == (
@@ -97,14 +99,14 @@ def test_an_unknown_one_is_refused_with_the_choices(asked: str) -> None:
     )
 
 
-def test_one_that_cannot_run_is_refused_with_its_reason() -> None:
+def test_a_baseline_that_cannot_run_is_refused_with_its_reason() -> None:
     with pytest.raises(
         BaselineError, match=r"cannot run: cuDNN kernels need an NVIDIA GPU; choose"
     ):
         pick_baseline(sweep([]), "tensorflow/cudnn")
 
 
-def test_one_that_cannot_run_is_refused_with_the_reason_of_each_hardware() -> None:
+def test_a_baseline_that_cannot_run_is_refused_with_the_reason_of_each_hardware() -> None:
     missing, no_gpu = "PyTorch is not installed", "no NVIDIA GPU found"
     impossible = tuple(
         ImpossibleArm(RequestedArm("torch/fused", hardware), reason)

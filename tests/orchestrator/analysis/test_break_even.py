@@ -1,4 +1,4 @@
-"""After how many steps a longer compilation pays: on sweeps whose break-even is known."""
+"""Test after how many steps a longer compilation pays, on sweeps with a known break-even."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, change
 CONFIGS: list[Config] = [{"units": size} for size in UNITS * 2]
 
 
-def compiling(
+def compiling_sweep(
     extra_s: float, saved_ms: float, *, noise: float = 0.01, seed: int = 0, blocks: int = 16
 ) -> SweepRecord:
-    """XLA compiles `extra_s` longer than 1 s, and its steps take `saved_ms` less than 20."""
+    """Return a sweep in which XLA compiles 1 s + `extra_s`, with steps of 20 - `saved_ms` ms."""
 
     def compile_s(arm: Arm, draw: random.Random) -> float:
         return draw.gauss(1 + (extra_s if arm == XLA else 0), 0.05)
@@ -35,15 +35,15 @@ def compiling(
     return obeying(laws, CONFIGS[:blocks], noise=noise, seed=seed, compile_s=compile_s)
 
 
-def found(record: SweepRecord) -> BreakEven:
+def break_even_of(record: SweepRecord) -> BreakEven:
     (pair,) = break_evens(match(record), pick_baseline(record, None))
     return pair
 
 
-def test_the_known_break_even_is_found_and_said() -> None:
-    """3 s longer, 2 ms a step: 1,500 steps."""
-    record = compiling(3.0, 2.0)
-    pair = found(record)
+def test_the_known_break_even_is_estimated_and_reported() -> None:
+    """XLA compiles 3 s longer and saves 2 ms a step, which pays after 1,500 steps."""
+    record = compiling_sweep(3.0, 2.0)
+    pair = break_even_of(record)
     assert (pair.arm, pair.baseline, pair.verdict) == (XLA, PORTABLE, "pays")
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
@@ -53,81 +53,83 @@ def test_the_known_break_even_is_found_and_said() -> None:
     assert f"which pays off after {steps} steps" in shown
 
 
-def test_the_interval_covers_as_often_as_it_promises() -> None:
-    """95 % of 300, within five standard errors of the binomial, and not always."""
-    pairs = [found(compiling(3.0, 2.0, noise=0.03, seed=seed)).steps for seed in range(300)]
+def test_the_interval_has_its_nominal_coverage() -> None:
+    """Expect 95 % of 300 within five standard errors of the binomial, but not all."""
+    pairs = [
+        break_even_of(compiling_sweep(3.0, 2.0, noise=0.03, seed=seed)).steps for seed in range(300)
+    ]
     covered = sum(steps is not None and steps.low < 1500 < steps.high for steps in pairs)
     assert 266 <= covered < 300
 
 
 def test_several_pairs_are_corrected_for() -> None:
-    """The same numbers beside those of a third arm: as two looks at chance."""
-    alone = compiling(3.0, 2.0, noise=0.02)
-    unrolled = tuple(changed(each, arm=UNROLL) for each in alone.trials if each.arm == XLA)
+    """A third arm adds a second pair, which widens the intervals of the first."""
+    alone = compiling_sweep(3.0, 2.0, noise=0.02)
+    unrolled = tuple(changed(t, arm=UNROLL) for t in alone.trials if t.arm == XLA)
     both = replace(alone, trials=alone.trials + unrolled, arms=(*alone.arms, UNROLL))
     pair, twin = break_evens(match(both), pick_baseline(both, None))
-    assert pair.blocks == twin.blocks == found(alone).blocks
-    saved = [each.saved_step_ms for each in pair.blocks]
-    assert found(alone).saved_step_ms == t_interval(saved)
+    assert pair.blocks == twin.blocks == break_even_of(alone).blocks
+    saved = [block.saved_step_ms for block in pair.blocks]
+    assert break_even_of(alone).saved_step_ms == t_interval(saved)
     assert pair.saved_step_ms == twin.saved_step_ms == t_interval(saved, 0.975)
-    one, of_two = found(alone).steps, pair.steps
+    one, of_two = break_even_of(alone).steps, pair.steps
     assert one is not None
     assert of_two is not None
     assert of_two.low < one.low < one.value == of_two.value < one.high < of_two.high
 
 
 def test_slower_steps_never_pay() -> None:
-    pair = found(compiling(3.0, -2.0))
+    pair = break_even_of(compiling_sweep(3.0, -2.0))
     assert (pair.arm, pair.verdict, pair.steps) == (XLA, "never", None)
 
 
 def test_the_arm_that_compiles_longer_comes_first() -> None:
-    pair = found(compiling(-0.5, -2.0))
+    pair = break_even_of(compiling_sweep(-0.5, -2.0))
     assert (pair.arm, pair.baseline, pair.verdict) == (PORTABLE, XLA, "pays")
 
 
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (compiling(0.0, 2.0), "a difference of their compile times is not shown"),
-        (compiling(3.0, 0.0, noise=0.1), "a difference of their step times is not shown"),
-        (compiling(3.0, 2.0, blocks=5), "5 blocks with warm trainers on both"),
+        (compiling_sweep(0.0, 2.0), "a difference of their compile times is not shown"),
+        (compiling_sweep(3.0, 0.0, noise=0.1), "a difference of their step times is not shown"),
+        (compiling_sweep(3.0, 2.0, blocks=5), "5 blocks with warm trainers on both"),
     ],
 )
-def test_it_says_why_it_cannot_tell(record: SweepRecord, reason: str) -> None:
-    pair = found(record)
+def test_an_inconclusive_break_even_has_a_reason(record: SweepRecord, reason: str) -> None:
+    pair = break_even_of(record)
     assert (pair.verdict, pair.steps) == ("inconclusive", None)
     assert reason in (pair.reason or "")
 
 
-def test_fresh_trainers_count_for_nothing_beside_warm_ones() -> None:
-    """They compile a hundred times as long, for their start."""
-    record = compiling(3.0, 2.0)
+def test_fresh_trainers_are_excluded_if_others_are_warm() -> None:
+    """A fresh trainer compiles a hundred times as long, because of its start."""
+    record = compiling_sweep(3.0, 2.0)
     fresh = [
-        changed(each, trainer_trials=0, metrics={**each.metrics, "compile_s": 100.0})
-        if each.block < 4
-        else each
-        for each in record.trials
+        changed(finished, trainer_trials=0, metrics={**finished.metrics, "compile_s": 100.0})
+        if finished.block < 4
+        else finished
+        for finished in record.trials
     ]
-    pair = found(replace(record, trials=tuple(fresh)))
-    assert [each.block for each in pair.blocks] == list(range(4, 16))
+    pair = break_even_of(replace(record, trials=tuple(fresh)))
+    assert [costs.block for costs in pair.blocks] == list(range(4, 16))
     assert pair.verdict == "pays"
 
 
-def test_where_all_trainers_are_fresh_they_count() -> None:
-    """Peak memory asks for that; all then pay for their start alike: 3 s longer, 2 ms a step."""
-    warm = compiling(3.0, 2.0)
+def test_fresh_trainers_count_if_all_are_fresh() -> None:
+    """If peak memory requires fresh trainers, the start adds the same seconds to every arm."""
+    warm = compiling_sweep(3.0, 2.0)
     fresh = [
         changed(
-            each,
+            finished,
             trainer_trials=0,
-            metrics={**each.metrics, "compile_s": each.metrics["compile_s"] + 20},
+            metrics={**finished.metrics, "compile_s": finished.metrics["compile_s"] + 20},
         )
-        for each in warm.trials
+        for finished in warm.trials
     ]
     record = replace(warm, trials=tuple(fresh))
-    pair = found(record)
-    assert (pair.verdict, pair.trainers, found(warm).trainers) == ("pays", "fresh", "warm")
+    pair = break_even_of(record)
+    assert (pair.verdict, pair.trainers, break_even_of(warm).trainers) == ("pays", "fresh", "warm")
     assert pair.steps is not None
     assert pair.steps.low < 1500 < pair.steps.high
     shown = " ".join(render(summarise(record), "text").split())
@@ -135,48 +137,48 @@ def test_where_all_trainers_are_fresh_they_count() -> None:
     assert "Seconds of compiling in a fresh trainer, including its start" in shown
 
 
-def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
-    """The first blocks were disturbed, and XLA's steps took five times as long in them."""
+def disturbed_sweep(record: SweepRecord, blocks: int) -> SweepRecord:
+    """Disturb the first blocks, in which XLA's steps take five times as long."""
     trials = [
         changed(
-            each,
+            finished,
             disturbance={"shared_gpu": 1.0},
             metrics={
-                **each.metrics,
-                "step_ms": each.metrics["step_ms"] * (1 + 4 * (each.arm == XLA)),
+                **finished.metrics,
+                "step_ms": finished.metrics["step_ms"] * (1 + 4 * (finished.arm == XLA)),
             },
         )
-        if each.block < blocks
-        else each
-        for each in record.trials
+        if finished.block < blocks
+        else finished
+        for finished in record.trials
     ]
     return replace(record, trials=tuple(trials))
 
 
-def test_disturbed_rounds_do_not_count_where_there_are_quiet_ones_enough() -> None:
-    pair = found(disturbed(compiling(3.0, 2.0), 10))
-    assert [each.block for each in pair.blocks] == list(range(10, 16))
+def test_disturbed_rounds_are_excluded_if_enough_are_quiet() -> None:
+    pair = break_even_of(disturbed_sweep(compiling_sweep(3.0, 2.0), 10))
+    assert [costs.block for costs in pair.blocks] == list(range(10, 16))
     assert pair.verdict == "pays"
 
 
-def test_disturbed_blocks_tell_nothing_where_they_are_too_many() -> None:
-    pair = found(disturbed(compiling(3.0, 2.0, blocks=8), 4))
+def test_too_many_disturbed_blocks_are_inconclusive() -> None:
+    pair = break_even_of(disturbed_sweep(compiling_sweep(3.0, 2.0, blocks=8), 4))
     assert (pair.verdict, pair.steps) == ("inconclusive", None)
     assert "4 of 8 blocks were quiet" in (pair.reason or "")
 
 
-def test_arms_on_other_hardware_are_no_pair() -> None:
-    record = compiling(3.0, 2.0)
+def test_arms_on_different_hardware_are_no_pair() -> None:
+    record = compiling_sweep(3.0, 2.0)
     away = Arm(XLA.implementation, GPU)
     trials = tuple(changed(t, arm=away) if t.arm == XLA else t for t in record.trials)
     moved = replace(record, trials=trials, arms=(PORTABLE, away))
     assert break_evens(match(moved), pick_baseline(moved, None)) == ()
 
 
-def test_a_sweep_that_ended_by_its_intervals_has_wider_ones_here_too() -> None:
+def test_a_sweep_that_its_intervals_stopped_has_wider_intervals() -> None:
     record = replace(
-        compiling(3.0, 2.0, noise=0.02), criteria=ReportCriteria(auto_blocks=AutoBlocks())
+        compiling_sweep(3.0, 2.0, noise=0.02), criteria=ReportCriteria(auto_blocks=AutoBlocks())
     )
     (pair,) = summarise(record).break_evens
-    saved = [each.saved_step_ms for each in pair.blocks]
+    saved = [block.saved_step_ms for block in pair.blocks]
     assert pair.saved_step_ms == t_interval(saved, LEVEL)

@@ -1,4 +1,4 @@
-"""What follows from what trials recorded: finite values, and what energies are that of."""
+"""Test values that are derived from trial records: finite values and energy scopes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCHS = (EpochRecord(0, 1.0), EpochRecord(1, 3.0))
 @pytest.mark.parametrize(
     ("metric", "values"), [("step_ms", [3.0, 1.0]), ("epoch_s", [2.0]), ("fit_s", [9.0])]
 )
-def test_values_that_are_absent_or_not_finite_are_none(metric: str, values: list[float]) -> None:
+def test_absent_and_non_finite_values_are_excluded(metric: str, values: list[float]) -> None:
     trials = [
         trial(PORTABLE, 0, step_ms=3.0, train_s=8.0, validate_s=1.0),
         trial(PORTABLE, 1, step_ms=math.nan, train_s=math.inf),
@@ -26,7 +26,7 @@ def test_values_that_are_absent_or_not_finite_are_none(metric: str, values: list
     assert finite(trials, metric) == values
 
 
-def test_only_complete_trials_with_an_energy_say_what_it_is_that_of() -> None:
+def test_scopes_are_those_of_complete_trials_with_an_energy() -> None:
     trials = [
         trial(PORTABLE, 0, energy_j=1.0, mean_power_w=2.0, energy_scope="gpu"),
         trial(PORTABLE, 1, energy_j=1.0, energy_scope="gpu+cpu_package"),
@@ -36,11 +36,11 @@ def test_only_complete_trials_with_an_energy_say_what_it_is_that_of() -> None:
     assert scopes_of(trials) == {"gpu", "gpu+cpu_package"}
     assert scopes_of(trials, ("step_ms", "mean_power_w")) == {"gpu"}
     assert scopes_of(trials, ("step_ms",)) == set()
-    assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload told it
+    assert scopes_of([trial(PORTABLE, 0, energy_j=1.0)]) == {""}  # as the workload reported it
 
 
 @pytest.mark.parametrize(
     ("value", "is_one"), [(1, True), (0.5, True), (True, False), ("1", False), (None, False)]
 )
-def test_a_truth_value_is_no_number(value: object, is_one: bool) -> None:
+def test_a_bool_is_no_number(value: object, is_one: bool) -> None:
     assert is_number(value) is is_one

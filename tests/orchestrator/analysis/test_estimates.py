@@ -1,4 +1,4 @@
-"""The mathematics, against hand-computed values, scipy, and draws with known truth."""
+"""Test estimates against hand-computed values, SciPy, and draws with known truth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40)
 
 
 def test_quartiles_by_hand() -> None:
-    found = spread([4.0, 1.0, 3.0, 2.0, math.nan, math.inf])
-    assert found is not None
-    assert (found.n, found.lower_quartile, found.median, found.upper_quartile) == (
+    quartiles = spread([4.0, 1.0, 3.0, 2.0, math.nan, math.inf])
+    assert quartiles is not None
+    assert (quartiles.n, quartiles.lower_quartile, quartiles.median, quartiles.upper_quartile) == (
         4,
         1.75,
         2.5,
@@ -34,23 +34,23 @@ def test_one_value_has_no_quartiles_and_none_has_no_median() -> None:
     assert spread([math.nan]) is None
 
 
-def test_t_interval_is_scipys() -> None:
+def test_t_interval_matches_scipy() -> None:
     values = [1.0, 2.5, 0.5, 4.0, 3.0]
-    found = t_interval(values)
-    assert found is not None
+    estimate = t_interval(values)
+    assert estimate is not None
     low, high = stats.t.interval(0.95, 4, loc=np.mean(values), scale=stats.sem(values))
-    assert (found.value, found.low, found.high) == pytest.approx((2.2, low, high))
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((2.2, low, high))
 
 
 def test_geometric_mean_by_hand() -> None:
-    """Logs 0, 1, 2: mean 1, standard deviation 1, t(2) at 97.5 % is 4.302653."""
-    found = geometric_mean([1.0, math.e, math.e**2])
-    assert found is not None
+    """The logs 0, 1, 2 have mean 1 and standard deviation 1; t(2) at 97.5 % is 4.302653."""
+    estimate = geometric_mean([1.0, math.e, math.e**2])
+    assert estimate is not None
     half = 4.302653 / math.sqrt(3)
-    assert found.n == 3
-    assert found.value == pytest.approx(math.e)
-    assert found.low == pytest.approx(math.exp(1 - half), rel=1e-6)
-    assert found.high == pytest.approx(math.exp(1 + half), rel=1e-6)
+    assert estimate.n == 3
+    assert estimate.value == pytest.approx(math.e)
+    assert estimate.low == pytest.approx(math.exp(1 - half), rel=1e-6)
+    assert estimate.high == pytest.approx(math.exp(1 + half), rel=1e-6)
 
 
 @pytest.mark.parametrize("ratios", [[], [1.3]])
@@ -58,22 +58,22 @@ def test_fewer_than_two_ratios_have_no_interval_and_so_no_figure(ratios: list[fl
     assert geometric_mean(ratios) is None
 
 
-def test_no_spread_gives_an_interval_of_no_width() -> None:
-    found = geometric_mean([1.25] * 8)
-    assert found is not None
-    assert (found.low, found.value, found.high) == pytest.approx((1.25, 1.25, 1.25))
+def test_equal_ratios_have_an_interval_of_zero_width() -> None:
+    estimate = geometric_mean([1.25] * 8)
+    assert estimate is not None
+    assert (estimate.low, estimate.value, estimate.high) == pytest.approx((1.25, 1.25, 1.25))
 
 
 def test_a_bound_beyond_the_largest_float_is_infinite() -> None:
-    found = geometric_mean([1e-200, 1e200])
-    assert found is not None
-    assert (found.low, found.high) == (0.0, math.inf)
+    estimate = geometric_mean([1e-200, 1e200])
+    assert estimate is not None
+    assert (estimate.low, estimate.high) == (0.0, math.inf)
 
 
-def test_squares_of_wild_values_do_not_overflow() -> None:
-    found = t_interval([1e300, -1e300])
-    assert found is not None and found.value == 0
-    assert found.high == pytest.approx(1e300 * 12.7062047)
+def test_squares_of_extreme_values_do_not_overflow() -> None:
+    estimate = t_interval([1e300, -1e300])
+    assert estimate is not None and estimate.value == 0
+    assert estimate.high == pytest.approx(1e300 * 12.7062047)
 
 
 @given(RATIOS)
@@ -87,7 +87,7 @@ def test_inverted_ratios_invert_the_estimate(ratios: list[float]) -> None:
 
 
 def _draw(rng: np.random.Generator, truth: float, blocks: int, noise: float) -> list[float]:
-    """Ratios of two noisy times in blocks of very unlike size, two repeats averaged."""
+    """Draw ratios of two noisy times, averaged over two repeats, in blocks of different sizes."""
     size = rng.lognormal(3.0, 1.0, blocks)
     ours, theirs = (
         (size[:, None] * rng.lognormal(0.0, noise, (blocks, 2))).mean(axis=1) for _ in range(2)
@@ -97,13 +97,13 @@ def _draw(rng: np.random.Generator, truth: float, blocks: int, noise: float) -> 
 
 @pytest.mark.parametrize("blocks", [6, 12, 40])
 @pytest.mark.parametrize("truth", [1.0, 1.3])
-def test_the_interval_covers_the_truth_as_often_as_it_says(blocks: int, truth: float) -> None:
-    """95 % within four standard deviations of a binomial share."""
+def test_the_interval_has_its_nominal_coverage(blocks: int, truth: float) -> None:
+    """Expect 95 % within four standard deviations of a binomial share."""
     rng = np.random.default_rng([blocks, int(100 * truth)])
     draws, covered = 2000, 0
     for _ in range(draws):
-        found = geometric_mean(_draw(rng, truth, blocks, 0.15))
-        assert found is not None
-        covered += found.low <= truth <= found.high
+        estimate = geometric_mean(_draw(rng, truth, blocks, 0.15))
+        assert estimate is not None
+        covered += estimate.low <= truth <= estimate.high
     error = math.sqrt(0.95 * 0.05 / draws)
     assert abs(covered / draws - 0.95) < 4 * error

@@ -1,4 +1,4 @@
-"""Digits that fit the spread."""
+"""Test that numbers have the digits that fit their spread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from orchestrator.analysis.statistics.formatting import (
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("spread", "expected"),
     [
         (None, "–"),
         (Spread(9, 70.6132, 69.8123, 74.0187), "70.6 (69.8–74.0)"),
@@ -31,8 +31,8 @@ from orchestrator.analysis.statistics.formatting import (
         (Spread(1, 904.5752, None, None), "904.6"),
     ],
 )
-def test_quartiles(found: Spread | None, expected: str) -> None:
-    assert quartiles(found) == expected
+def test_quartiles(spread: Spread | None, expected: str) -> None:
+    assert quartiles(spread) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The front: held against its definition, and made from trials."""
+"""Test the Pareto front against its definition, and on trials."""
 
 from __future__ import annotations
 
@@ -99,17 +99,19 @@ def test_no_objectives_no_front() -> None:
     assert pareto_front(replace(sweep([trial(XLA, 0)]), objectives={})).points == ()
 
 
-def drawn(arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0) -> FinishedTrial:
+def energy_trial(
+    arm: Arm, block: int, scope: str, energy_j: float, repeat: int = 0
+) -> FinishedTrial:
     return trial(arm, block, repeat, energy_j=energy_j, train_s=1.0, energy_scope=scope or None)
 
 
-def test_energies_of_unlike_scopes_beat_none_of_each_other() -> None:
+def test_energies_of_different_scopes_do_not_dominate_one_another() -> None:
     trials = [
-        drawn(PORTABLE, 0, "cpu_package", 500.0),
-        drawn(PORTABLE, 1, "cpu_package", 450.0),
-        drawn(XLA, 0, "gpu", 400.0),
-        drawn(XLA, 1, "gpu", 420.0),
-        drawn(XLA, 2, "", 1.0),  # the workload's own, of who knows what
+        energy_trial(PORTABLE, 0, "cpu_package", 500.0),
+        energy_trial(PORTABLE, 1, "cpu_package", 450.0),
+        energy_trial(XLA, 0, "gpu", 400.0),
+        energy_trial(XLA, 1, "gpu", 420.0),
+        energy_trial(XLA, 2, "", 1.0),  # the workload's own figure, of unknown scope
     ]
     front = pareto_front(sweep(trials, objectives={"energy_j": "minimize"}))
     assert [(p.scope, p.block, p.values["energy_j"]) for p in front.points] == [
@@ -120,29 +122,29 @@ def test_energies_of_unlike_scopes_beat_none_of_each_other() -> None:
     assert {point.scope for point in by_time.points} == {""}
 
 
-def test_repeats_whose_energies_are_of_unlike_scopes_are_no_point() -> None:
+def test_repeats_with_energies_of_different_scopes_are_no_point() -> None:
     trials = [
-        drawn(XLA, 0, "gpu", 10.0, 0),
-        drawn(XLA, 0, "gpu+cpu_package", 90.0, 1),
-        drawn(XLA, 1, "gpu", 70.0, 0),
-        drawn(XLA, 1, "gpu", 90.0, 1),
+        energy_trial(XLA, 0, "gpu", 10.0, 0),
+        energy_trial(XLA, 0, "gpu+cpu_package", 90.0, 1),
+        energy_trial(XLA, 1, "gpu", 70.0, 0),
+        energy_trial(XLA, 1, "gpu", 90.0, 1),
     ]
     record = sweep(trials, objectives={"energy_j": "minimize"})
     front = pareto_front(record)
     assert [(point.block, point.values["energy_j"]) for point in front.points] == [(1, 80.0)]
     assert (front.tried, front.left_out) == (1, 1)
-    found = [each.front for each in trade_offs(record.trials) if each.expense == "energy_j"]
-    assert [point.block for each in found for point in each.points] == [1]
+    fronts = [row.front for row in trade_offs(record.trials) if row.expense == "energy_j"]
+    assert [point.block for front in fronts for point in front.points] == [1]
 
 
 def test_an_arm_has_a_best_for_each_kind_of_energy() -> None:
     trials = [
-        drawn(XLA, 0, "gpu", 40.0),
-        drawn(XLA, 1, "gpu", 50.0),
-        drawn(XLA, 2, "gpu+cpu_package", 90.0),
+        energy_trial(XLA, 0, "gpu", 40.0),
+        energy_trial(XLA, 1, "gpu", 50.0),
+        energy_trial(XLA, 2, "gpu+cpu_package", 90.0),
     ]
-    found = best_of_arm({XLA: trials}, {"energy_j": "minimize"})
-    assert [(best.scope, best.block, best.tried) for best in found] == [
+    best_configs = best_of_arm({XLA: trials}, {"energy_j": "minimize"})
+    assert [(best.scope, best.block, best.tried) for best in best_configs] == [
         ("gpu", 0, 2),
         ("gpu+cpu_package", 2, 1),
     ]

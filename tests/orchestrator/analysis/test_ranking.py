@@ -1,4 +1,4 @@
-"""Who is first: on sweeps in which that is known, and in which nobody is."""
+"""Test rankings on sweeps with a known fastest arm, and on sweeps without one."""
 
 from __future__ import annotations
 
@@ -24,92 +24,94 @@ from tests.orchestrator.sample_records import CPU, GPU, PORTABLE, UNROLL, XLA, c
 CONFIGS: list[Config] = [{"units": size} for size in UNITS]
 
 
-def timed(times: Sequence[float], noise: float = 0.01, seed: int = 0) -> SweepRecord:
-    """PORTABLE, XLA and UNROLL with these times of a step."""
+def timed_sweep(times: Sequence[float], noise: float = 0.01, seed: int = 0) -> SweepRecord:
+    """Return a sweep of PORTABLE, XLA and UNROLL with these step times."""
     arms = (PORTABLE, XLA, UNROLL)
     laws = {arm: lambda _, ms=ms: ms for arm, ms in zip(arms, times, strict=True)}
     return obeying(laws, CONFIGS, noise=noise, seed=seed)
 
 
-def ranked(record: SweepRecord, margin: float = 0.02) -> list[Ranking]:
+def step_rankings(record: SweepRecord, margin: float = 0.02) -> list[Ranking]:
     return list(rankings(match(record), "step_ms", margin, {}))
 
 
-def said(record: SweepRecord) -> str:
+def report_text(record: SweepRecord) -> str:
     return " ".join(render(summarise(record), "text").split())
 
 
-def test_a_rivals_interval_says_what_it_is_of() -> None:
-    record = timed((12, 10, 10.5), noise=0.2)
-    (ranking,) = ranked(record)
-    rival = next(each for each in ranking.behind if each.standing == "inconclusive")
-    assert f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)" in said(record)
+def test_a_rivals_interval_has_its_label() -> None:
+    record = timed_sweep((12, 10, 10.5), noise=0.2)
+    (ranking,) = step_rankings(record)
+    rival = next(row for row in ranking.behind if row.standing == "inconclusive")
+    assert f"{rival.arm.implementation} ({ratio_interval(rival.ratio)} × its time)" in report_text(
+        record
+    )
 
 
 def test_the_fastest_is_first() -> None:
-    record = timed((12, 10, 15))
-    (ranking,) = ranked(record)
+    record = timed_sweep((12, 10, 15))
+    (ranking,) = step_rankings(record)
     assert (ranking.leader, ranking.sole, ranking.blocks) == (XLA, True, 8)
-    assert [each.arm for each in ranking.behind] == [PORTABLE, UNROLL]
+    assert [row.arm for row in ranking.behind] == [PORTABLE, UNROLL]
     ratio = ranking.behind[0].ratio
     assert ratio is not None
     assert ratio.low < 1.2 < ratio.high
     assert (
         f"on {CPU}: tensorflow/portable+xla is the fastest; the next is tensorflow/portable, over "
         "8 blocks; 1 other further behind"
-    ) in said(record)
+    ) in report_text(record)
 
 
 def test_a_pair_has_one_interval() -> None:
-    """The baseline's is that of its comparison; of two groups the first tells the other pairs'."""
+    """A pair in two groups is reported once, and a pair with the baseline as a comparison."""
     slow = Arm("tensorflow/portable", GPU)
     times = {PORTABLE: 15.0, XLA: 10.0, UNROLL: 12.0, slow: 30.0}
     laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
-    told = said(obeying(laws, CONFIGS, noise=0.01))
-    assert "is the fastest; the next, tensorflow/portable+unroll, takes 1.2" in told
-    assert f"of all arms: {XLA} is the fastest; the next is {UNROLL}, over 8 blocks" in told
+    report = report_text(obeying(laws, CONFIGS, noise=0.01))
+    assert "is the fastest; the next, tensorflow/portable+unroll, takes 1.2" in report
+    assert f"of all arms: {XLA} is the fastest; the next is {UNROLL}, over 8 blocks" in report
 
 
-def test_a_rival_that_is_compared_has_its_interval_there() -> None:
-    told = said(timed((10.2, 10, 15), noise=0.1, seed=1))
-    assert "leads, and tensorflow/portable may be as good, over 8 blocks" in told
+def test_a_rival_with_a_comparison_has_its_interval_there() -> None:
+    report = report_text(timed_sweep((10.2, 10, 15), noise=0.1, seed=1))
+    assert "leads, and tensorflow/portable may be as good, over 8 blocks" in report
 
 
-def test_a_leader_by_chance_is_not_believed() -> None:
-    """Of 200 sweeps of three equal arms at most 5 % may name a first: 21 is three errors more."""
-    sole = [ranked(timed((10, 10, 10), 0.1, seed), 0.0)[0].sole for seed in range(200)]
+def test_equal_arms_seldom_have_a_sole_leader() -> None:
+    """At most 5 % of 200 sweeps of equal arms may name a leader; 21 is three errors more."""
+    sole = [step_rankings(timed_sweep((10, 10, 10), 0.1, seed), 0.0)[0].sole for seed in range(200)]
     assert sum(sole) <= 21
-    assert "which is the fastest is inconclusive" in said(timed((10, 10, 10), 0.1))
+    assert "which is the fastest is inconclusive" in report_text(timed_sweep((10, 10, 10), 0.1))
 
 
 def test_arms_within_the_margin_are_equal() -> None:
     record = replace(
-        timed((10, 10.02, 15), 0.001),
-        criteria=replace(timed((1, 1, 1)).criteria, margins=Margins(0.02)),
+        timed_sweep((10, 10.02, 15), 0.001),
+        criteria=replace(timed_sweep((1, 1, 1)).criteria, margins=Margins(0.02)),
     )
-    assert "tensorflow/portable is the fastest, and equal within 2 % to" in said(record)
-    (ranking,) = ranked(record)
-    assert [each.standing for each in ranking.behind] == ["same", "worse"]
+    assert "tensorflow/portable is the fastest, and equal within 2 % to" in report_text(record)
+    (ranking,) = step_rankings(record)
+    assert [row.standing for row in ranking.behind] == ["same", "worse"]
 
 
-def test_too_few_blocks_name_nobody() -> None:
-    record = timed((12, 10, 15))
+def test_too_few_blocks_have_no_sole_leader() -> None:
+    record = timed_sweep((12, 10, 15))
     few = replace(record, trials=tuple(t for t in record.trials if t.block < 5), blocks=5)
-    assert not ranked(few)[0].sole
+    assert not step_rankings(few)[0].sole
     assert (
         "which is the fastest is inconclusive: tensorflow/portable+xla leads over 5 blocks"
-        in said(few)
+        in report_text(few)
     )
 
 
-def test_two_arms_are_left_to_their_comparison() -> None:
+def test_two_arms_have_a_comparison_and_no_ranking() -> None:
     record = obeying({PORTABLE: lambda _: 12.0, XLA: lambda _: 10.0}, CONFIGS)
-    assert "is the fastest" not in said(record)
+    assert "is the fastest" not in report_text(record)
 
 
 def test_each_question_has_its_group() -> None:
-    found = summarise(large(blocks=8, kernels=3)).rankings
-    steps = [(each.among, each.within) for each in found if each.metric == "step_ms"]
+    groups = summarise(large(blocks=8, kernels=3)).rankings
+    steps = [(group.among, group.within) for group in groups if group.metric == "step_ms"]
     assert steps == [
         ("implementations", str(CPU)),
         ("implementations", str(GPU)),
@@ -120,20 +122,22 @@ def test_each_question_has_its_group() -> None:
     ]
 
 
-def test_energies_of_unlike_scopes_are_in_no_group() -> None:
-    """The CPUs' energy is that of the packages, the GPUs' their own."""
+def test_energies_of_different_scopes_are_in_no_group() -> None:
+    """CPUs measure the energy of packages, and GPUs their own."""
     record = large(blocks=8, kernels=3)
     assert energy_groups(record) == [("implementations", str(CPU)), ("implementations", str(GPU))]
 
 
 @pytest.mark.parametrize("scope", ["cpu_package and gpu", None])
 def test_an_energy_of_mixed_or_unknown_scope_is_in_no_group(scope: str | None) -> None:
-    """Else the arms of which nobody knows would be held against one another, across hardware."""
+    """Otherwise arms of unknown scopes would be compared across hardware."""
     record = large(blocks=8, kernels=3)
-    hit = (0, 1, 2, 3) if scope else range(8)  # in half of the trials, or unknown in all
+    disturbed_blocks = (
+        (0, 1, 2, 3) if scope else range(8)
+    )  # in half of the trials, or unknown in all
     trials = [
         changed(t, energy_scope=scope)
-        if t.block in hit and t.arm.implementation != "tensorflow/portable+unroll"
+        if t.block in disturbed_blocks and t.arm.implementation != "tensorflow/portable+unroll"
         else t
         for t in record.trials
     ]
@@ -141,60 +145,61 @@ def test_an_energy_of_mixed_or_unknown_scope_is_in_no_group(scope: str | None) -
 
 
 def energy_groups(record: SweepRecord) -> list[tuple[str, str]]:
-    found = summarise(record).rankings
-    return [(r.among, r.within) for r in found if r.metric == "energy_per_sample_j"]
+    groups = summarise(record).rankings
+    return [(r.among, r.within) for r in groups if r.metric == "energy_per_sample_j"]
 
 
 def test_timed_and_trained_arms_are_in_no_group() -> None:
     sliced = Arm("tensorflow/portable+xla", in_slices(CPU))
     record = obeying({PORTABLE: lambda _: 12.0, sliced: lambda _: 10.0}, CONFIGS)
-    assert ranked(record) == []
+    assert step_rankings(record) == []
 
 
-def test_disturbed_rounds_count_only_for_want_of_quiet_ones() -> None:
-    """In two of eight blocks UNROLL was slowed down a hundredfold: it leads in the other six."""
-    record = timed((12, 10, 9))
+def test_disturbed_rounds_are_excluded_if_enough_are_quiet() -> None:
+    """UNROLL is a hundred times slower in two of eight blocks, and leads in the other six."""
+    record = timed_sweep((12, 10, 9))
     noisy = [
         changed(t, disturbance={"other_processes": 90.0}, metrics={"step_ms": 900.0})
         if t.arm == UNROLL and t.block < 2
         else t
         for t in record.trials
     ]
-    (ranking,) = ranked(replace(record, trials=tuple(noisy)))
+    (ranking,) = step_rankings(replace(record, trials=tuple(noisy)))
     assert (ranking.leader, ranking.sole, ranking.blocks) == (UNROLL, True, 6)
     assert ranking.disturbed == 0
 
 
-def test_disturbed_rounds_are_told_where_they_count() -> None:
-    record = disturbed(timed((12, 10, 15)).trials[:21], {UNROLL: (0, 1)})  # seven blocks
-    (ranking,) = ranked(record)
+def test_disturbed_rounds_that_count_are_reported() -> None:
+    seven_blocks = timed_sweep((12, 10, 15)).trials[:21]
+    record = disturbed_sweep(seven_blocks, {UNROLL: (0, 1)})
+    (ranking,) = step_rankings(record)
     assert (ranking.blocks, ranking.disturbed, ranking.reason) == (7, 2, None)
     assert ranking.sole
-    assert "over 7 blocks, 2 of them disturbed" in said(record)
+    assert "over 7 blocks, 2 of them disturbed" in report_text(record)
 
 
-def test_where_more_than_a_third_are_disturbed_nobody_is_first() -> None:
-    record = disturbed(timed((12, 10, 15)).trials, {XLA: (0, 1, 2)})
-    (ranking,) = ranked(record)
+def test_with_more_than_a_third_disturbed_the_leader_is_inconclusive() -> None:
+    record = disturbed_sweep(timed_sweep((12, 10, 15)).trials, {XLA: (0, 1, 2)})
+    (ranking,) = step_rankings(record)
     assert (ranking.blocks, ranking.disturbed, ranking.sole) == (8, 3, False)
-    assert {each.standing for each in ranking.behind} == {"inconclusive"}
+    assert {row.standing for row in ranking.behind} == {"inconclusive"}
     ratio = ranking.behind[0].ratio
     assert ratio is not None and ratio.n == 8
     assert (
         "which is the fastest is inconclusive: tensorflow/portable+xla leads over 8 blocks, 3 "
         "of them disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third "
         "are disturbed: run with disturbed: rerun, or on a quieter node"
-    ) in said(record)
+    ) in report_text(record)
 
 
-def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
+def test_a_group_ignores_disturbances_of_other_arms() -> None:
     gpu = [Arm(arm.implementation, GPU) for arm in (PORTABLE, XLA)]
     times = dict(zip((PORTABLE, XLA, *gpu), (12.0, 10.0, 6.0, 5.0), strict=True))
     laws = {arm: lambda _, ms=ms: ms for arm, ms in times.items()}
     quiet = obeying(laws, CONFIGS, noise=0.01)
-    record = disturbed(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
-    found = {each.within: each for each in ranked(record)}
-    on_cpus, on_gpus = found[str(CPU)], found[str(GPU)]
+    record = disturbed_sweep(quiet.trials, dict.fromkeys((PORTABLE, XLA), range(4)))
+    groups = {group.within: group for group in step_rankings(record)}
+    on_cpus, on_gpus = groups[str(CPU)], groups[str(GPU)]
     assert (on_cpus.disturbed, on_cpus.sole, on_cpus.blocks) == (
         4,
         False,
@@ -203,15 +208,20 @@ def test_what_disturbed_other_arms_is_nothing_to_a_group() -> None:
     assert (on_gpus.disturbed, on_gpus.sole, on_gpus.blocks) == (0, True, 8)
 
 
-def disturbed(trials: Sequence[FinishedTrial], hit: Mapping[Arm, Sequence[int]]) -> SweepRecord:
-    """Their sweep, in which something else was at work beside some arms in some blocks."""
+def disturbed_sweep(
+    trials: Sequence[FinishedTrial], disturbed_blocks: Mapping[Arm, Sequence[int]]
+) -> SweepRecord:
+    """Return a sweep of these trials, disturbed in `disturbed_blocks` of each arm."""
     noisy = {"slow_canary": 1.5}
-    told = [changed(t, disturbance=noisy) if t.block in hit.get(t.arm, ()) else t for t in trials]
-    return sweep(told, tuple(dict.fromkeys(t.arm for t in trials)))
+    changed_trials = [
+        changed(t, disturbance=noisy) if t.block in disturbed_blocks.get(t.arm, ()) else t
+        for t in trials
+    ]
+    return sweep(changed_trials, tuple(dict.fromkeys(t.arm for t in trials)))
 
 
-def test_many_are_counted() -> None:
-    shown = said(large(blocks=8, kernels=6))
+def test_many_groups_are_counted() -> None:
+    shown = report_text(large(blocks=8, kernels=6))
     assert f"{GPU} is the fastest for 6 of 6 implementations" in shown
     assert "of 11 arms compared with tensorflow/portable on" in shown
     assert NAMED < 11

@@ -1,4 +1,4 @@
-"""What a curve allows for: how params become columns, and which go where blocks are too few."""
+"""Test how params become columns, and which of them are excluded if blocks are too few."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from orchestrator.core.trial import Config
 SIZES = (16, 24, 32, 48, 64, 96, 128, 192)
 
 
-def along_units(configs: list[Config]) -> Design:
-    (design,) = (each for each in designs(configs) if each.param == "units")
+def units_design(configs: list[Config]) -> Design:
+    (design,) = (candidate for candidate in designs(configs) if candidate.param == "units")
     return design
 
 
-def with_units(*rest: Config) -> list[Config]:
+def add_units(*rest: Config) -> list[Config]:
     return [{"units": size, **config} for size, config in zip(SIZES * 2, rest, strict=False)]
 
 
-def test_a_number_that_may_be_zero_is_one_column_in_itself() -> None:
+def test_a_number_that_may_be_zero_is_one_linear_column() -> None:
     rates = (0.3, 0.0, 0.1, 0.5, 0.2, 0.4, 0.0, 0.1)
-    design = along_units(with_units(*({"dropout": rate} for rate in rates)))
+    design = units_design(add_units(*({"dropout": rate} for rate in rates)))
     assert design.held == {"dropout": 0.1}
     assert design.covariates[:, 0] == pytest.approx([rate - 0.1 for rate in rates])
     assert design.covariates.shape == (8, 1)
 
 
-def test_a_positive_number_is_one_column_in_its_log() -> None:
+def test_a_positive_number_is_one_logarithmic_column() -> None:
     sizes = (32, 64, 32, 128, 64, 32, 64, 128)
-    design = along_units(with_units(*({"batch_size": size} for size in sizes)))
+    design = units_design(add_units(*({"batch_size": size} for size in sizes)))
     assert design.held == {"batch_size": 64}
     assert design.covariates[:, 0] == pytest.approx(np.log(np.array(sizes) / 64))
 
 
 def test_a_text_is_an_indicator_for_each_further_value() -> None:
     cells = ("gru", "lstm", "lstm", "relu", "gru", "lstm", "lstm", "relu")
-    design = along_units(with_units(*({"cell": cell} for cell in cells)))
+    design = units_design(add_units(*({"cell": cell} for cell in cells)))
     assert design.held == {"cell": "lstm"}
     assert design.covariates.sum(axis=0).tolist() == [2, 2]
     assert design.covariates[1].tolist() == [0, 0]
@@ -46,8 +46,8 @@ def test_a_text_is_an_indicator_for_each_further_value() -> None:
 CLIPPED: list[Config] = [{"clip": 1.0}, {}, {"clip": 0.5}, {"clip": 2.0}, {}, {"clip": 1.0}, {}, {}]
 
 
-def test_a_conditional_number_is_its_value_and_whether_it_is_there() -> None:
-    design = along_units(with_units(*CLIPPED))
+def test_a_conditional_number_has_columns_for_value_and_presence() -> None:
+    design = units_design(add_units(*CLIPPED))
     assert design.held == {"clip": "absent"}
     off, there = design.covariates.T
     assert off.tolist() == [0, 0, -0.5, 1, 0, 0, 0, 0]
@@ -55,10 +55,8 @@ def test_a_conditional_number_is_its_value_and_whether_it_is_there() -> None:
 
 
 @pytest.mark.parametrize(("likelier", "held"), [("lstm", "absent"), ("gru", 0.1)])
-def test_whether_it_is_there_is_left_out_where_another_param_says_so(
-    likelier: str, held: float | str
-) -> None:
-    """And it is held as that one has it: with the cell at lstm, a setting of gru is absent."""
+def test_presence_is_excluded_if_another_param_implies_it(likelier: str, held: float | str) -> None:
+    """Its reference value follows the other param: with cell lstm, a setting of gru is absent."""
     cells = [likelier if place % 3 else {"lstm": "gru", "gru": "lstm"}[likelier] for place in SIZES]
     cells = [likelier, likelier, *cells[2:]]
     rates = (0.1, 0.2, 0.0, 0.1, 0.3, 0.0, 0.1, 0.2)
@@ -66,19 +64,19 @@ def test_whether_it_is_there_is_left_out_where_another_param_says_so(
         {"cell": cell, **({"recurrent_dropout": rate} if cell == "gru" else {})}
         for cell, rate in zip(cells, rates, strict=True)
     ]
-    design = along_units(with_units(*rest))
+    design = units_design(add_units(*rest))
     assert design.covariates.shape == (8, 2)  # the cell, and the rate
     assert design.held["cell"] == likelier
     assert design.held["recurrent_dropout"] == held
     like_held = [
-        row for row, each in zip(design.covariates, rest, strict=True)
-        if each["cell"] == likelier and each.get("recurrent_dropout", "absent") == held
+        row for row, config in zip(design.covariates, rest, strict=True)
+        if config["cell"] == likelier and config.get("recurrent_dropout", "absent") == held
     ]  # fmt: skip
     assert like_held
     assert not np.any(like_held)
 
 
-def test_with_too_few_blocks_what_goes_least_with_the_param_is_left_out_first() -> None:
+def test_with_too_few_blocks_the_least_correlated_params_are_excluded_first() -> None:
     configs: list[Config] = [
         {"units": 16, "layers": 1, "features": 8, "batch_size": 32},
         {"units": 24, "layers": 1, "features": 9, "batch_size": 64},
@@ -87,35 +85,35 @@ def test_with_too_few_blocks_what_goes_least_with_the_param_is_left_out_first() 
         {"units": 64, "layers": 2, "features": 14, "batch_size": 32},
         {"units": 96, "layers": 2, "features": 16, "batch_size": 64},
     ]
-    design = along_units(configs)
+    design = units_design(configs)
     assert (tuple(design.held), design.unadjusted) == (("features",), ("batch_size", "layers"))
     assert design.covariates.shape == (6, 6 - 2 - MIN_FREEDOM)
-    roomy = along_units([*configs, {**configs[0], "layers": 2}])
+    roomy = units_design([*configs, {**configs[0], "layers": 2}])
     assert (tuple(roomy.held), roomy.unadjusted) == (("features", "layers"), ("batch_size",))
 
 
-def test_what_another_says_is_allowed_for_by_it() -> None:
-    """Half as many features as layers' width: one column does for both."""
+def test_a_param_that_another_implies_needs_no_column() -> None:
+    """Features are always twice the width, so one column is enough for both."""
     rest: list[Config] = [
         {"width": width, "features": 2 * width} for width in (8, 16, 8, 32, 16, 8, 32, 16)
     ]
-    design = along_units(with_units(*rest))
+    design = units_design(add_units(*rest))
     assert design.covariates.shape == (8, 1)
     assert (set(design.held), design.unadjusted) == ({"features", "width"}, ())
 
 
-def test_a_param_that_another_tells_is_tied_to_it() -> None:
+def test_a_param_that_another_implies_is_tied_to_it() -> None:
     rest: list[Config] = [{"features": size, "batch_size": 32 + size % 3} for size in SIZES]
-    assert along_units(with_units(*rest)).tied == ("features",)
+    assert units_design(add_units(*rest)).tied == ("features",)
 
 
-def test_a_param_that_others_tell_together_is_tied_to_them() -> None:
-    """Units are the product of two params that are nothing like them by themselves."""
+def test_a_param_that_several_others_imply_together_is_tied_to_them() -> None:
+    """Units are the product of two params, neither of which determines them alone."""
     pairs = [(a, b) for a in (2, 4, 16) for b in (3, 9, 10)]
     configs: list[Config] = [{"units": a * b, "heads": a, "width": b} for a, b in pairs]
-    assert along_units(configs).tied == ("heads", "width")
+    assert units_design(configs).tied == ("heads", "width")
 
 
-def test_as_many_texts_as_blocks_tell_nothing() -> None:
-    design = along_units(with_units(*({"label": f"run {size}"} for size in SIZES)))
+def test_a_text_with_a_value_for_every_block_is_unadjusted() -> None:
+    design = units_design(add_units(*({"label": f"run {size}"} for size in SIZES)))
     assert (design.tied, design.unadjusted) == ((), ("label",))

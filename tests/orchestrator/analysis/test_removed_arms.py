@@ -1,4 +1,4 @@
-"""Arms that have left a sweep: they hold nobody up, and are compared over what they did."""
+"""Test that removed arms are compared over their trials, and do not affect other arms."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ def trials(arm: Arm, blocks: Sequence[int]) -> list[FinishedTrial]:
     return [trial(arm, block, step_ms=ms * (1 + 0.001 * (block % 3))) for block in blocks]
 
 
-def grown(left: Sequence[Arm] = (UNROLL,), arms: Sequence[Arm] = EVERY) -> SweepRecord:
-    """Six blocks of all arms; then some leave the spec, and the others have twelve."""
-    staying = tuple(arm for arm in arms if arm not in left)
-    made = [each for arm in staying for each in trials(arm, range(12))]
-    made += [each for arm in left for each in trials(arm, range(6))]
-    return sweep(made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(left))
+def sweep_with_removed_arms(
+    removed: Sequence[Arm] = (UNROLL,), arms: Sequence[Arm] = EVERY
+) -> SweepRecord:
+    """Return a sweep with six blocks of removed arms and twelve of the others."""
+    staying = tuple(arm for arm in arms if arm not in removed)
+    made = [finished for arm in staying for finished in trials(arm, range(12))]
+    made += [finished for arm in removed for finished in trials(arm, range(6))]
+    return sweep(made, arms, current=staying, expected_trials=12 * len(staying) + 6 * len(removed))
 
 
-def test_arms_that_stay_are_compared_over_every_block() -> None:
-    summary = summarise(grown())
+def test_current_arms_are_compared_over_every_block() -> None:
+    summary = summarise(sweep_with_removed_arms())
     xla, unroll = summary.comparisons
     assert (len(xla.pairs), len(unroll.pairs)) == (12, 6)
     assert (xla.verdict, unroll.verdict) == ("faster", "faster")
@@ -45,58 +47,58 @@ def test_arms_that_stay_are_compared_over_every_block() -> None:
     assert summary.former == (UNROLL,)
 
 
-def test_the_report_says_who_has_left() -> None:
-    said = " ".join(render(summarise(grown()), "text").split())
+def test_the_report_names_removed_arms() -> None:
+    shown = " ".join(render(summarise(sweep_with_removed_arms()), "text").split())
     assert (
         "The last start of the sweep did not include tensorflow/portable+unroll: compared over "
         "the rounds that the other arms completed, too."
-    ) in said
-    whole = render(summarise(grown()), "markdown")
+    ) in shown
+    whole = render(summarise(sweep_with_removed_arms()), "markdown")
     assert "tensorflow/portable+unroll (of an earlier start)" in whole.replace("\\", "")
-    assert "12 complete on every arm" in said
-    apart = "Not matched, over all complete trials of the arm: tensorflow/portable+unroll."
-    assert apart in said  # its configs are but half of the others'
-    assert "The last start" not in render(summarise(grown(left=())), "text")
-    assert "Not matched" not in render(summarise(grown(left=())), "text")
+    assert "12 complete on every arm" in shown
+    unmatched = "Not matched, over all complete trials of the arm: tensorflow/portable+unroll."
+    assert unmatched in shown  # it has only half of the others' configs
+    assert "The last start" not in render(summarise(sweep_with_removed_arms(removed=())), "text")
+    assert "Not matched" not in render(summarise(sweep_with_removed_arms(removed=())), "text")
 
 
-def test_what_an_earlier_version_wrote_has_no_former_arms() -> None:
-    record = grown()
+def test_a_sweep_without_current_arms_has_no_removed_arms() -> None:
+    record = sweep_with_removed_arms()
     whole = sweep(record.trials, EVERY)
     assert match(whole).blocks == tuple(range(6))
     assert [arm.planned for arm in summarise(whole).arms] == [True] * 3
 
 
-def test_a_round_that_a_former_arm_alone_completed_counts_for_nobody() -> None:
-    """Of its rounds 0 to 5 the others lack the last one."""
-    record = grown()
+def test_a_round_that_only_a_removed_arm_completed_is_excluded() -> None:
+    """XLA did not complete round 5, the last round of the removed arm."""
+    record = sweep_with_removed_arms()
     lacking = [t for t in record.trials if (t.arm, t.block) != (XLA, 5)]
     summary = summarise(sweep(lacking, EVERY, current=(PORTABLE, XLA)))
-    assert [len(each.pairs) for each in summary.comparisons] == [11, 5]
+    assert [len(comparison.pairs) for comparison in summary.comparisons] == [11, 5]
     (gap,) = summary.gaps
     assert (gap.block, gap.missing) == (5, ((XLA, "missing"),))
 
 
-def test_former_arms_alone_are_compared_with_one_another() -> None:
-    """The next start has other hardware, of which no trial has ended yet."""
+def test_removed_arms_are_compared_with_one_another() -> None:
+    """The next start has other hardware, on which no trial has ended yet."""
     later = Arm("tensorflow/portable", GPU)
-    made = [each for arm in EVERY for each in trials(arm, range(7))]
+    made = [finished for arm in EVERY for finished in trials(arm, range(7))]
     summary = summarise(sweep(made, (later, *EVERY), current=(later,)), f"{PORTABLE}")
     assert summary.complete_blocks == tuple(range(7))
     assert [len(c.pairs) for c in summary.comparisons if c.arm in EVERY] == [7, 7]
 
 
-def test_a_ranking_of_those_that_stay_loses_no_blocks() -> None:
-    (ranking,) = rankings(match(grown()), "step_ms", 0.02, {})
+def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
+    (ranking,) = rankings(match(sweep_with_removed_arms()), "step_ms", 0.02, {})
     assert (ranking.leader, ranking.blocks, len(ranking.behind)) == (XLA, 12, 1)
-    (alone,) = rankings(match(grown(left=(XLA, UNROLL))), "step_ms", 0.02, {})
+    (alone,) = rankings(match(sweep_with_removed_arms(removed=(XLA, UNROLL))), "step_ms", 0.02, {})
     assert (alone.leader, alone.blocks, len(alone.behind)) == (UNROLL, 6, 2)
 
 
-def test_a_faster_arm_that_left_is_told_beside_the_ranking() -> None:
-    """UNROLL is the fastest, and has but six of twelve blocks."""
+def test_a_faster_removed_arm_is_reported_with_the_ranking() -> None:
+    """UNROLL is the fastest, but has only six of twelve blocks."""
     arms = (*EVERY, Arm("torch/portable", CPU))
-    summary = summarise(grown(arms=arms))
+    summary = summarise(sweep_with_removed_arms(arms=arms))
     (ranking,) = summary.rankings
     assert (ranking.leader, ranking.left_out) == (XLA, (UNROLL,))
     shown = " ".join(render(summary, "text").split())
@@ -105,37 +107,39 @@ def test_a_faster_arm_that_left_is_told_beside_the_ranking() -> None:
         "over 12 blocks; 1 other further behind; tensorflow/portable+unroll, of an earlier start, "
         "is not ranked"
     ) in sentence
-    assert "not ranked" not in render(summarise(grown(left=(), arms=arms)), "text")
+    assert "not ranked" not in render(
+        summarise(sweep_with_removed_arms(removed=(), arms=arms)), "text"
+    )
 
 
-def test_a_former_arm_with_every_round_is_ranked_with_the_others() -> None:
-    """The same sweep was run again where one arm's hardware is not."""
+def test_a_removed_arm_with_every_round_is_ranked_with_the_others() -> None:
+    """The sweep was re-run without the hardware of one arm."""
     away = Arm("tensorflow/portable", GPU)
-    record = grown(left=(), arms=(PORTABLE, XLA, away))
-    there = sweep(record.trials, (PORTABLE, XLA, away), current=(PORTABLE, XLA))
-    found = rankings(match(there), "step_ms", 0.02, {})
-    assert {(each.among, each.within) for each in found} == {
+    record = sweep_with_removed_arms(removed=(), arms=(PORTABLE, XLA, away))
+    rerun = sweep(record.trials, (PORTABLE, XLA, away), current=(PORTABLE, XLA))
+    groups = rankings(match(rerun), "step_ms", 0.02, {})
+    assert {(group.among, group.within) for group in groups} == {
         ("implementations", str(CPU)),
         ("hardware", "tensorflow/portable"),
         ("arms", ""),
     }
-    assert {each.blocks for each in found} == {12}
+    assert {group.blocks for group in groups} == {12}
 
 
-def test_what_a_param_explains_is_told_by_arms_that_have_every_block() -> None:
-    """UNROLL, a tenth of the others' time, has the smaller half: that is no doing of the param."""
+def test_the_effect_of_a_param_is_estimated_from_arms_with_every_block() -> None:
+    """UNROLL is the fastest arm and has only small sizes, which is no effect of the param."""
     times = {PORTABLE: 10.0, XLA: 10.0, UNROLL: 1.0}
     made = [
         trial(arm, block, step_ms=ms, config={"units": 16 if block < 6 else 32, "layers": block})
         for arm, ms in times.items()
         for block in range(6 if arm == UNROLL else 12)
     ]
-    found = summarise(sweep(made, EVERY, current=(PORTABLE, XLA))).sizes
-    assert {each.param: each.explains for each in found} == {"units": 0.0, "layers": 0.0}
+    sizes = summarise(sweep(made, EVERY, current=(PORTABLE, XLA))).sizes
+    assert {size.param: size.explains for size in sizes} == {"units": 0.0, "layers": 0.0}
 
 
-def test_a_row_says_whether_its_trial_is_compared() -> None:
-    record = grown()
+def test_csv_rows_show_if_their_trial_is_compared() -> None:
+    record = sweep_with_removed_arms()
     made = [*record.trials, trial(UNROLL, 12), trial(PORTABLE, 13, status="failed")]
     content = render(summarise(sweep(made, EVERY, current=(PORTABLE, XLA))), "csv")
     rows = list(csv.DictReader(StringIO(content, newline="")))

@@ -1,4 +1,4 @@
-"""What enters a comparison, and what it says."""
+"""Test which trials enter a speed comparison, and its verdict."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from orchestrator.report.render import ReportSummary, summarise
 from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 
-def only(summary: ReportSummary) -> Comparison:
+def sole_comparison(summary: ReportSummary) -> Comparison:
     (comparison,) = summary.comparisons
     return comparison
 
 
-def test_the_ratio_is_baseline_time_over_the_arms() -> None:
-    found = only(summarise(paired(8, lambda block: 2.0 if block % 2 else 0.5)))
-    assert found.speedup is not None
-    assert found.speedup.value == pytest.approx(1.0)
-    found = only(summarise(paired(8)))
-    assert found.speedup is not None
-    assert (found.arm, found.baseline, found.metric) == (XLA, PORTABLE, "step_ms")
-    assert found.speedup.value == pytest.approx(1.25)
-    assert (found.verdict, found.reason) == ("faster", None)
+def test_the_ratio_is_the_baselines_time_over_the_arms() -> None:
+    comparison = sole_comparison(summarise(paired(8, lambda block: 2.0 if block % 2 else 0.5)))
+    assert comparison.speedup is not None
+    assert comparison.speedup.value == pytest.approx(1.0)
+    comparison = sole_comparison(summarise(paired(8)))
+    assert comparison.speedup is not None
+    assert (comparison.arm, comparison.baseline, comparison.metric) == (XLA, PORTABLE, "step_ms")
+    assert comparison.speedup.value == pytest.approx(1.25)
+    assert (comparison.verdict, comparison.reason) == ("faster", None)
 
 
 @given(st.lists(st.floats(0.1, 10.0), min_size=2, max_size=12))
 def test_swapping_the_baseline_inverts_the_ratio(ratios: list[float]) -> None:
     record = paired(len(ratios), lambda block: ratios[block])
-    one = only(summarise(record))
-    other = only(summarise(record, "tensorflow/portable+xla"))
+    one = sole_comparison(summarise(record))
+    other = sole_comparison(summarise(record, "tensorflow/portable+xla"))
     assert one.speedup is not None
     assert other.speedup is not None
     assert one.speedup.value * other.speedup.value == pytest.approx(1.0)
@@ -44,21 +44,21 @@ def test_swapping_the_baseline_inverts_the_ratio(ratios: list[float]) -> None:
 
 
 @pytest.mark.parametrize("blocks", [2, 5])
-def test_few_blocks_cannot_tell_but_show_their_interval(blocks: int) -> None:
-    found = only(summarise(paired(blocks)))
-    assert found.verdict == "inconclusive"
-    assert found.speedup is not None
-    assert found.reason == f"{blocks} blocks; at least 6 are needed"
+def test_few_blocks_are_inconclusive_but_show_their_interval(blocks: int) -> None:
+    comparison = sole_comparison(summarise(paired(blocks)))
+    assert comparison.verdict == "inconclusive"
+    assert comparison.speedup is not None
+    assert comparison.reason == f"{blocks} blocks; at least 6 are needed"
 
 
 def test_one_block_has_no_interval_and_so_no_speedup() -> None:
-    found = only(summarise(paired(1)))
-    assert (found.speedup, found.reason) == (None, "1 block; at least 6 are needed")
-    assert found.accuracy is None
+    comparison = sole_comparison(summarise(paired(1)))
+    assert (comparison.speedup, comparison.reason) == (None, "1 block; at least 6 are needed")
+    assert comparison.accuracy is None
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong_kernel", None])
-def test_a_block_that_one_arm_did_not_complete_is_left_out_for_all(status: str | None) -> None:
+def test_a_block_that_one_arm_did_not_complete_is_excluded_for_all(status: str | None) -> None:
     trials = [
         trial(arm, block) for block in range(7) for arm in (PORTABLE, XLA, UNROLL)
         if not (block == 3 and arm == UNROLL)
@@ -67,12 +67,12 @@ def test_a_block_that_one_arm_did_not_complete_is_left_out_for_all(status: str |
         trials.append(trial(UNROLL, 3, status=status, step_ms=1e9))
     summary = summarise(sweep(trials, (PORTABLE, XLA, UNROLL)))
     assert summary.complete_blocks == (0, 1, 2, 4, 5, 6)
-    assert [len(found.pairs) for found in summary.comparisons] == [6, 6]
+    assert [len(comparison.pairs) for comparison in summary.comparisons] == [6, 6]
     (gap,) = summary.gaps
     assert (gap.block, gap.missing) == (3, ((UNROLL, status or "missing"),))
 
 
-def test_an_arm_without_a_complete_trial_is_set_aside_and_holds_nobody_up() -> None:
+def test_an_arm_without_a_complete_trial_does_not_affect_the_others() -> None:
     trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
     trials += [trial(UNROLL, block, status="failed") for block in range(6)]
     summary = summarise(sweep(trials, (PORTABLE, XLA, UNROLL)))
@@ -83,28 +83,28 @@ def test_an_arm_without_a_complete_trial_is_set_aside_and_holds_nobody_up() -> N
     assert second.reason == f"no trial of {UNROLL} is complete"
 
 
-def test_only_rounds_that_are_complete_on_every_arm_count_of_unequal_repeats() -> None:
+def test_with_unequal_repeats_only_rounds_complete_on_every_arm_count() -> None:
     trials = [trial(arm, block) for block in range(6) for arm in (PORTABLE, XLA)]
     trials.append(trial(PORTABLE, 0, 1, step_ms=1e6))  # XLA has no second repeat
-    found = only(summarise(sweep(trials)))
-    assert found.speedup is not None
-    assert found.speedup.value == pytest.approx(1.0)
-    assert [pair.rounds for pair in found.pairs] == [1] * 6
+    comparison = sole_comparison(summarise(sweep(trials)))
+    assert comparison.speedup is not None
+    assert comparison.speedup.value == pytest.approx(1.0)
+    assert [pair.rounds for pair in comparison.pairs] == [1] * 6
 
 
 def test_repeats_are_averaged_before_the_ratio() -> None:
-    """By their geometric mean: the block's ratio is that of its rounds' ratios, 2 and 6."""
+    """The ratio of a block is the geometric mean of the ratios of its rounds, 2 and 6."""
     trials = [
         trial(arm, block, repeat, step_ms=time)
         for block in range(6)
         for arm, times in ((PORTABLE, (10.0, 30.0)), (XLA, (5.0, 5.0)))
         for repeat, time in enumerate(times)
     ]
-    found = only(summarise(sweep(trials)))
-    assert found.speedup is not None
-    assert found.speedup.value == pytest.approx(math.sqrt(2.0 * 6.0))
-    assert found.pairs[0].baseline == pytest.approx(math.sqrt(10.0 * 30.0))
-    assert found.speedup.n == 6  # blocks are the unit
+    comparison = sole_comparison(summarise(sweep(trials)))
+    assert comparison.speedup is not None
+    assert comparison.speedup.value == pytest.approx(math.sqrt(2.0 * 6.0))
+    assert comparison.pairs[0].baseline == pytest.approx(math.sqrt(10.0 * 30.0))
+    assert comparison.speedup.n == 6  # blocks are the unit
 
 
 def test_blocks_whose_repeats_share_no_round_are_incomplete() -> None:
@@ -116,11 +116,11 @@ def test_blocks_whose_repeats_share_no_round_are_incomplete() -> None:
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, 0.0, -1.0])
-def test_a_missing_or_impossible_time_drops_its_block(value: float | None) -> None:
+def test_a_missing_or_impossible_time_excludes_its_block(value: float | None) -> None:
     trials = list(paired(7).trials)
     trials[0] = trial(PORTABLE, 0, step_ms=value)
-    found = only(summarise(sweep(trials)))
-    assert [pair.block for pair in found.pairs] == [1, 2, 3, 4, 5, 6]
+    comparison = sole_comparison(summarise(sweep(trials)))
+    assert [pair.block for pair in comparison.pairs] == [1, 2, 3, 4, 5, 6]
 
 
 def test_without_step_times_training_time_is_compared() -> None:
@@ -129,18 +129,18 @@ def test_without_step_times_training_time_is_compared() -> None:
         for block in range(6)
         for arm in (PORTABLE, XLA)
     ]
-    found = only(summarise(sweep(trials)))
-    assert found.metric == "train_s"
-    assert found.speedup is not None
-    assert found.speedup.value == pytest.approx(2.0)
+    comparison = sole_comparison(summarise(sweep(trials)))
+    assert comparison.metric == "train_s"
+    assert comparison.speedup is not None
+    assert comparison.speedup.value == pytest.approx(2.0)
 
 
 def test_without_any_time_there_is_nothing_to_compare() -> None:
     trials = [trial(arm, block, step_ms=None) for block in range(6) for arm in (PORTABLE, XLA)]
-    found = only(summarise(sweep(trials)))
-    assert (found.metric, found.pairs, found.verdict) == (None, (), "inconclusive")
-    assert found.reason == "neither step_ms nor train_s was recorded on two arms"
-    assert found.accuracy is not None
+    comparison = sole_comparison(summarise(sweep(trials)))
+    assert (comparison.metric, comparison.pairs, comparison.verdict) == (None, (), "inconclusive")
+    assert comparison.reason == "neither step_ms nor train_s was recorded on two arms"
+    assert comparison.accuracy is not None
 
 
 def test_the_accuracy_difference_is_paired() -> None:
@@ -151,11 +151,11 @@ def test_the_accuracy_difference_is_paired() -> None:
             trial(PORTABLE, block, val_accuracy=accuracy),
             trial(XLA, block, val_accuracy=accuracy + 0.01),
         ]
-    found = only(summarise(sweep(trials))).accuracy
-    assert found is not None
-    difference = found.difference
+    comparison = sole_comparison(summarise(sweep(trials))).accuracy
+    assert comparison is not None
+    difference = comparison.difference
     assert (difference.value, difference.low, difference.high) == pytest.approx((0.01,) * 3)
-    assert (found.verdict, found.margin) == ("better", 0.005)
+    assert (comparison.verdict, comparison.margin) == ("better", 0.005)
 
 
 def test_within_hardware_speedups() -> None:
@@ -163,22 +163,22 @@ def test_within_hardware_speedups() -> None:
     times = {PORTABLE: 10.0, XLA: 5.0, gpu: 1.0, gpu_xla: 2.0}
     trials = [trial(arm, b, step_ms=time) for b in range(6) for arm, time in times.items()]
     summary = summarise(sweep(trials, tuple(times)), "tensorflow/portable")
-    told = {c.arm: c.speedup.value if c.speedup else None for c in summary.comparisons}
-    assert told == {XLA: pytest.approx(2.0), gpu_xla: pytest.approx(0.5)}
+    speedups = {c.arm: c.speedup.value if c.speedup else None for c in summary.comparisons}
+    assert speedups == {XLA: pytest.approx(2.0), gpu_xla: pytest.approx(0.5)}
 
 
-def test_an_arm_of_an_earlier_start_is_shown_but_not_compared() -> None:
+def test_an_arm_of_an_earlier_start_is_listed_but_not_compared() -> None:
     summary = summarise(sweep([*paired(6).trials, trial(UNROLL, 0)]))
     assert [arm.arm for arm in summary.arms] == [PORTABLE, XLA, UNROLL]
     assert [arm.planned for arm in summary.arms] == [True, True, False]
-    assert only(summary).arm == XLA
+    assert sole_comparison(summary).arm == XLA
     assert summary.complete_blocks == tuple(range(6))
 
 
 def test_a_single_arm_and_no_trials_compare_nothing() -> None:
     assert summarise(sweep([trial(PORTABLE, 0)], (PORTABLE,))).comparisons == ()
     empty = summarise(sweep([]))
-    assert only(empty).reason == f"no trial of {XLA} is complete"
+    assert sole_comparison(empty).reason == f"no trial of {XLA} is complete"
     assert summarise(sweep([], ())).comparisons == ()
 
 
@@ -187,11 +187,11 @@ def test_a_round_with_two_configs_is_never_pooled() -> None:
               for arm in (PORTABLE, XLA) if (block, repeat) != (3, 1)]  # fmt: skip
     trials += [trial(PORTABLE, 3, 1), trial(XLA, 3, 1, config={"units": 1}, step_ms=1e-9)]
     summary = summarise(sweep(trials))
-    assert [pair.rounds for pair in only(summary).pairs] == [2, 2, 2, 1, 2, 2, 2]
+    assert [pair.rounds for pair in sole_comparison(summary).pairs] == [2, 2, 2, 1, 2, 2, 2]
     assert summary.gaps == ()
 
 
-def test_a_block_whose_rounds_differ_in_their_config_is_left_out() -> None:
+def test_a_block_whose_rounds_differ_in_their_config_is_excluded() -> None:
     trials = [trial(arm, block, repeat, **({"config": {"units": 1}} if (block, repeat) == (3, 1)
               else {})) for block in range(7) for repeat in (0, 1)
               for arm in (PORTABLE, XLA)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Accuracies over few validation samples: what blocks that happen to coincide do not show."""
+"""Test intervals of accuracies over few validation samples, which often coincide."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ SWEEPS = 1000
 EDGE = MARGIN / STEP  # the share of blocks with one sample less, of an arm at the margin's edge
 
 
-def losing(share: float, blocks: int, arms: int = 1) -> NDArray[np.float64]:
-    """Differences of arms that lose one validation sample in a share of their blocks."""
+def draw_losses(share: float, blocks: int, arms: int = 1) -> NDArray[np.float64]:
+    """Draw differences of arms that lose one validation sample in a share of their blocks."""
     rng = np.random.default_rng([blocks, arms])
     return np.where(rng.random((SWEEPS, arms, blocks)) < share, -STEP, 0.0)
 
 
-def called_same(draws: NDArray[np.float64], step: float | None) -> float:
-    """The share of reports that call some arm the same."""
-    found = [
-        any(each.finding == "same" for each in judge(one.tolist(), MARGIN, step=step))
-        for one in draws
+def share_called_same(draws: NDArray[np.float64], step: float | None) -> float:
+    """Return the share of reports that call some arm the same."""
+    calls = [
+        any(judgement.finding == "same" for judgement in judge(report.tolist(), MARGIN, step=step))
+        for report in draws
     ]
-    return sum(found) / len(found)
+    return sum(calls) / len(calls)
 
 
 def at_most(share: float) -> float:
@@ -48,33 +48,37 @@ def at_most(share: float) -> float:
 @pytest.mark.parametrize("arms", [1, 4])
 @pytest.mark.parametrize("blocks", [6, 8, 12, 16])
 def test_an_arm_that_loses_the_margin_is_seldom_called_the_same(blocks: int, arms: int) -> None:
-    """In at most 2.5 % of sweeps, by chance alone; one that loses a third of a step is at it."""
-    assert called_same(losing(EDGE, blocks, arms), STEP) <= at_most(0.025)
+    """At most 2.5 % of sweeps are wrong if the arm loses a third of a step, the margin."""
+    assert share_called_same(draw_losses(EDGE, blocks, arms), STEP) <= at_most(0.025)
 
 
 @pytest.mark.parametrize(("blocks", "wrong"), [(6, 0.099), (12, 0.065), (16, 0.073)])
-def test_spread_alone_would_promise_too_much(blocks: int, wrong: float) -> None:
-    """Why steps count: six blocks without a lost sample happen in a tenth of such sweeps."""
-    assert called_same(losing(EDGE, blocks), None) == pytest.approx(wrong, abs=0.02)
+def test_spread_alone_would_underestimate_the_error(blocks: int, wrong: float) -> None:
+    """Steps matter: a tenth of such sweeps have six blocks without a lost sample."""
+    assert share_called_same(draw_losses(EDGE, blocks), None) == pytest.approx(wrong, abs=0.02)
 
 
 @pytest.mark.parametrize(("blocks", "least"), [(10, 0.75), (20, 0.9), (40, 0.99)])
-def test_an_arm_that_seldom_differs_is_found_to_be_the_same(blocks: int, least: float) -> None:
-    """One sample in 50 blocks: with 10 blocks or more that can be shown."""
-    assert called_same(losing(0.02, blocks), STEP) >= least
+def test_an_arm_that_seldom_differs_is_called_the_same(blocks: int, least: float) -> None:
+    """With one lost sample in 50 blocks, 10 blocks or more can show equality."""
+    assert share_called_same(draw_losses(0.02, blocks), STEP) >= least
 
 
 @pytest.mark.parametrize(
     ("blocks", "finding"), [(6, "inconclusive"), (9, "inconclusive"), (10, "same")]
 )
-def test_blocks_that_all_coincide_need_to_be_enough(blocks: int, finding: str) -> None:
-    """As 2 (1 - margin / step) ^ n says: 0.20, 0.062 and 0.042."""
-    (found,) = judge([[0.0] * blocks], MARGIN, step=STEP)
-    assert found.finding == finding
-    assert found.corrected is not None
+def test_coinciding_blocks_show_equality_only_if_there_are_enough(
+    blocks: int, finding: str
+) -> None:
+    """The p-value 2 (1 - margin / step) ^ n is 0.20, 0.062 and 0.042."""
+    (judgement,) = judge([[0.0] * blocks], MARGIN, step=STEP)
+    assert judgement.finding == finding
+    assert judgement.corrected is not None
     half_width = STEP * (1 - 0.025 ** (1 / blocks))
-    assert (found.corrected.low, found.corrected.high) == pytest.approx((-half_width, half_width))
-    more = found.blocks_needed.more_blocks + blocks if found.blocks_needed else 10
+    assert (judgement.corrected.low, judgement.corrected.high) == pytest.approx(
+        (-half_width, half_width)
+    )
+    more = judgement.blocks_needed.more_blocks + blocks if judgement.blocks_needed else 10
     assert more == 10
 
 
@@ -84,12 +88,12 @@ def test_a_step_within_the_margin_changes_nothing() -> None:
     assert coarse_step([10_000], [0.5], 1e-5) == 1e-4
 
 
-def test_a_step_is_only_where_accuracies_come_in_it() -> None:
+def test_a_step_requires_accuracies_that_are_multiples_of_it() -> None:
     counted = [count / 64 for count in (31, 40, 64)]
     single = [float(np.float32(value)) for value in counted]
     assert coarse_step([64], counted, MARGIN) == STEP
     assert coarse_step([64, 128, 0], single, MARGIN) == STEP
-    assert coarse_step([64], [*counted, 0.5013], MARGIN) is None  # told of tokens
+    assert coarse_step([64], [*counted, 0.5013], MARGIN) is None  # an accuracy over tokens
     assert coarse_step([60, 100], [31 / 60, 77 / 100], MARGIN) == 1 / 60  # one of each
     assert coarse_step([60, 100], [31 / 60, 0.5013], MARGIN) is None
     assert coarse_step([], counted, MARGIN) is None
@@ -111,24 +115,24 @@ def test_steps_never_make_an_interval_narrower(counts: list[int], confidence: fl
 
 
 @given(st.lists(st.integers(-3, 3), min_size=6, max_size=20))
-def test_an_interval_still_shows_what_is_found(counts: list[int]) -> None:
-    (found,) = judge([[STEP * count for count in counts]], MARGIN, step=STEP)
-    shown = found.corrected
-    assert shown is not None and found.p_value is not None
-    assert (shown.low > 0 or shown.high < 0) == (found.p_value <= 0.05)
-    assert (found.finding == "same") == (max(-shown.low, shown.high) <= MARGIN + 1e-12)
+def test_an_interval_agrees_with_its_finding(counts: list[int]) -> None:
+    (judgement,) = judge([[STEP * count for count in counts]], MARGIN, step=STEP)
+    interval = judgement.corrected
+    assert interval is not None and judgement.p_value is not None
+    assert (interval.low > 0 or interval.high < 0) == (judgement.p_value <= 0.05)
+    assert (judgement.finding == "same") == (max(-interval.low, interval.high) <= MARGIN + 1e-12)
 
 
 def test_all_blocks_a_step_apart_are_a_difference() -> None:
-    (found,) = judge([[STEP] * 6], MARGIN, step=STEP)
-    assert found.finding == "more"
-    assert found.corrected is not None
-    assert 0 < found.corrected.low < STEP < found.corrected.high
+    (judgement,) = judge([[STEP] * 6], MARGIN, step=STEP)
+    assert judgement.finding == "more"
+    assert judgement.corrected is not None
+    assert 0 < judgement.corrected.low < STEP < judgement.corrected.high
     (rare,) = judge([[0.0] * 11 + [STEP]], MARGIN, step=STEP)
     assert rare.finding == "inconclusive"
 
 
-def coinciding(samples: int, blocks: int = 6) -> SweepRecord:
+def coinciding_sweep(samples: int, blocks: int = 6) -> SweepRecord:
     trials = [
         trial(arm, block, step_ms=10.0 if arm == PORTABLE else 8.0, val_accuracy=0.875)
         for block in range(blocks)
@@ -139,17 +143,17 @@ def coinciding(samples: int, blocks: int = 6) -> SweepRecord:
 
 
 def accuracy(record: SweepRecord) -> AccuracyComparison:
-    (found,) = (each.accuracy for each in summarise(record).comparisons)
-    assert found is not None
-    return found
+    (compared,) = (row.accuracy for row in summarise(record).comparisons)
+    assert compared is not None
+    return compared
 
 
-def test_a_report_knows_of_how_many_samples_an_accuracy_is() -> None:
-    few, many = accuracy(coinciding(64)), accuracy(coinciding(400))
+def test_a_report_considers_the_number_of_validation_samples() -> None:
+    few, many = accuracy(coinciding_sweep(64)), accuracy(coinciding_sweep(400))
     assert (few.verdict, few.step) == ("inconclusive", STEP)
     assert few.difference.high == pytest.approx(STEP * (1 - 0.025 ** (1 / 6)))
     assert (many.verdict, many.step) == ("equal", None)
-    assert accuracy(coinciding(64, blocks=10)).verdict == "equal"
-    assert accuracy(replace(coinciding(64), datasets=())).verdict == "equal"
-    shown = " ".join(render(summarise(coinciding(64)), "text").split())
+    assert accuracy(coinciding_sweep(64, blocks=10)).verdict == "equal"
+    assert accuracy(replace(coinciding_sweep(64), datasets=())).verdict == "equal"
+    shown = " ".join(render(summarise(coinciding_sweep(64)), "text").split())
     assert "(difference -0.007 to +0.007, margin 0.005, one sample 0.01562)" in shown

@@ -1,4 +1,4 @@
-"""What it takes to reach an accuracy: by epochs, with those that never do, and block by block."""
+"""Test time, energy and cost to reach an accuracy, including trials that never reach it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ FLAT = (0.5, 0.6, 0.6, 0.6)
 TIMED = Arm("tensorflow/portable+xla", in_slices(CPU))
 
 
-def learner(
+def training_trial(
     arm: Arm, block: int, accuracies: Sequence[float], epoch_s: float = 2.0, **changes: Any
 ) -> FinishedTrial:
-    """A trial whose epochs take so long and end at these accuracies."""
+    """Return a trial whose epochs take `epoch_s` and end at these accuracies."""
     epochs = tuple(
         EpochRecord(i, epoch_s, 0.1, {"val_accuracy": accuracy})
         for i, accuracy in enumerate(accuracies)
@@ -53,62 +53,64 @@ def learner(
     return trial(arm, block, epochs=epochs, **{**measured, **changes})
 
 
-def learned(
-    unlike: Mapping[int, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({}),
+def learning_sweep(
+    own_curves: Mapping[int, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({}),
     blocks: int = 8,
     **changes: Any,
 ) -> SweepRecord:
-    """PORTABLE and XLA, whose epochs take half the time; `unlike` blocks have their own curves."""
-    curves = dict.fromkeys(range(blocks), (RISING, RISING)) | dict(unlike)
+    """Return trials of PORTABLE, and of XLA with epochs half as long.
+
+    Accuracies rise in every block, except in those that `own_curves` names.
+    """
+    curves = dict.fromkeys(range(blocks), (RISING, RISING)) | dict(own_curves)
     trials = [
-        learner(arm, block, curve, epoch_s, **changes)
+        training_trial(arm, block, curve, epoch_s, **changes)
         for block in range(blocks)
         for arm, curve, epoch_s in zip((PORTABLE, XLA), curves[block], (2.0, 1.0), strict=True)
     ]
     return sweep(trials, settings={"target_accuracy": 0.8})
 
 
-def the(record: SweepRecord, accuracy: float | None = None) -> Target:
-    asked = () if accuracy is None else (accuracy,)
-    return reach(record, match(record), pick_baseline(record, None), asked)[-1]
+def target_of(record: SweepRecord) -> Target:
+    return reach(record, match(record), pick_baseline(record, None))[-1]
 
 
 def target_trial(accuracy: float, made: FinishedTrial) -> TargetTrial:
     return TargetTrial(made, Goal(accuracy).seconds(made))
 
 
-def times(target: Target) -> TargetComparison:
-    (found,) = [each for each in target.comparisons if each.expense == "time_s"]
-    return found
+def time_comparison(target: Target) -> TargetComparison:
+    (comparison,) = [row for row in target.comparisons if row.expense == "time_s"]
+    return comparison
 
 
-def told(record: SweepRecord) -> str:
+def report_text(record: SweepRecord) -> str:
     return " ".join(render(summarise(record), "text").split())
 
 
 @pytest.mark.parametrize(
     ("accuracy", "seconds"), [(0.4, 2.0), (0.7, 4.0), (0.71, 6.0), (0.9, 8.0), (0.91, math.inf)]
 )
-def test_time_to_a_target_is_training_up_to_the_first_epoch_with_it(
+def test_time_to_a_target_ends_with_the_first_epoch_that_reaches_it(
     accuracy: float, seconds: float
 ) -> None:
-    assert Goal(accuracy).seconds(learner(PORTABLE, 0, RISING)) == seconds
+    assert Goal(accuracy).seconds(training_trial(PORTABLE, 0, RISING)) == seconds
 
 
-def test_without_epochs_only_the_trainers_own_target_is_known() -> None:
-    told = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
-    assert Goal(0.8, reported=True).seconds(told) == 3.0
+def test_without_epochs_only_the_target_of_the_trainer_has_a_time() -> None:
+    finished = trial(PORTABLE, 0, time_to_accuracy_s=3.0)
+    assert Goal(0.8, reported=True).seconds(finished) == 3.0
     assert Goal(0.8, reported=True).seconds(trial(PORTABLE, 0)) == math.inf
-    assert Goal(0.8).seconds(told) is None
+    assert Goal(0.8).seconds(finished) is None
     assert Goal(0.8, reported=True).seconds(trial(PORTABLE, 0, val_accuracy=None)) is None
 
 
-def test_energy_and_cost_are_those_of_the_share_of_the_timed_epochs() -> None:
-    known = learner(PORTABLE, 0, RISING, energy_j=80.0, train_cost_usd=0.4)
-    assert target_trial(0.7, known).expense("energy_j") == pytest.approx(40.0)
-    assert target_trial(0.9, known).expense("cost_usd") == pytest.approx(0.4)
-    assert target_trial(0.95, known).expense("energy_j") == math.inf
-    assert target_trial(0.7, learner(PORTABLE, 0, RISING)).expense("energy_j") is None
+def test_energy_and_cost_are_proportional_to_the_time_to_target() -> None:
+    finished = training_trial(PORTABLE, 0, RISING, energy_j=80.0, train_cost_usd=0.4)
+    assert target_trial(0.7, finished).expense("energy_j") == pytest.approx(40.0)
+    assert target_trial(0.9, finished).expense("cost_usd") == pytest.approx(0.4)
+    assert target_trial(0.95, finished).expense("energy_j") == math.inf
+    assert target_trial(0.7, training_trial(PORTABLE, 0, RISING)).expense("energy_j") is None
 
 
 @pytest.mark.parametrize(
@@ -123,183 +125,198 @@ def test_energy_and_cost_are_those_of_the_share_of_the_timed_epochs() -> None:
         ([], None),
     ],
 )
-def test_what_never_reaches_a_target_counts_as_longest(
+def test_trials_that_never_reach_a_target_count_as_longest(
     values: list[float | None], expected: ExpenseToTarget | None
 ) -> None:
     assert expense_to_target(values) == expected
 
 
 def test_arms_are_compared_over_the_blocks_in_which_both_reach_it() -> None:
-    unlike = {0: (RISING, FLAT), 1: (FLAT, RISING), 2: (FLAT, FLAT), 3: (RISING, FLAT)}
-    found = times(the(learned(unlike, blocks=12)))
-    assert (found.both, found.only_arm, found.only_baseline, found.neither) == (8, 1, 2, 1)
-    assert [pair.block for pair in found.pairs] == [4, 5, 6, 7, 8, 9, 10, 11]
-    assert found.ratio is not None and found.ratio.value == pytest.approx(2.0)
-    assert found.verdict == "inconclusive"  # more are reached by the baseline alone
-    portable, xla = the(learned(unlike, blocks=12)).arms
+    own_curves = {0: (RISING, FLAT), 1: (FLAT, RISING), 2: (FLAT, FLAT), 3: (RISING, FLAT)}
+    comparison = time_comparison(target_of(learning_sweep(own_curves, blocks=12)))
+    assert (comparison.both, comparison.only_arm, comparison.only_baseline, comparison.neither) == (
+        8,
+        1,
+        2,
+        1,
+    )
+    assert [pair.block for pair in comparison.pairs] == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert comparison.ratio is not None and comparison.ratio.value == pytest.approx(2.0)
+    assert comparison.verdict == "inconclusive"  # the baseline alone reaches it in more blocks
+    portable, xla = target_of(learning_sweep(own_curves, blocks=12)).arms
     assert (portable.time_s.trials, portable.time_s.reached) == (12, 10)
     assert (xla.time_s.reached, xla.time_s.median) == (9, 3.0)
 
 
-def test_the_rule_for_blocks_that_one_side_alone_reaches_is_the_one_that_is_told() -> None:
-    """One block speaks against it, not significantly: that does not stop what 11 of 12 show."""
-    record = learned({0: (RISING, FLAT)}, blocks=12)
-    assert times(the(record)).verdict == "less"
+def test_the_report_states_the_rule_for_blocks_that_only_one_arm_reaches() -> None:
+    """One contradicting block of 12 is not significant, so the verdict of the other 11 holds."""
+    record = learning_sweep({0: (RISING, FLAT)}, blocks=12)
+    assert time_comparison(target_of(record)).verdict == "less"
     assert (
         "A verdict is withdrawn if significantly more of these blocks contradict it than support "
         "it. It is also withdrawn if more of them contradict it, and the favoured arm is not first "
         "in significantly more of all blocks."
-    ) in told(record)
+    ) in report_text(record)
 
 
-def test_an_arm_that_reaches_it_in_few_easy_blocks_is_not_the_faster_way_there() -> None:
-    """Twice as fast in the 6 blocks of 40 in which it gets there at all."""
-    record = learned(dict.fromkeys(range(6, 40), (RISING, FLAT)), blocks=40)
-    found = times(the(record))
-    assert (found.both, found.only_arm, found.only_baseline) == (6, 0, 34)
-    assert found.ratio is not None and found.ratio.value == pytest.approx(2.0)
-    assert found.verdict == "inconclusive"
-    assert found.reason == "the blocks that only one of them reaches contradict it"
-    assert found.more_often == PORTABLE
-    assert found.more_often_p == pytest.approx(2 * 0.5**34)
+def test_an_arm_that_reaches_a_target_in_few_blocks_is_not_faster() -> None:
+    """XLA is twice as fast, but only in the 6 of 40 blocks in which it reaches the target."""
+    record = learning_sweep(dict.fromkeys(range(6, 40), (RISING, FLAT)), blocks=40)
+    comparison = time_comparison(target_of(record))
+    assert (comparison.both, comparison.only_arm, comparison.only_baseline) == (6, 0, 34)
+    assert comparison.ratio is not None and comparison.ratio.value == pytest.approx(2.0)
+    assert comparison.verdict == "inconclusive"
+    assert comparison.reason == "the blocks that only one of them reaches contradict it"
+    assert comparison.more_often == PORTABLE
+    assert comparison.more_often_p == pytest.approx(2 * 0.5**34)
     assert (
         "inconclusive: whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner or later "
         "than "
         f"tensorflow/portable on {CPU}: 2.000 × (2.000–2.000) as fast, over the 6 of 40 blocks in "
         "which both reach it (only tensorflow/portable in 34); the blocks that only one of them "
         "reaches contradict it; tensorflow/portable reaches it significantly more often"
-    ) in told(record)
+    ) in report_text(record)
 
 
 @pytest.mark.parametrize(
-    ("unlike", "verdict"),
+    ("own_curves", "verdict"),
     [
         ({0: (RISING, FLAT)}, "inconclusive"),
         ({0: (RISING, FLAT), 1: (FLAT, RISING)}, "less"),
         ({0: (FLAT, RISING)}, "less"),
     ],
 )
-def test_blocks_that_only_one_reaches_can_take_a_verdict_back(
-    unlike: Mapping[int, tuple[Sequence[float], Sequence[float]]], verdict: str
+def test_blocks_that_only_one_arm_reaches_can_withdraw_a_verdict(
+    own_curves: Mapping[int, tuple[Sequence[float], Sequence[float]]], verdict: str
 ) -> None:
-    assert times(the(learned(unlike))).verdict == verdict
+    assert time_comparison(target_of(learning_sweep(own_curves))).verdict == verdict
 
 
-def test_a_slower_way_is_none_where_the_arm_gets_there_alone() -> None:
+def test_a_slower_arm_is_inconclusive_if_it_alone_reaches_other_blocks() -> None:
     late = (*(0.5,) * 11, 0.8)
     slower = dict.fromkeys(range(8), (RISING, late))
-    assert times(the(learned(slower))).verdict == "more"
+    assert time_comparison(target_of(learning_sweep(slower))).verdict == "more"
     alone = dict.fromkeys((8, 9), (FLAT, RISING))
-    found = times(the(learned({**slower, **alone}, blocks=10)))
-    assert found.ratio is not None and found.ratio.value == pytest.approx(0.5)
-    assert found.verdict == "inconclusive"
+    comparison = time_comparison(target_of(learning_sweep({**slower, **alone}, blocks=10)))
+    assert comparison.ratio is not None and comparison.ratio.value == pytest.approx(0.5)
+    assert comparison.verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(("blocks", "verdict"), [(8, "inconclusive"), (9, "less"), (40, "less")])
-def test_one_block_that_only_the_other_reaches_speaks_against_few(
+def test_one_contradicting_block_withdraws_a_verdict_of_few_blocks(
     blocks: int, verdict: str
 ) -> None:
-    """Seven blocks of eight happen in 7 % of sweeps by chance alone, eight of nine in 4 %."""
-    assert times(the(learned({0: (RISING, FLAT)}, blocks=blocks))).verdict == verdict
+    """By chance, seven of eight blocks occur in 7 % of sweeps, and eight of nine in 4 %."""
+    assert (
+        time_comparison(target_of(learning_sweep({0: (RISING, FLAT)}, blocks=blocks))).verdict
+        == verdict
+    )
 
 
 @pytest.mark.parametrize(("alone", "verdict"), [(5, "same"), (6, "inconclusive")])
-def test_what_one_reaches_significantly_more_often_takes_no_equal_time(
+def test_times_are_not_equal_if_one_arm_reaches_the_target_more_often(
     alone: int, verdict: str
 ) -> None:
-    """Five blocks to none happen in 6 % of sweeps by chance alone, six in 3 %."""
+    """By chance, five blocks to none occur in 6 % of sweeps, and six in 3 %."""
     slow = (0.5, 0.5, 0.7, 0.7, 0.7, 0.8)
     curves = dict.fromkeys(range(8), (RISING, slow))
     lost = dict.fromkeys(range(8, 8 + alone), (RISING, FLAT))
-    found = times(the(learned({**curves, **lost}, blocks=8 + alone)))
-    assert found.verdict == verdict
-    assert found.more_often == (PORTABLE if verdict == "inconclusive" else None)
+    comparison = time_comparison(target_of(learning_sweep({**curves, **lost}, blocks=8 + alone)))
+    assert comparison.verdict == verdict
+    assert comparison.more_often == (PORTABLE if verdict == "inconclusive" else None)
 
 
 def test_few_very_fast_blocks_do_not_outvote_the_others() -> None:
-    """In 8 blocks of 30 six times as fast, and a little slower in all others."""
+    """XLA is six times as fast in 8 of 30 blocks, and a little slower in the others."""
     curves = {block: (RISING, (0.8,) if block < 8 else (*(0.5,) * 6, 0.8)) for block in range(30)}
-    found = times(the(learned(curves, blocks=30)))
-    assert found.corrected is not None and found.corrected.low > 1
-    assert found.verdict == "inconclusive"
-    assert found.reason == "most blocks that either of them reaches show the opposite"
+    comparison = time_comparison(target_of(learning_sweep(curves, blocks=30)))
+    assert comparison.corrected is not None and comparison.corrected.low > 1
+    assert comparison.verdict == "inconclusive"
+    assert comparison.reason == "most blocks that either of them reaches show the opposite"
 
 
-def test_several_arms_reach_it_more_often_by_holms_procedure() -> None:
-    """Six blocks to none are enough for one arm beside its baseline, and not for each of two."""
+def test_holms_procedure_corrects_which_arm_reaches_a_target_more_often() -> None:
+    """Six blocks to none are significant for one arm, but not for two arms tested together."""
     trials = [
-        learner(arm, block, RISING if arm == PORTABLE or block < 6 else FLAT)
+        training_trial(arm, block, RISING if arm == PORTABLE or block < 6 else FLAT)
         for arm in (PORTABLE, XLA, UNROLL)
         for block in range(12)
     ]
-    target = the(sweep(trials, (PORTABLE, XLA, UNROLL), settings={"target_accuracy": 0.8}))
-    found = [each for each in target.comparisons if each.expense == "time_s"]
-    assert [each.only_baseline for each in found] == [6, 6]
-    assert [each.more_often for each in found] == [None, None]
-    assert [each.more_often_p for each in found] == pytest.approx([0.0625, 0.0625])
+    target = target_of(sweep(trials, (PORTABLE, XLA, UNROLL), settings={"target_accuracy": 0.8}))
+    comparisons = [
+        comparison for comparison in target.comparisons if comparison.expense == "time_s"
+    ]
+    assert [comparison.only_baseline for comparison in comparisons] == [6, 6]
+    assert [comparison.more_often for comparison in comparisons] == [None, None]
+    assert [comparison.more_often_p for comparison in comparisons] == pytest.approx(
+        [0.0625, 0.0625]
+    )
 
 
 def test_a_block_reaches_a_target_when_all_of_its_repeats_do() -> None:
     trials = [
-        learner(arm, block, FLAT if (arm, block, repeat) == (XLA, 0, 1) else RISING, repeat=repeat)
+        training_trial(
+            arm, block, FLAT if (arm, block, repeat) == (XLA, 0, 1) else RISING, repeat=repeat
+        )
         for arm in (PORTABLE, XLA)
         for block in range(7)
         for repeat in (0, 1)
     ]
-    found = times(the(sweep(trials, settings={"target_accuracy": 0.8})))
-    assert (found.both, found.only_baseline, len(found.pairs)) == (6, 1, 6)
+    comparison = time_comparison(target_of(sweep(trials, settings={"target_accuracy": 0.8})))
+    assert (comparison.both, comparison.only_baseline, len(comparison.pairs)) == (6, 1, 6)
 
 
-def test_few_common_blocks_cannot_tell() -> None:
-    found = times(the(learned(dict.fromkeys(range(3), (RISING, FLAT)))))
-    assert (found.both, found.verdict, found.corrected) == (5, "inconclusive", None)
-    none = times(the(learned(dict.fromkeys(range(8), (RISING, FLAT)))))
+def test_few_common_blocks_are_inconclusive() -> None:
+    comparison = time_comparison(target_of(learning_sweep(dict.fromkeys(range(3), (RISING, FLAT)))))
+    assert (comparison.both, comparison.verdict, comparison.corrected) == (5, "inconclusive", None)
+    none = time_comparison(target_of(learning_sweep(dict.fromkeys(range(8), (RISING, FLAT)))))
     assert (none.both, none.only_baseline, none.ratio) == (0, 8, None)
 
 
-def test_a_faster_epoch_can_be_no_faster_way_to_a_target() -> None:
+def test_faster_epochs_do_not_imply_a_shorter_time_to_target() -> None:
     """XLA's epochs take half the time, and it needs twice as many."""
     slow = (0.5, 0.5, 0.7, 0.7, 0.7, 0.8)
-    found = times(the(learned(dict.fromkeys(range(8), (RISING, slow)))))
-    assert found.verdict == "same"
+    comparison = time_comparison(target_of(learning_sweep(dict.fromkeys(range(8), (RISING, slow)))))
+    assert comparison.verdict == "same"
 
 
-def test_any_target_can_be_asked_for() -> None:
-    record = learned()
+def test_any_target_can_be_requested() -> None:
+    record = learning_sweep()
     baseline = pick_baseline(record, None)
-    found = reach(record, match(record), baseline, [0.7, 0.8])
-    assert [target.accuracy for target in found] == [0.8, 0.7]
-    assert [target.arms[0].time_s.median for target in found] == [6.0, 4.0]
+    targets = reach(record, match(record), baseline, [0.7, 0.8])
+    assert [target.accuracy for target in targets] == [0.8, 0.7]
+    assert [target.arms[0].time_s.median for target in targets] == [6.0, 4.0]
     assert reach(sweep(record.trials), match(record), baseline) == ()
 
 
-def test_energies_of_unlike_scopes_are_not_compared() -> None:
-    same = the(learned(energy_j=10.0, energy_scope="gpu"))
-    assert [each.expense for each in same.comparisons] == ["time_s", "energy_j"]
-    record = learned(energy_j=10.0, energy_scope="gpu")
+def test_energies_of_different_scopes_are_not_compared() -> None:
+    same = target_of(learning_sweep(energy_j=10.0, energy_scope="gpu"))
+    assert [comparison.expense for comparison in same.comparisons] == ["time_s", "energy_j"]
+    record = learning_sweep(energy_j=10.0, energy_scope="gpu")
     trials = [
-        each if each.arm == XLA else learner(PORTABLE, each.block, RISING, energy_j=10.0,
-                                             energy_scope="cpu_package")
-        for each in record.trials
+        finished if finished.arm == XLA
+        else training_trial(PORTABLE, finished.block, RISING, energy_j=10.0,
+                     energy_scope="cpu_package")
+        for finished in record.trials
     ]  # fmt: skip
-    other = the(sweep(trials, settings={"target_accuracy": 0.8}))
-    assert [each.expense for each in other.comparisons] == ["time_s"]
+    other = target_of(sweep(trials, settings={"target_accuracy": 0.8}))
+    assert [comparison.expense for comparison in other.comparisons] == ["time_s"]
     assert [arm.energy_scope for arm in other.arms] == ["cpu_package", "gpu"]
 
 
 def test_only_whole_trainings_of_the_same_mathematics_are_compared() -> None:
-    trials = [*learned().trials]
-    trials += [learner(RELU, block, RISING) for block in range(8)]
+    trials = [*learning_sweep().trials]
+    trials += [training_trial(RELU, block, RISING) for block in range(8)]
     trials += [trial(TIMED, block, metrics={"step_ms": 4.0}) for block in range(8)]
     arms = (PORTABLE, XLA, RELU, TIMED)
-    target = the(sweep(trials, arms, settings={"target_accuracy": 0.8}))
+    target = target_of(sweep(trials, arms, settings={"target_accuracy": 0.8}))
     assert [row.arm for row in target.arms] == [PORTABLE, XLA, RELU]
-    assert [each.arm for each in target.comparisons] == [XLA]
+    assert [comparison.arm for comparison in target.comparisons] == [XLA]
 
 
-def test_the_report_says_who_reached_it() -> None:
-    unlike = {0: (FLAT, RISING), 1: (FLAT, FLAT)}
-    shown = " ".join(render(summarise(learned(unlike)), "text").split())
+def test_the_report_shows_which_arm_reached_the_target() -> None:
+    own_curves = {0: (FLAT, RISING), 1: (FLAT, FLAT)}
+    shown = " ".join(render(summarise(learning_sweep(own_curves)), "text").split())
     assert (
         "tensorflow/portable+xla reaches val_accuracy 0.8 2.000 × (2.000–2.000) as fast as "
         f"tensorflow/portable on {CPU}, over the 6 of 8 blocks in which both reach it (only "
@@ -307,7 +324,7 @@ def test_the_report_says_who_reached_it() -> None:
     ) in shown
     assert "To val_accuracy 0.8" in shown
     few = " ".join(
-        render(summarise(learned(dict.fromkeys(range(6), (RISING, FLAT)))), "text").split()
+        render(summarise(learning_sweep(dict.fromkeys(range(6), (RISING, FLAT)))), "text").split()
     )
     assert "inconclusive: whether tensorflow/portable+xla reaches val_accuracy 0.8 sooner" in few
     assert "over the 2 of 8 blocks in which both reach it" in few
@@ -316,51 +333,56 @@ def test_the_report_says_who_reached_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "noisy", "said"),
+    ("blocks", "noisy", "phrase"),
     [
         (8, 0, "over 8 blocks, in each of which both reach it"),
         (8, 2, "over 8 blocks, in each of which both reach it, quiet rounds only"),
         (7, 2, "over 7 blocks, in each of which both reach it, 2 of them disturbed"),
     ],
 )
-def test_disturbance_is_told_where_all_blocks_reach_it(blocks: int, noisy: int, said: str) -> None:
-    shown = told(disturbed(learned(blocks=blocks), noisy))
-    where = f"as fast as tensorflow/portable on {CPU}, {said}"
+def test_disturbance_is_reported_where_all_blocks_reach_the_target(
+    blocks: int, noisy: int, phrase: str
+) -> None:
+    shown = report_text(disturbed_sweep(learning_sweep(blocks=blocks), noisy))
+    where = f"as fast as tensorflow/portable on {CPU}, {phrase}"
     assert f"reaches val_accuracy 0.8 2.000 × (2.000–2.000) {where}" in shown
     assert f"{where}, " not in shown
 
 
 @pytest.mark.parametrize(
-    ("noisy", "said"),
+    ("noisy", "phrase"),
     [
         (3, "3 of them disturbed; 5 of 8 blocks were quiet, and 6 are needed"),
         (8, "all of them disturbed; 0 of 8 blocks were quiet, and 6 are needed"),
     ],
 )
-def test_too_many_disturbed_blocks_tell_nothing(noisy: int, said: str) -> None:
-    record = disturbed(learned(), noisy)
-    assert times(the(record)).verdict == "inconclusive"
+def test_too_many_disturbed_blocks_are_inconclusive(noisy: int, phrase: str) -> None:
+    record = disturbed_sweep(learning_sweep(), noisy)
+    assert time_comparison(target_of(record)).verdict == "inconclusive"
     where = "over 8 blocks, in each of which both reach it"
-    assert f": 2.000 × (2.000–2.000) as fast, {where}, {said}" in told(record)
+    assert f": 2.000 × (2.000–2.000) as fast, {where}, {phrase}" in report_text(record)
 
 
-def disturbed(record: SweepRecord, blocks: int) -> SweepRecord:
+def disturbed_sweep(record: SweepRecord, blocks: int) -> SweepRecord:
+    """Return the sweep with its first blocks marked as disturbed."""
     trials = tuple(
-        changed(each, disturbance={"other_processes": 90.0}) if each.block < blocks else each
-        for each in record.trials
+        changed(finished, disturbance={"other_processes": 90.0})
+        if finished.block < blocks
+        else finished
+        for finished in record.trials
     )
     return replace(record, trials=trials)
 
 
-def test_a_target_that_is_asked_for_and_not_known_is_said() -> None:
+def test_a_requested_target_without_figures_is_reported() -> None:
     trials = [trial(arm, block) for arm in (PORTABLE, XLA) for block in range(6)]
     shown = " ".join(render(summarise(sweep(trials), targets=[0.7]), "text").split())
     assert "No figures for val_accuracy 0.7: no complete trial recorded val_accuracy" in shown
     assert "A trial reaches" not in shown
 
 
-def test_where_no_block_has_both_there_is_nothing_to_compare() -> None:
-    record = learned(dict.fromkeys(range(8), (RISING, FLAT)))
+def test_without_a_common_block_there_is_nothing_to_compare() -> None:
+    record = learning_sweep(dict.fromkeys(range(8), (RISING, FLAT)))
     shown = " ".join(render(summarise(record), "text").split())
     assert (
         f"no block in which both tensorflow/portable+xla and tensorflow/portable on {CPU} reach "
