@@ -137,9 +137,9 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
     return Implementation(match["backend"], match["kernel"], options)
 
 
-def _expect_known(what: str, name: str, known_names: Mapping[str, str]) -> None:
+def _expect_known(kind: str, name: str, known_names: Mapping[str, str]) -> None:
     if name in known_names:
         return
     near = difflib.get_close_matches(name, known_names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ImplementationError(f"a {what} among {', '.join(known_names)}", f"{name!r}{hint}")
+    raise ImplementationError(f"a {kind} among {', '.join(known_names)}", f"{name!r}{hint}")

@@ -8,7 +8,7 @@ _NARROWEST = 60
 
 
 def folded(text: str, width: int, first: str = "", rest: str = "    ") -> list[str]:
-    """Lines of at most `width` columns (60 at least); `first` and `rest` begin them."""
+    """Return lines of at most `width` columns (60 at least); `first` and `rest` begin them."""
     return textwrap.wrap(
         text,
         max(width, _NARROWEST),
@@ -19,12 +19,12 @@ def folded(text: str, width: int, first: str = "", rest: str = "    ") -> list[s
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 CPU`, `2 CPUs`."""
+    """Return `1 CPU`, `2 CPUs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def duration(seconds: float) -> str:
-    """`48 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return `48 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

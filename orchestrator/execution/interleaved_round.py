@@ -80,7 +80,7 @@ class InterleavedRound:
         self._make_room()
         for trial in self._drawn(self._trials):
             trial.trial_run.started_s = time.time()
-            with self._alone(trial):
+            with self._isolated(trial):
                 trial.prepare(self._trainer(trial))
             yield protocol.Epoch(0, 0.0)
         self._start_sampler()
@@ -89,7 +89,7 @@ class InterleavedRound:
         finally:
             self._stop_sampler()
         for trial, ratio in self._ratios():
-            with self._alone(trial):
+            with self._isolated(trial):
                 trial.finish(ratio)
         self.ended = True
 
@@ -98,7 +98,7 @@ class InterleavedRound:
         for turn in range(self._looks[-1]):
             for trial in self._drawn(self._running()):
                 time.sleep(_REST_S)
-                with self._alone(trial):
+                with self._isolated(trial):
                     trial.take_slice(turn)
             if not self._running() or (turn + 1 in self._looks and self._is_narrow()):
                 return
@@ -137,7 +137,7 @@ class InterleavedRound:
         return self._draw.sample(list(trials), len(trials))
 
     @contextlib.contextmanager
-    def _alone(self, trial: InterleavedTrial) -> Iterator[None]:
+    def _isolated(self, trial: InterleavedTrial) -> Iterator[None]:
         """Keep a failure in the block to this trial, and end its trainer if that is in doubt."""
         try:
             yield

@@ -175,8 +175,8 @@ class TrialRun:
     def keep_output(self, tail: str) -> None:
         """Add the trainer's last output to a failure that it reported itself."""
         if self.failure is not None and tail not in self.failure.output_tail:
-            both = f"{self.failure.output_tail.strip()}\n{tail}".strip()
-            self.failure = replace(self.failure, output_tail=both)
+            output = f"{self.failure.output_tail.strip()}\n{tail}".strip()
+            self.failure = replace(self.failure, output_tail=output)
 
     def outcome(self) -> Outcome:
         """Return the outcome, once the trial has ended."""

@@ -73,7 +73,7 @@ def _is_here(workload: str) -> bool:
 def _environment(spec: SweepSpec) -> dict[str, str]:
     """Return the environment of a trainer, for the first backend that is installed here."""
     parsed = [parse_implementation(text, known_only=False) for text in spec.arms.implementations]
-    usable = [one for one in parsed if _is_installed(one.backend)]
+    usable = [implementation for implementation in parsed if _is_installed(implementation.backend)]
     package_root = str(Path(__file__).resolve().parents[2])
     path = [str(Path.cwd()), package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {

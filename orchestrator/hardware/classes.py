@@ -82,7 +82,7 @@ def classify(nodes: Iterable[Node]) -> tuple[HardwareClass, ...]:
 
 
 def no_gpu_class_reason(node: Node) -> str | None:
-    """Why GPUs that the node has are not among its hardware classes; None where they are."""
+    """Return why GPUs that the node has are not among its hardware classes; None where they are."""
     host, profile = node.profile.hostname, node.profile
     if profile.gpus and not node.gpus:
         return f"Ray has no GPU of {host} to give, which NVML shows there"
@@ -126,7 +126,7 @@ def _unlike(hardware: HardwareClass) -> Iterator[str]:
 
 
 def _difference(name: str, nodes: Iterable[Node], trait: Callable[[NodeProfile], str]) -> str:
-    """`memory: 62 GiB on a, b; 251 GiB on c`."""
+    """Return `memory: 62 GiB on a, b; 251 GiB on c`."""
     hosts: dict[str, list[str]] = {}
     for node in nodes:
         hosts.setdefault(trait(node.profile), []).append(node.profile.hostname)
@@ -156,7 +156,7 @@ def _caches(profile: NodeProfile) -> str:
 def _of_gpus(fact: Callable[[Gpu], object]) -> Callable[[NodeProfile], str]:
     def trait(profile: NodeProfile) -> str:
         facts = (fact(gpu) for gpu in profile.gpus)
-        return ", ".join(dict.fromkeys("unknown" if one is None else str(one) for one in facts))
+        return ", ".join(dict.fromkeys("unknown" if fact is None else str(fact) for fact in facts))
 
     return trait
 

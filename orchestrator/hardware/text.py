@@ -35,8 +35,8 @@ def describe_hardware(
     lines += _without_gpus(listed, width)
     measured = {peak.hardware for peak in peaks}
     if lacking := [hardware.name for hardware in listed if hardware.id not in measured]:
-        which = "" if len(lacking) == len(listed) else f" of {', '.join(lacking)}"
-        lines += folded(f"peaks{which} are not measured: rnnsweep hardware --measure", width)
+        scope = "" if len(lacking) == len(listed) else f" of {', '.join(lacking)}"
+        lines += folded(f"peaks{scope} are not measured: rnnsweep hardware --measure", width)
     return "\n".join(lines).rstrip("\n")
 
 
@@ -118,7 +118,7 @@ def _processor(profile: NodeProfile) -> str:
 
 
 def _families(vectors: Sequence[str]) -> str:
-    """`AVX2, AVX-512 (VNNI, BF16)` of `AVX2`, `AVX-512`, `AVX-512 VNNI`, `AVX-512 BF16`."""
+    """Return `AVX2, AVX-512 (VNNI, BF16)` of `AVX2`, `AVX-512`, `AVX-512 VNNI`, `AVX-512 BF16`."""
     families: dict[str, list[str]] = {}
     for vector in vectors:
         family, _, member = vector.partition(" ")
@@ -203,7 +203,7 @@ def _software(profile: NodeProfile) -> str:
 
 
 def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
-    """A heading for each time and place of measuring, and a row for each backend and precision."""
+    """Yield a heading for each time and place, and a row for each backend and precision."""
     groups: dict[str, list[Peak]] = {}
     for peak in peaks:
         groups.setdefault(f"on {peak.node} on {peak.at[:10]}", []).append(peak)
@@ -228,7 +228,7 @@ def _rates(peak: Peak) -> list[Rate]:
 
 
 def _versions(peak: Peak) -> str:
-    """`2.13.0, keras 3.15.1, cuda 12.8`: the backend's own first."""
+    """Return `2.13.0, keras 3.15.1, cuda 12.8`: the backend's own first."""
     rest = [
         f"{name} {version}"
         for name, version in peak.versions.items()
@@ -240,7 +240,7 @@ def _versions(peak: Peak) -> str:
 
 
 def _rate(rate: Rate, unit: str) -> str:
-    """`212 GFLOP/s (198–220)`: the median, and the rounds from the slowest to the fastest."""
+    """Return `212 GFLOP/s (198–220)`: the median, with the slowest and the fastest round."""
     scale, prefix = next(
         (s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")) if rate.median >= s
     )
@@ -269,7 +269,7 @@ def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]
 
 
 def _size(kib: float) -> str:
-    """`48 KiB`, `1.5 MiB`, `23.5 GiB`, `140 GiB`."""
+    """Return `48 KiB`, `1.5 MiB`, `23.5 GiB`, `140 GiB`."""
     size, unit = kib, "KiB"
     for larger in ("MiB", "GiB"):
         if size >= 1024:

@@ -129,15 +129,15 @@ def arm_ineligibility_reason(
         return None  # its implementations are names of its own
     parsed = implementations.parse_implementation(implementation)
 
-    def why(settings: Mapping[str, Any]) -> str | None:
+    def reason_of(settings: Mapping[str, Any]) -> str | None:
         if not workload.accepts(settings):
             return None
         return ineligibility_reason(parsed, workload.traits(settings), hardware.device)
 
     if spec.search.listed:
-        return _listed_config_reason(spec.written_settings(), spec.search.listed, why)
+        return _listed_config_reason(spec.written_settings(), spec.search.listed, reason_of)
     for settings, because in _variants(spec, workload):
-        reason = why(settings)
+        reason = reason_of(settings)
         if reason is not None:
             return f"{reason}{because}"
     return None
@@ -146,10 +146,10 @@ def arm_ineligibility_reason(
 def _listed_config_reason(
     fixed: Mapping[str, Any],
     configs: Sequence[Config],
-    why: Callable[[Mapping[str, Any]], str | None],
+    reason_of: Callable[[Mapping[str, Any]], str | None],
 ) -> str | None:
     """Return why a listed config cannot run, with the value that another config does not have."""
-    reasons = [why({**fixed, **config}) for config in configs]
+    reasons = [reason_of({**fixed, **config}) for config in configs]
     reason = next(filter(None, reasons), None)
     other = next(
         (c for c, its_reason in zip(configs, reasons, strict=True) if its_reason != reason), None
@@ -158,7 +158,7 @@ def _listed_config_reason(
         return reason  # none, or whatever the config
     index = reasons.index(reason)
     for name, value in configs[index].items():
-        if why({**fixed, **configs[index], name: other[name]}) != reason:
+        if reason_of({**fixed, **configs[index], name: other[name]}) != reason:
             return f"{reason} (search.configs[{index}] has {name}: {_written(value)})"
     return f"{reason} (in search.configs[{index}])"
 
@@ -171,9 +171,9 @@ def _variants(spec: SweepSpec, workload: Workload) -> Iterator[tuple[Mapping[str
     fixed, space = spec.written_settings(), spec.search.space
 
     def completed(chosen: Mapping[str, ConfigValue], on: Mapping[str, ConfigValue]) -> Any:
-        alone = {**fixed, **chosen}
-        if workload.accepts(alone):
-            return alone
+        settings = {**fixed, **chosen}
+        if workload.accepts(settings):
+            return settings
         return {**fixed, **example(space, {**on, **chosen})}
 
     yield completed({}, {}), ""

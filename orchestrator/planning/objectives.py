@@ -42,7 +42,7 @@ def arms_that_speak(objectives: Iterable[Objective], arms: Sequence[Arm]) -> tup
 def block_value(
     metric: str, objective: Objective, outcomes: Mapping[Arm, Sequence[Outcome]]
 ) -> float | None:
-    """An objective over one block: repeats are averaged within their arm, then arms aggregated.
+    """Return an objective over one block: repeats are averaged, then arms are aggregated.
 
     Returns:
         None if any trial that the objective reads is not complete or lacks the metric: a block

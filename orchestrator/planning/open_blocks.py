@@ -133,9 +133,9 @@ def _ways_out(spec: SweepSpec, plan: Plan) -> str:
     if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
         ways.insert(0, "objectives over the fast arms only (over: gpu)")
         ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
-    return f"; the way out: {_either(ways)}"
+    return f"; the way out: {_joined_by_or(ways)}"
 
 
-def _either(ways: Iterable[str]) -> str:
+def _joined_by_or(ways: Iterable[str]) -> str:
     *most, last = ways
     return f"{', '.join(most)} or {last}" if most else last

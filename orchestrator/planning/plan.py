@@ -295,5 +295,5 @@ def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
         groups.setdefault((arm.arm.hardware, arm.reason), []).append(arm.arm.implementation)
     for (hardware, reason), implementations in groups.items():
         many = f"{len(implementations)} implementations"
-        which = ", ".join(implementations) if len(implementations) <= _NAMED else many
-        yield f"  cannot {which} on {hardware}: {reason}"
+        names = ", ".join(implementations) if len(implementations) <= _NAMED else many
+        yield f"  cannot {names} on {hardware}: {reason}"

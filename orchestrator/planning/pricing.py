@@ -88,12 +88,12 @@ def _energy_cost(outcome: Outcome, price: Price) -> float | None:
 
 
 def _basis(price: Price, *, measured: bool, sharing: str = "") -> str:
-    """`0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: the billed parts, and the source."""
+    """Return `0.526 USD/h from setup to predict (AWS …, 2026-11-01)`: billed parts and source."""
     parts = []
     if price.usd_per_hour is not None:
         share = f" / {price.gpus} GPUs" if price.gpus > 1 else ""
-        of = f"of a round, shared by {sharing} trials" if sharing else "from setup to predict"
-        parts.append(f"{price.usd_per_hour:g} USD/h{share} {of}")
+        scope = f"of a round, shared by {sharing} trials" if sharing else "from setup to predict"
+        parts.append(f"{price.usd_per_hour:g} USD/h{share} {scope}")
     if price.usd_per_kwh is not None:
         parts.append(f"{price.usd_per_kwh:g} USD/kWh of the timed epochs")
     absent = "" if measured else "no cost, as no energy was measured: "

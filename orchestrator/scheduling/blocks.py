@@ -134,7 +134,7 @@ class Blocks:
             self._put(index, trials)
 
     def next(self) -> tuple[Assignment, Block | None] | None:
-        """The next trial to start, with its block if that is new; None if no lane wants one now."""
+        """Return the next trial to start, with its block if new; None if no lane is free."""
         for queue in sorted(self._queues, key=lambda queue: queue.spare, reverse=True):
             if queue.spare < 0 or (queue.spare == 0 and self._are_last_ones(queue)):
                 continue
@@ -186,7 +186,7 @@ class Blocks:
         return self._suggestions.stop_decision
 
     def objectives_of(self, arm: Arm) -> tuple[str, ...]:
-        """The metrics of the objectives that read an arm's trials."""
+        """Return the metrics of the objectives that read an arm's trials."""
         return self._suggestions.objectives_of(arm)
 
     @property
@@ -231,7 +231,7 @@ class Blocks:
         return names_arm(self._baseline, arm)
 
     def _take_back(self, assignment: Assignment) -> LaneQueue | None:
-        """The queue of its lane, if that is still there, with room for another one."""
+        """Return the queue of its lane, if that is still there, with room for another one."""
         for trial in assignment.trials:
             del self._out[trial.key]
         node = assignment.lane.node.id
@@ -310,7 +310,7 @@ class Blocks:
             self._units[index] = units
 
     def _trials(self, block: Block) -> tuple[Trial, ...]:
-        """The block's trials in the order to run them.
+        """Return the block's trials in the order to run them.
 
         A repeat is a complete round of the arms, each round in a random order of its own that
         depends on the seed alone.

@@ -47,12 +47,12 @@ class Fleet:
     @property
     def lanes(self) -> tuple[LaneGroup, ...]:
         """Return the lanes of the nodes that are in use now."""
-        there = self._arms_on(node for node in self.nodes if node.id not in self._left_out)
+        arms_here = self._arms_on(node for node in self.nodes if node.id not in self._left_out)
         absent = {
             planned.arm: replace(planned, hardware=replace(planned.hardware, nodes=()))
             for planned in self.plan.possible
         }
-        arms = tuple(there.get(arm, absent[arm]) for arm in self.plan.arms)
+        arms = tuple(arms_here.get(arm, absent[arm]) for arm in self.plan.arms)
         return make_lanes(replace(self.plan, possible=arms))
 
     def take(self, nodes: Sequence[Node]) -> None:

@@ -133,11 +133,11 @@ class Recovery:
             )
 
     def _settle_doubts(self) -> None:
-        there = {node.id for node in self.presence.nodes}
+        present_ids = {node.id for node in self.presence.nodes}
         open_doubts = []
         for assignment, since in self._doubts:
             node = assignment.lane.node
-            if node.id not in there:
+            if node.id not in present_ids:
                 self.session.lose(assignment, preempted=True)
             elif self.presence.has_answered(node.id) or self.clock() - since > _DOUBT_S:
                 self.session.lose(assignment)

@@ -194,17 +194,17 @@ class Session:
         self._lost.update(tries)
         self._preempted.update(tries if preempted else ())
         lost = max(self._lost[key] for key in tries)
-        gone = max(self._preempted[key] for key in tries)
-        if lost - gone < limits.attempts and gone <= limits.preemptions:
+        preempted_count = max(self._preempted[key] for key in tries)
+        if lost - preempted_count < limits.attempts and preempted_count <= limits.preemptions:
             self.blocks.give_back(assignment)
             self.watcher.attempt_lost(assignment)
             return
         now = time.time()
         message = f"the worker was lost in each of {lost} attempts (limits.attempts)"
-        if gone:
+        if preempted_count:
             message = (
-                f"the worker was lost in each of {lost} attempts, in {gone} of them with its node"
-                " (limits.attempts, limits.preemptions)"
+                f"the worker was lost in each of {lost} attempts, in {preempted_count} of them"
+                " with its node (limits.attempts, limits.preemptions)"
             )
         failure = FailureRecord("lost", message)
         outcome = Outcome("failed", now, now, attempt=assignment.attempt, failure=failure)

@@ -67,26 +67,26 @@ def from_pydantic(error: ValidationError, keys: Mapping[Path, Sequence[str]]) ->
     return findings
 
 
-def _finding(one: ErrorDetails) -> Finding:
-    context: dict[str, Any] = one.get("ctx", {})
-    path = (*_path(one["loc"]), *filter(None, [context.get("key")]))
-    if one["type"] == "missing":
+def _finding(error: ErrorDetails) -> Finding:
+    context: dict[str, Any] = error.get("ctx", {})
+    path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
+    if error["type"] == "missing":
         return Finding(path, "a value (there is no default)", "nothing")
-    template = _EXPECTED.get(one["type"])
-    expected = template.format(**context) if template else _expectation(one["msg"])
-    received = context.get("received") or shown(one["input"])
-    return Finding(path, expected, received, context.get("hint") or _hint(one, expected))
+    template = _EXPECTED.get(error["type"])
+    expected = template.format(**context) if template else _expectation(error["msg"])
+    received = context.get("received") or shown(error["input"])
+    return Finding(path, expected, received, context.get("hint") or _hint(error, expected))
 
 
-def _hint(one: ErrorDetails, expected: str) -> str:
-    value = one["input"]
-    if one["type"] == "string_type" and isinstance(value, bool):
+def _hint(error: ErrorDetails, expected: str) -> str:
+    value = error["input"]
+    if error["type"] == "string_type" and isinstance(value, bool):
         return "YAML reads yes, no, on and off as true and false: put text in quotes"
-    if one["type"] == "string_type" and isinstance(value, int | float):
+    if error["type"] == "string_type" and isinstance(value, int | float):
         return "put text in quotes"
     if isinstance(value, str) and "number" in expected and (number := _as_number(value)):
         return f"write {number}, without quotes"
-    if one["type"] in ("literal_error", "enum"):
+    if error["type"] in ("literal_error", "enum"):
         return nearest(value, re.findall(r"'([^']*)'", expected))
     return ""
 

@@ -193,7 +193,7 @@ def activation(space: Mapping[str, Choices | Range], name: str) -> Mapping[str, 
             pending.extend(space[other].when)
     order = [other for other in space if other in needed]
     asked = {
-        other: [value for one in space.values() for value in one.when.get(other, ())]
+        other: [value for dimension in space.values() for value in dimension.when.get(other, ())]
         for other in order
     }
 

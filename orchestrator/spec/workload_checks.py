@@ -122,7 +122,11 @@ def _values(
 ) -> Iterator[Finding]:
     """Report settings and values of the space that the workload refuses."""
     fixed = {name: value for name, value in parts.settings.items() if name in names}
-    space = {name: one for name, one in parts.space.items() if name in names and name not in fixed}
+    space = {
+        name: dimension
+        for name, dimension in parts.space.items()
+        if name in names and name not in fixed
+    }
     usual = example(space, {}) if sound else {}
     general = set[str]()
     for finding in _refused(workload, {**fixed, **usual}):
@@ -158,11 +162,13 @@ def _listed_values(
 ) -> Iterator[Finding]:
     """Report settings and listed configs that the workload refuses."""
     fixed = {name: value for name, value in settings.items() if name in names}
-    alone = {finding.received for finding in _refused(workload, fixed) if not finding.path}
+    own_errors = {finding.received for finding in _refused(workload, fixed) if not finding.path}
     for index, config in configs.items():
         ours = {n: v for n, v in config.items() if n in names and n not in workload.data_settings}
         for finding in _refused(workload, {**fixed, **ours}):
-            is_ours = finding.path[0] in ours if finding.path else finding.received not in alone
+            is_ours = (
+                finding.path[0] in ours if finding.path else finding.received not in own_errors
+            )
             place: Path = ("search", "configs", index) if is_ours else ("settings",)
             yield dataclasses.replace(finding, path=(*place, *finding.path))
 

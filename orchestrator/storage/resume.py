@@ -47,11 +47,11 @@ class Incomparable(Refusal):
 class TwoConfigs(Refusal):
     """A block whose trials have different configs, and so cannot be compared."""
 
-    def __init__(self, block: int, one: Config, other: Config) -> None:
+    def __init__(self, block: int, config: Config, other: Config) -> None:
         super().__init__(
             f"block {block}: expected one config for all of its trials, received "
-            f"{canonical(one)} and {canonical(other)}, run from two homes with separate journals. "
-            "Start a new generation with --fresh; these trials are kept"
+            f"{canonical(config)} and {canonical(other)}, run from two homes with separate "
+            "journals. Start a new generation with --fresh; these trials are kept"
         )
 
 
@@ -265,8 +265,8 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
             raise TwoConfigs(trial.block, config, trial.config)
 
 
-def _is_later(one: FinishedTrial, other: FinishedTrial | None) -> bool:
-    return other is None or one.outcome.revision > other.outcome.revision
+def _is_later(trial: FinishedTrial, other: FinishedTrial | None) -> bool:
+    return other is None or trial.outcome.revision > other.outcome.revision
 
 
 def _on_first_nodes(state: SweepState) -> list[FinishedTrial]:

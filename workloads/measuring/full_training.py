@@ -189,7 +189,7 @@ def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
     }
     increases["compilations"] = model.witness.framework.compilation_count() - compilations
     if any(increases.values()):
-        counts = ", ".join(f"{count} {what}" for what, count in increases.items() if count)
+        counts = ", ".join(f"{count} {event}" for event, count in increases.items() if count)
         raise CompiledWhileTimed(
             f"expected the warm-up to cover every function and shape; {counts} came inside the"
             " timed part, so its times are not valid: report this with the settings of the trial"

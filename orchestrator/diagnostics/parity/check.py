@@ -128,9 +128,9 @@ def _load(
         for participant in participants.members
     }
     requests = [
-        _request("compare", participant, _loading(participants, participant, listed, those, folder))
-        for participant, those in wanted.items()
-        if those
+        _request("compare", participant, _loading(participants, participant, listed, saved, folder))
+        for participant, saved in wanted.items()
+        if saved
     ]
     answered = trainers.ask(requests, _progress(report, len(requests), "loaded"))
     participants.drop_failures(answered)
@@ -158,13 +158,13 @@ def _loading(
     participants: Participants,
     participant: Participant,
     listed: SavedList,
-    those: Sequence[Saved],
+    saved: Sequence[Saved],
     folder: Path,
 ) -> LoadRequest:
     return LoadRequest(
         settings=participants.settings(participant.cell),
         digest=listed.digest,
-        saved=[saved.files(folder) for saved in those],
+        saved=[entry.files(folder) for entry in saved],
     )
 
 

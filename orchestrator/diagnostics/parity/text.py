@@ -66,8 +66,8 @@ def _kept_as_text(findings: Findings, folder: Path, width: int) -> str:
     cells = {cell: [s for s in findings.saved if s.cell == cell] for cell in _cells(findings.saved)}
     bullets = [
         *(
-            ("", f"{cell}: {joined([participant.label for participant in those])}")
-            for cell, those in cells.items()
+            ("", f"{cell}: {joined([participant.label for participant in participants])}")
+            for cell, participants in cells.items()
         ),
         *_outsiders(findings),
     ]
@@ -142,14 +142,14 @@ def _outsiders(findings: Findings) -> Iterator[tuple[str, str]]:
             f"failed ✗ {failed.participant.label}, {failed.participant.cell}: {failed.reason}",
         )
     by_reason: dict[str, list[Impossible]] = {}
-    for one in findings.impossible:
-        by_reason.setdefault(one.reason, []).append(one)
+    for arm in findings.impossible:
+        by_reason.setdefault(arm.reason, []).append(arm)
     everywhere = _cells([*findings.saved, *(failed.participant for failed in findings.failed)])
-    for reason, those in by_reason.items():
-        names = joined(list(dict.fromkeys(str(one.implementation) for one in those)))
-        cells = list(dict.fromkeys(one.cell for one in those))
-        of = "" if set(everywhere) <= set(cells) else f" ({joined(cells)})"
-        yield "inconclusive", f"cannot run here: {names}{of}: {reason}"
+    for reason, impossible in by_reason.items():
+        names = joined(list(dict.fromkeys(str(arm.implementation) for arm in impossible)))
+        cells = list(dict.fromkeys(arm.cell for arm in impossible))
+        where = "" if set(everywhere) <= set(cells) else f" ({joined(cells)})"
+        yield "inconclusive", f"cannot run here: {names}{where}: {reason}"
 
 
 def _table(findings: Findings, cell: Cell) -> Section:

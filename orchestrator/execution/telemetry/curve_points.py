@@ -104,9 +104,9 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(measured) if measured else None
 
 
-def _scaled(value: float | None, by: float) -> float | None:
-    return None if value is None else value * by
+def _scaled(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
 
 
-def _percent(value: float | None, of: float | None) -> float | None:
-    return None if value is None or not of else 100 * value / of
+def _percent(value: float | None, whole: float | None) -> float | None:
+    return None if value is None or not whole else 100 * value / whole

@@ -33,15 +33,15 @@ class _VisibleGpu:
     next_s: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def is_time_for(self, what: str, every_s: float) -> Iterator[bool]:
+    def is_time_for(self, reading: str, every_s: float) -> Iterator[bool]:
         """Yield whether it is time to read that; what the block then costs sets the next time."""
         now_s, spent_s = time.monotonic(), time.thread_time()
-        if now_s < self.next_s.get(what, 0.0):
+        if now_s < self.next_s.get(reading, 0.0):
             yield False
             return
         yield True
         spent_s = time.thread_time() - spent_s
-        self.next_s[what] = now_s + max(every_s, spent_s / _SHARE)
+        self.next_s[reading] = now_s + max(every_s, spent_s / _SHARE)
 
 
 class KeptNvml:

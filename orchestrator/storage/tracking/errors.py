@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Sequence
 
 from orchestrator.core.errors import wrong_version
+from orchestrator.core.text import counted
 
 
 class TrackingError(RuntimeError):
@@ -76,8 +77,9 @@ class NotRecorded(RuntimeError):
 
     def __str__(self) -> str:
         trials, reason = self.args
-        what = f"{trials} finished trial{'s are' if trials != 1 else ' is'}" if trials else "all is"
+        trials_are = f"{counted(trials, 'finished trial')} {'is' if trials == 1 else 'are'}"
+        subject = trials_are if trials else "all is"
         return (
-            f"{what} safe in the journal but could not be recorded in MLflow: {reason}. Nothing is"
-            " lost: the next start of the same command records what is missing"
+            f"{subject} safe in the journal but could not be recorded in MLflow: {reason}. "
+            "Nothing is lost: the next start of the same command records what is missing"
         )

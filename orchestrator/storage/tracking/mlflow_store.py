@@ -92,7 +92,7 @@ class MlflowStore:
         """
         self.uri = uri
         self.shown = address.shown(uri)
-        with self._translated(), _alone(uri, create=create):
+        with self._translated(), _creation_lock(uri, create=create):
             if address.is_database(uri):
                 _probe(uri)  # MLflow itself tries for 100 s
             self._client = MlflowClient(tracking_uri=uri)
@@ -370,7 +370,7 @@ def _probe(uri: str) -> None:
 
 
 @contextmanager
-def _alone(uri: str, *, create: bool) -> Iterator[None]:
+def _creation_lock(uri: str, *, create: bool) -> Iterator[None]:
     """Lock the making of a SQLite store: its first use runs migrations, which race."""
     path = address.sqlite_path(uri)
     if path is None:

@@ -16,7 +16,11 @@ class TensorFlowPasses:
         self._model = model
         eager = implementation.eager
         self.forward = self._forward if eager else self._graph(self._forward, implementation)
-        self.forward_backward = self._both if eager else self._graph(self._both, implementation)
+        self.forward_backward = (
+            self._forward_and_backward
+            if eager
+            else self._graph(self._forward_and_backward, implementation)
+        )
 
     def place(self, batch: Any) -> Any:
         """Move a batch to the default device."""
@@ -28,7 +32,7 @@ class TensorFlowPasses:
     def _forward(self, batch: Any) -> Any:
         return self._model(batch, training=False)
 
-    def _both(self, batch: Any) -> Any:
+    def _forward_and_backward(self, batch: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(batch)
             mean = tf.reduce_mean(tf.cast(self._model(batch, training=True), tf.float32))
