@@ -91,13 +91,13 @@ def _hint(error: ErrorDetails, expected: str) -> str:
     return ""
 
 
-def _as_number(text: str) -> str:
+def _as_number(text: str) -> str | None:
     try:
         value = float(text)
     except ValueError:
-        return ""
+        return None
     if not math.isfinite(value):
-        return ""
+        return None
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else str(value)
 
 
