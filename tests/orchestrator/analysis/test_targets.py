@@ -296,7 +296,7 @@ def test_energies_of_different_scopes_are_not_compared() -> None:
     trials = [
         finished if finished.arm == XLA
         else training_trial(PORTABLE, finished.block, RISING, energy_j=10.0,
-                     energy_scope="cpu_package")
+                            energy_scope="cpu_package")
         for finished in record.trials
     ]  # fmt: skip
     other = target_of(sweep(trials, settings={"target_accuracy": 0.8}))
