@@ -33,20 +33,20 @@ from tests.orchestrator.analysis.random_draws import (
     TRUTH,
     Draw,
     Draws,
-    Stopped,
-    alike,
+    StoppedSweeps,
+    correlated,
     drifting,
     heavy,
     one_sided,
     rounds,
-    stopped,
+    stop_sweeps,
 )
 
 _TURNS: dict[str, Draw] = {
-    "independent": alike(0.0),
-    "autoregression of 0.3": alike(0.3),
-    "autoregression of 0.61": alike(0.61),
-    "autoregression of 0.9": alike(0.9),
+    "independent": correlated(0.0),
+    "autoregression of 0.3": correlated(0.3),
+    "autoregression of 0.61": correlated(0.61),
+    "autoregression of 0.9": correlated(0.9),
     "slow drift (0.98) plus noise": drifting,
 }
 _WANTED = (0.01, 0.02, 0.05)
@@ -160,7 +160,9 @@ def of_all_sweeps(count: int) -> Iterator[SweepCoverage]:
             rng = np.random.default_rng([int(100 * deviation), at_most])
             sizes = [min(_AT_ONCE, count - begun) for begun in range(0, count, _AT_ONCE)]
             drawn = (deviation * rng.standard_normal((size, at_most)) for size in sizes)
-            both = [(stopped(values, LEVEL), stopped(values, CONFIDENCE)) for values in drawn]
+            both = [
+                (stop_sweeps(values, LEVEL), stop_sweeps(values, CONFIDENCE)) for values in drawn
+            ]
             ours, at_95 = (_joined(side) for side in zip(*both, strict=True))
             yield SweepCoverage(
                 deviation,
@@ -173,8 +175,8 @@ def of_all_sweeps(count: int) -> Iterator[SweepCoverage]:
             )
 
 
-def _joined(parts: Sequence[Stopped]) -> Stopped:
-    return Stopped(
+def _joined(parts: Sequence[StoppedSweeps]) -> StoppedSweeps:
+    return StoppedSweeps(
         np.concatenate([part.blocks for part in parts]),
         np.concatenate([part.means for part in parts]),
         np.concatenate([part.covered for part in parts]),

@@ -1,4 +1,4 @@
-"""Sweeps to record: an identity, an opening, finished trials, and stores that cost no migration."""
+"""Sample sweeps to record: an identity, an opening, finished trials, and ready-made stores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def opening(home: Path, identity: SweepIdentity = IDENTITY, **changes: Any) -> S
 def finished(
     block: int = 0, arm: Arm = PORTABLE, repeat: int = 0, epochs: int = 3, **changes: Any
 ) -> FinishedTrial:
-    """A trial as the runner gives it; `changes` are of the outcome."""
+    """Return a trial as from the runner; `changes` are fields of the outcome."""
     config = {"units": 32 + block, "layers": 2, "learning_rate": 1e-3, "bidirectional": False}
     start_s = 1.7e9 + 10.25 * block
     outcome = Outcome(
@@ -90,7 +90,7 @@ def failed(block: int = 0, arm: Arm = PORTABLE, **changes: Any) -> FinishedTrial
 
 
 def fresh_home(tmp_path: Path) -> Path:
-    """A home with an empty store in it, copied: MLflow takes seconds to make one."""
+    """Return a home with a copy of an empty store, because MLflow takes seconds to make one."""
     home = tmp_path / "home"
     home.mkdir(parents=True)
     shutil.copy(_empty_store(), home / "mlflow.db")

@@ -1,7 +1,7 @@
-"""Draws with known truth, on which it is counted how often an interval holds it.
+"""Random draws with known truth, to count how often an interval contains it.
 
-The tests hold the rates against what is promised; `tests.benchmarks.coverage` tells them. All are
-seeded: the rates are those of the code, not of luck.
+The tests compare the rates with the promised ones; `tests.benchmarks.coverage` prints them. All
+draws are seeded, so that the rates depend on the code alone.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LOOKS = planned_looks(12, TURNS)
 TRUTH = math.log(1.05)
 
 
-def smooth(draw: np.random.Generator, count: int, like_the_last: float) -> Draws:
-    """A first-order autoregression of variance 1."""
-    noise = draw.normal(size=count) * math.sqrt(1 - like_the_last**2)
-    noise[0] /= math.sqrt(1 - like_the_last**2)
-    return np.asarray(lfilter([1.0], [1.0, -like_the_last], noise))
+def smooth(draw: np.random.Generator, count: int, correlation: float) -> Draws:
+    """Draw a first-order autoregression of variance 1."""
+    noise = draw.normal(size=count) * math.sqrt(1 - correlation**2)
+    noise[0] /= math.sqrt(1 - correlation**2)
+    return np.asarray(lfilter([1.0], [1.0, -correlation], noise))
 
 
 def steps(draw: np.random.Generator, count: int) -> Draws:
-    """Logarithms of step times: autocorrelation 0.61 at lag 1 and 0.28 at lag 25, as measured."""
+    """Draw logs of step times: autocorrelation 0.61 at lag 1 and 0.28 at lag 25, as measured."""
     return 0.16 * (
         math.sqrt(0.34) * draw.normal(size=count)
         + math.sqrt(0.36) * smooth(draw, count, 0.87)
@@ -44,24 +44,24 @@ def steps(draw: np.random.Generator, count: int) -> Draws:
     )
 
 
-def alike(like_the_last: float) -> Draw:
-    """Turns that resemble the last one so much."""
-    return lambda draw: 0.02 * smooth(draw, TURNS, like_the_last)
+def correlated(correlation: float) -> Draw:
+    """Return a draw of turns with this correlation of adjacent ones."""
+    return lambda draw: 0.02 * smooth(draw, TURNS, correlation)
 
 
 def drifting(draw: np.random.Generator) -> Draws:
-    """As much of a slow drift as of noise from turn to turn."""
+    """Draw equal parts of a slow drift and of independent noise."""
     return 0.02 * (draw.normal(size=TURNS) + smooth(draw, TURNS, 0.98))
 
 
 def on_one_machine(draw: np.random.Generator) -> Draws:
-    """Two arms of 50 steps in each turn, in a random order, on a machine that both share."""
+    """Draw turns of two arms with 50 steps each, in a random order, on one shared machine."""
     slices = steps(draw, TURNS * 100).reshape(TURNS, 2, 50).mean(axis=2)
     return (slices[:, 0] - slices[:, 1]) * draw.choice([-1, 1], TURNS)
 
 
-def each_for_itself(draw: np.random.Generator) -> Draws:
-    """The same, with nothing in common: harder than any machine."""
+def on_separate_machines(draw: np.random.Generator) -> Draws:
+    """Draw the same without shared noise: harder than any machine."""
     both = [steps(draw, TURNS * 100).reshape(TURNS, 100)[:, :50].mean(axis=1) for _ in range(2)]
     return both[0] - both[1]
 
@@ -69,51 +69,51 @@ def each_for_itself(draw: np.random.Generator) -> Draws:
 TURNS_OF: dict[str, Draw] = {
     "independent": lambda draw: 0.02 * draw.normal(size=TURNS),
     "heavy tails": lambda draw: 0.015 * draw.standard_t(3, size=TURNS),
-    "alike": alike(0.3),
+    "correlated": correlated(0.3),
     "one machine": on_one_machine,
-    "each for itself": each_for_itself,
+    "separate machines": on_separate_machines,
 }
-"""What the interval is made for."""
+"""The noise that the interval is designed for."""
 
 
 def rounds(draw_noise: Draw, interval: float, count: int) -> list[PairedRatio]:
-    """Rounds that end as `orchestrator.execution.interleaved_round` ends them."""
+    """Simulate rounds that end by the rule of `orchestrator.execution.interleaved_round`."""
     draw, ended = np.random.default_rng(7), []
     for _ in range(count):
         turns = (TRUTH + draw_noise(draw)).tolist()
         for look in LOOKS:
-            found = paired_ratio(turns[:look], len(LOOKS))
-            assert found.interval is not None
-            if found.interval <= interval:
+            ratio = paired_ratio(turns[:look], len(LOOKS))
+            assert ratio.interval is not None
+            if ratio.interval <= interval:
                 break
-        ended.append(found)
+        ended.append(ratio)
     return ended
 
 
 def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Blocks with even, long tails around 0."""
+    """Draw blocks with symmetric, long tails around 0."""
     return 0.05 * rng.standard_t(3, shape)
 
 
 def one_sided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """One block in ten half as slow again, on one side only; the mean of all is 0."""
+    """Draw blocks of mean 0, one in ten of them 50 % slower on one side."""
     slow = rng.random(shape) < 0.1
     return rng.normal(0.0, 0.05, shape) + math.log(1.5) * (slow - 0.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """Sweeps that have stopped: after how many blocks, with which mean, and whether it held 0."""
+class StoppedSweeps:
+    """Sweeps that have stopped: their blocks, their means, and if the intervals contain 0."""
 
     blocks: NDArray[np.int64]
     means: Draws
     covered: NDArray[np.bool_]
 
 
-def stopped(drawn: Draws, level: float) -> Stopped:
-    """Each row's blocks around 0, until the half-width of an interval of this level is 1.
+def stop_sweeps(drawn: Draws, level: float) -> StoppedSweeps:
+    """Take each row's blocks until the half-width of an interval of this level is 1.
 
-    The rule of `orchestrator.analysis.stopping`, over all sweeps at once.
+    This is the rule of `orchestrator.analysis.stopping`, for all sweeps at once.
     """
     sweeps, most = drawn.shape
     covered, means = np.zeros(sweeps, bool), np.zeros(sweeps)
@@ -127,4 +127,4 @@ def stopped(drawn: Draws, level: float) -> Stopped:
         means[stops], taken[stops] = mean[stops], blocks
         open_ &= ~stops
     assert not open_.any()
-    return Stopped(taken, means, covered)
+    return StoppedSweeps(taken, means, covered)

@@ -20,12 +20,12 @@ ROUNDS = 400
 @pytest.mark.parametrize("name", TURNS_OF)
 def test_the_interval_holds_the_truth_wherever_a_round_ends(name: str, interval: float) -> None:
     ended = rounds(TURNS_OF[name], interval, ROUNDS)
-    held = sum(abs(each.log_ratio - TRUTH) <= (each.half_width or 0.0) for each in ended)
+    held = sum(abs(ratio.log_ratio - TRUTH) <= (ratio.half_width or 0.0) for ratio in ended)
     assert held >= 0.95 * ROUNDS
-    mean = math.fsum(each.log_ratio for each in ended) / ROUNDS
-    spread = float(np.std([each.log_ratio for each in ended]))
+    mean = math.fsum(ratio.log_ratio for ratio in ended) / ROUNDS
+    spread = float(np.std([ratio.log_ratio for ratio in ended]))
     assert abs(mean - TRUTH) < 4 * spread / math.sqrt(ROUNDS), "ending pulls it somewhere"
-    ends = {each.turns for each in ended}
+    ends = {ratio.turns for ratio in ended}
     assert ends <= set(LOOKS)
 
 
@@ -33,7 +33,7 @@ def test_rounds_end_early_where_turns_are_alike_and_late_where_not() -> None:
     draw = TURNS_OF["independent"]
 
     def mean_turns(interval: float) -> float:
-        return math.fsum(each.turns for each in rounds(draw, interval, ROUNDS)) / ROUNDS
+        return math.fsum(ratio.turns for ratio in rounds(draw, interval, ROUNDS)) / ROUNDS
 
     assert 12 <= mean_turns(0.05) < mean_turns(0.02) < 24 < mean_turns(0.01) < 80
 
@@ -43,9 +43,9 @@ def test_strong_resemblance_from_turn_to_turn_widens_the_interval() -> None:
     held, naive = 0, 0
     for _ in range(ROUNDS):
         noise = (0.02 * smooth(draw, TURNS, 0.61)).tolist()
-        found = paired_ratio(noise)
-        held += abs(found.log_ratio) <= (found.half_width or 0.0)
-        naive += abs(found.log_ratio) <= 1.985 * float(np.std(noise, ddof=1)) / math.sqrt(TURNS)
+        ratio = paired_ratio(noise)
+        held += abs(ratio.log_ratio) <= (ratio.half_width or 0.0)
+        naive += abs(ratio.log_ratio) <= 1.985 * float(np.std(noise, ddof=1)) / math.sqrt(TURNS)
     assert naive < 0.75 * ROUNDS, "the turns' own spread promises too much"
     assert held > 0.91 * ROUNDS
 
@@ -70,10 +70,10 @@ def test_each_of_several_looks_promises_less() -> None:
 
 
 def test_turns_that_fill_no_batch_count_in_the_mean() -> None:
-    found = paired_ratio([1.0, *[0.0] * 20])
-    assert found.turns == 21
-    assert found.log_ratio == pytest.approx(1 / 21)
-    assert found.half_width == 0.0
+    ratio = paired_ratio([1.0, *[0.0] * 20])
+    assert ratio.turns == 21
+    assert ratio.log_ratio == pytest.approx(1 / 21)
+    assert ratio.half_width == 0.0
 
 
 def test_one_turn_has_no_interval() -> None:

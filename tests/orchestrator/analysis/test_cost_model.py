@@ -1,4 +1,4 @@
-"""What a config that was not measured takes: on draws with known truth, and on a plan."""
+"""Test the prediction of configs that were not measured, on draws with known truth."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ ARMS = (SMALL, LARGE)
 
 
 def seconds_of(config: Config, arm: Arm) -> float:
-    """The truth: overhead and arithmetic, in other shares on either arm."""
+    """Return the true seconds: overhead and arithmetic, in different shares on the two arms."""
     units, layers = float(config["units"]), float(config["layers"])
     overhead, speed = (2.0, 1.0) if arm == SMALL else (6.0, 0.4)
     return overhead * layers + speed * layers * (units / 64) ** 2
 
 
 def drawn(count: int, seed: int = 0, noise: float = 0.05) -> list[Observation]:
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     configs: list[Config] = [
-        {"units": round(math.exp(dice.uniform(math.log(16), math.log(256)))), "layers": layers}
+        {"units": round(math.exp(rng.uniform(math.log(16), math.log(256)))), "layers": layers}
         for layers in (1 + index % 3 for index in range(count))
     ]
     return [
         Observation(
-            config, arm, {"trial_s": seconds_of(config, arm) * dice.lognormvariate(0, noise)}
+            config, arm, {"trial_s": seconds_of(config, arm) * rng.lognormvariate(0, noise)}
         )
         for config in configs
         for arm in ARMS
@@ -67,9 +67,12 @@ def model() -> CostModel:
 def test_configs_that_were_not_measured_are_predicted(model: CostModel) -> None:
     truth = drawn(40, seed=1, noise=0.0)
     errors = [
-        abs(model.predict(each.params, each.arm).value / each.took["trial_s"] - 1)
-        for each in truth
-        if not model.features.refusal_reason(each.params, each.arm)
+        abs(
+            model.predict(observation.params, observation.arm).value / observation.took["trial_s"]
+            - 1
+        )
+        for observation in truth
+        if not model.features.refusal_reason(observation.params, observation.arm)
     ]
     assert len(errors) > 60
     assert statistics.median(errors) < 0.1
@@ -80,9 +83,9 @@ def test_configs_that_were_not_measured_are_predicted(model: CostModel) -> None:
 def test_intervals_hold_what_is_then_measured(model: CostModel) -> None:
     """Of 80 new trials 90 % are promised: fewer than 62 would be rarer than 1 in 1000."""
     inside = 0
-    for each in drawn(40, seed=2):
-        with_interval = model.predict(dict(each.params), each.arm)
-        inside += with_interval.low <= each.took["trial_s"] <= with_interval.high
+    for observation in drawn(40, seed=2):
+        with_interval = model.predict(dict(observation.params), observation.arm)
+        inside += with_interval.low <= observation.took["trial_s"] <= with_interval.high
     assert inside >= 62
     assert 0.75 <= model.held_out.coverage <= 1
 
@@ -90,8 +93,12 @@ def test_intervals_hold_what_is_then_measured(model: CostModel) -> None:
 def test_the_method_with_the_smallest_error_is_chosen(model: CostModel) -> None:
     assert set(model.tried) == {"medians", "log-linear", "quadratic", "gaussian process"}
     alike = [
-        Observation(each.params, each.arm, {"trial_s": 5.0 if each.arm == SMALL else 9.0})
-        for each in drawn(8)
+        Observation(
+            observation.params,
+            observation.arm,
+            {"trial_s": 5.0 if observation.arm == SMALL else 9.0},
+        )
+        for observation in drawn(8)
     ]
     flat = fit(alike, "trial_s")
     assert flat.predict({"units": 64, "layers": 1}, LARGE).value == pytest.approx(9.0)
@@ -100,20 +107,22 @@ def test_the_method_with_the_smallest_error_is_chosen(model: CostModel) -> None:
 def test_an_arm_with_few_trials_leans_on_the_others() -> None:
     """Arms are of one shape; the second was measured at its smallest sizes only."""
     every = [
-        Observation(each.params, arm, {"trial_s": seconds_of(each.params, SMALL) * factor})
-        for each in drawn(24, noise=0.0)[::2]
+        Observation(
+            observation.params, arm, {"trial_s": seconds_of(observation.params, SMALL) * factor}
+        )
+        for observation in drawn(24, noise=0.0)[::2]
         for arm, factor in ((SMALL, 1.0), (LARGE, 3.0))
-        if arm == SMALL or float(each.params["units"]) < 60
+        if arm == SMALL or float(observation.params["units"]) < 60
     ]
-    found = fit(every, "trial_s", ["log-linear", "quadratic"])
+    pooled = fit(every, "trial_s", ["log-linear", "quadratic"])
     asked: Config = {"units": 128, "layers": 2}
-    assert found.predict(asked, LARGE).value == pytest.approx(
+    assert pooled.predict(asked, LARGE).value == pytest.approx(
         3 * seconds_of(asked, SMALL), rel=0.25
     )
 
 
 @pytest.mark.parametrize(
-    ("changes", "arm", "told"),
+    ("changes", "arm", "message"),
     [
         ({"units": 1000}, SMALL, "units 1000 is too far from"),
         ({"units": 4}, SMALL, "units 4 is too far from"),
@@ -125,41 +134,42 @@ def test_an_arm_with_few_trials_leans_on_the_others() -> None:
     ],
 )
 def test_what_is_too_far_from_what_was_measured_is_refused(
-    changes: Config, arm: Arm, told: str
+    changes: Config, arm: Arm, message: str
 ) -> None:
     observations = [
         dataclasses.replace(
-            each, params={**each.params, "batch_size": 32, "cell": ("gru", "lstm")[index % 2]}
+            observation,
+            params={**observation.params, "batch_size": 32, "cell": ("gru", "lstm")[index % 2]},
         )
-        for index, each in enumerate(drawn(9))
+        for index, observation in enumerate(drawn(9))
     ]
-    found = fit(observations, "trial_s", ["log-linear"])
+    narrow = fit(observations, "trial_s", ["log-linear"])
     asked: Config = {"units": 64, "layers": 2, "batch_size": 32, "cell": "gru"}
-    found.predict(asked, SMALL)
+    narrow.predict(asked, SMALL)
     with pytest.raises(NotPredicted) as refused:
-        found.predict({**asked, **changes}, arm)
+        narrow.predict({**asked, **changes}, arm)
     assert str(refused.value).startswith("trial_s of ")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_the_interval_grows_beyond_what_was_measured(model: CostModel) -> None:
-    highest = max(each.high for each in model.features.numeric if each.name == "units")
+    highest = max(param.high for param in model.features.numeric if param.name == "units")
 
     def width(units: float) -> float:
-        found = model.predict({"units": units, "layers": 2}, SMALL)
-        return found.high / found.low
+        prediction = model.predict({"units": units, "layers": 2}, SMALL)
+        return prediction.high / prediction.low
 
     assert width(highest) < width(highest * 1.5) < width(highest * 1.99)
 
 
 def layered(sizes: list[tuple[int, int]]) -> CostModel:
-    dice = random.Random(3)
+    rng = random.Random(3)
     return fit(
         [
             Observation(
                 (config := {"units": units, "layers": layers}),
                 SMALL,
-                {"trial_s": seconds_of(config, SMALL) * dice.lognormvariate(0, 0.05)},
+                {"trial_s": seconds_of(config, SMALL) * rng.lognormvariate(0, 0.05)},
             )
             for units, layers in sizes
         ],
@@ -184,11 +194,11 @@ def test_sizes_that_were_never_large_together_are_beyond_what_was_measured() -> 
     assert whole.features.beyond({"units": 512, "layers": 3}) == pytest.approx(1)
 
 
-def test_sizes_that_changed_only_together_say_nothing_of_one_alone() -> None:
+def test_sizes_that_changed_only_together_predict_none_alone() -> None:
     diagonal = layered([(16 * layers, layers) for layers in range(1, 17)])
     diagonal.predict({"units": 88, "layers": 5}, SMALL)
-    told = "each of layers 16, units 16 was measured, but no config like this combination"
-    with pytest.raises(NotPredicted, match=told):
+    message = "each of layers 16, units 16 was measured, but no config like this combination"
+    with pytest.raises(NotPredicted, match=message):
         diagonal.predict({"units": 16, "layers": 16}, SMALL)
 
 
@@ -209,12 +219,12 @@ def test_params_of_other_kinds_and_those_switched_off() -> None:
         )
         for i in range(18)
     ]
-    found = fit(observations, "trial_s", ["log-linear"])
-    off = found.predict({"clip": "off"}, SMALL).value
+    narrow = fit(observations, "trial_s", ["log-linear"])
+    off = narrow.predict({"clip": "off"}, SMALL).value
     assert off == pytest.approx(12.0, rel=0.1)
-    assert found.predict({"clip": 5, "dropout": 0.0}, SMALL).value < off
+    assert narrow.predict({"clip": 5, "dropout": 0.0}, SMALL).value < off
     with pytest.raises(NotPredicted, match='no trial had clip "on"'):
-        found.predict({"clip": "on"}, SMALL)
+        narrow.predict({"clip": "on"}, SMALL)
 
 
 def finished(
@@ -238,7 +248,7 @@ def test_what_is_observed_of_trials() -> None:
         ],
         {"cell": "gru", "layers": [1, 2]},
     )
-    assert [each.took for each in seen] == [
+    assert [observation.took for observation in seen] == [
         {"peak_rss_mib": 900.0, "step_ms": 2.0},  # its start is in its time, and others are known
         {"step_ms": 2.0, "trial_s": 10.0},
         {"trial_s": 40.0},  # all that is known of this arm
@@ -303,13 +313,13 @@ prices: [{hardware: cpu, usd_per_hour: 3.6, source: a list, date: 2026-11-01}]
 
 
 @pytest.fixture
-def foretold(tmp_path: Path) -> Callable[[int], Forecast]:
-    """The forecast for a sweep of 30 configs of which so many have run, as the truth has them."""
+def forecast_after(tmp_path: Path) -> Callable[[int], Forecast]:
+    """Return a function that makes a sweep of 30 configs, runs some of them, and forecasts it."""
     spec: SweepSpec = parse(SPEC, source="mine.yaml")
     plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
     configs = draw_configs(spec.search, 30, seed=7)
 
-    def foretell(number: int) -> Forecast:
+    def forecast_of(number: int) -> Forecast:
         folder = SweepFolder(tmp_path, f"mine{number}")
         identity = SweepIdentity("mine", 1, "image_rows", {}, {}, 0, None)
         with Journal.open(folder.generation(1)) as journal:
@@ -325,11 +335,11 @@ def foretold(tmp_path: Path) -> Callable[[int], Forecast]:
                     journal.append(TrialFinished(done))
         return forecast(plan, folder, spec)
 
-    return foretell
+    return forecast_of
 
 
-def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecast]) -> None:
-    ahead = foretold(15)
+def test_a_plan_is_judged_by_the_sizes_to_come(forecast_after: Callable[[int], Forecast]) -> None:
+    ahead = forecast_after(15)
     assert (ahead.done, ahead.remaining) == (30, 30)
     assert ahead.totals is not None
     seconds, usd = ahead.totals.seconds, ahead.totals.usd
@@ -343,22 +353,22 @@ def test_a_plan_is_judged_by_the_sizes_to_come(foretold: Callable[[int], Forecas
     energy_j = ahead.totals.energy_j
     assert energy_j is not None
     assert energy_j.low < 50 * truth < energy_j.high
-    largest = max(seconds_of(each, arm) for each in hidden for arm in ARMS)
+    largest = max(seconds_of(one, arm) for one in hidden for arm in ARMS)
     assert 0.6 < ahead.totals.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
-    told = describe_forecast(ahead)
-    assert "kWh in their timed epochs" in told
-    assert "  peak memory up to " in told
-    assert "30 trials are done; the other 30 may take " in told
-    assert "judged by their sizes: a " in told
-    assert " model of 15 configs" in told
-    assert " USD\n" in told
+    text = describe_forecast(ahead)
+    assert "kWh in their timed epochs" in text
+    assert "  peak memory up to " in text
+    assert "30 trials are done; the other 30 may take " in text
+    assert "judged by their sizes: a " in text
+    assert " model of 15 configs" in text
+    assert " USD\n" in text
     json.dumps(dataclasses.asdict(ahead), allow_nan=False)
 
 
-def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Forecast]) -> None:
+def test_few_trials_are_judged_by_their_medians(forecast_after: Callable[[int], Forecast]) -> None:
     unknown = "how long it takes is known once each arm has run a trial"
-    assert describe_forecast(foretold(0)) == unknown
-    ahead = foretold(2)
+    assert describe_forecast(forecast_after(0)) == unknown
+    ahead = forecast_after(2)
     assert ahead.totals is None
     assert ahead.remaining_s is not None
     assert "judged by these (trial_s: expected complete trials of at least 5" in (
@@ -368,15 +378,15 @@ def test_few_trials_are_judged_by_their_medians(foretold: Callable[[int], Foreca
     assert bounded.startswith("4 trials are done; the other at most 56 may take ")
 
 
-def test_nothing_is_left_to_be_foretold(foretold: Callable[[int], Forecast]) -> None:
-    ahead = foretold(30)
+def test_a_finished_sweep_has_no_forecast(forecast_after: Callable[[int], Forecast]) -> None:
+    ahead = forecast_after(30)
     assert (ahead.remaining, ahead.remaining_s, ahead.totals) == (0, 0.0, None)
 
 
 def test_other_sweeps_of_the_home_help_a_new_one(
-    tmp_path: Path, foretold: Callable[[int], Forecast]
+    tmp_path: Path, forecast_after: Callable[[int], Forecast]
 ) -> None:
-    foretold(14)  # leaves the sweep mine14 in the home
+    forecast_after(14)  # leaves the sweep mine14 in the home
     spec = parse(SPEC.replace("configs: 30", "configs: 6"), source="mine.yaml")
     plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
     ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
@@ -386,16 +396,16 @@ def test_other_sweeps_of_the_home_help_a_new_one(
     draws = draw_configs(spec.search, 2000, seed=3)
     mean_s = sum(seconds_of(config, arm) for config in draws for arm in ARMS) / len(draws)
     assert ahead.totals.seconds.low < 6 * mean_s < ahead.totals.seconds.high
-    told = describe_forecast(ahead)
-    assert told.startswith("12 trials may take ")
+    text = describe_forecast(ahead)
+    assert text.startswith("12 trials may take ")
     assert describe_forecast(ahead, at_most=True).startswith("at most 12 trials may take ")
-    assert "with those of mine" in told
+    assert "with those of mine" in text
 
 
 def test_sweeps_of_another_workload_or_a_broken_journal_do_not_help(
-    tmp_path: Path, foretold: Callable[[int], Forecast]
+    tmp_path: Path, forecast_after: Callable[[int], Forecast]
 ) -> None:
-    foretold(14)
+    forecast_after(14)
     (tmp_path / "sweeps" / "mine14" / "1" / "journal.jsonl").write_text("{broken\n{broken\n")
     spec = parse(SPEC, source="mine.yaml")
     plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))

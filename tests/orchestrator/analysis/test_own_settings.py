@@ -1,4 +1,4 @@
-"""Arms measured with less work: their steps are compared, and what they learned is not."""
+"""Test arms with less work: their steps are compared, their accuracies are not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT = Arm("tensorflow/portable", on_cpu(usage=Usage(settings={"epochs": 1})))
 
 
 def unlike(*, steps: bool = True) -> SweepRecord:
-    """SHORT takes 20 × FAST's step, and seems to be best at both objectives for doing less."""
+    """Return a sweep: SHORT takes 20 × FAST's step, and seems best because it does less."""
     trials = []
     for block in range(7):
         size = 1 + block

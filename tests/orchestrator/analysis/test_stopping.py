@@ -1,4 +1,4 @@
-"""When a sweep has blocks enough: decided by width alone, and right as often as promised."""
+"""Test the stopping rule: it depends on widths alone, and has its nominal coverage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orchestrator.analysis.stopping import StopDecision, StoppingRule, half_widt
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks
 from orchestrator.core.trial import Block, FinishedTrial, Outcome, SweepIdentity, make_trial
-from tests.orchestrator.analysis.random_draws import stopped
+from tests.orchestrator.analysis.random_draws import stop_sweeps
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import changed
 
@@ -210,7 +210,7 @@ def test_intervals_cover_as_promised_where_the_sweep_stops_and_have_no_bias(
     """The rule on draws with known truth: 4,000 sweeps for each deviation over wanted width."""
     sweeps = 4000
     rng = np.random.default_rng(int(10 * deviation) + most)
-    ended = stopped(deviation * rng.standard_normal((sweeps, most)), LEVEL)
+    ended = stop_sweeps(deviation * rng.standard_normal((sweeps, most)), LEVEL)
     at_least = stats.binom.ppf(0.001, sweeps, 0.95)
     assert ended.covered.sum() >= at_least, "below 95 % beyond chance"
     assert abs(ended.means.mean()) < 4 * ended.means.std() / math.sqrt(sweeps)
