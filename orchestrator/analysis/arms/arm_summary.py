@@ -29,7 +29,7 @@ class TrialCounts:
 
 @dataclass(frozen=True, slots=True)
 class KernelCount:
-    """Trials of an arm that asked for, and ran, one kernel; `evidence` is the first trial's."""
+    """The trials of an arm with one requested and one actual kernel; `evidence` is the first's."""
 
     asked: str
     ran: str

@@ -12,7 +12,7 @@ from orchestrator.core.records import SweepRecord
 
 
 class BaselineError(ValueError):
-    """The baseline asked for is none of the sweep's arms; the message names the choices."""
+    """A requested baseline that is not an arm of the sweep; the message lists the choices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Baseline:
     """The baselines of the speed-ups.
 
     With scope `arm` every arm is compared with one arm; with `same hardware` each with the
-    baseline's implementation on its own hardware. `of` has no entry for an arm on whose hardware
-    the implementation does not stand.
+    baseline's implementation on its own hardware. `of` has no entry for an arm on hardware without
+    this implementation.
     """
 
     name: str
@@ -30,11 +30,10 @@ class Baseline:
 
 
 def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
-    """The baseline for `asked`: an arm, an implementation, or None for the sweep's first arm.
+    """Return the baseline that `asked` names; by default the sweep's first arm.
 
-    What stands on one hardware class only is that arm; what stands on several (an implementation,
-    or one `on gpu` where there are several kinds) is compared within each of them. None for a
-    sweep none of whose arms can run.
+    `asked` is an arm or an implementation. If it fits arms on several hardware classes, each class
+    has its own baseline. None if no arm of the sweep can run.
 
     Raises:
         BaselineError: `asked` names no arm that can run.
@@ -44,12 +43,12 @@ def pick_baseline(record: SweepRecord, asked: str | None) -> Baseline | None:
     for arm in record.arms:
         if str(arm) == asked:
             return _one(record, arm)
-    standing = {arm.hardware: arm for arm in record.arms if names_arm(asked, arm)}
-    if len(standing) == 1:
-        return _one(record, *standing.values())
-    if not standing:
+    candidates = {arm.hardware: arm for arm in record.arms if names_arm(asked, arm)}
+    if len(candidates) == 1:
+        return _one(record, *candidates.values())
+    if not candidates:
         raise BaselineError(_unknown(record, asked))
-    of = {arm: standing[arm.hardware] for arm in record.arms if arm.hardware in standing}
+    of = {arm: candidates[arm.hardware] for arm in record.arms if arm.hardware in candidates}
     return Baseline(asked, "same hardware", of)
 
 

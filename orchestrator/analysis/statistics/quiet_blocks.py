@@ -1,4 +1,4 @@
-"""The rule that decides from how many disturbed blocks on a verdict is withheld.
+"""The largest number of disturbed blocks that still permits a verdict.
 
 A disturbance affects implementations unequally (with one busy core, one framework takes 1.8 times
 as long, another is not slower at all). A mean over many disturbed blocks describes a busy machine.

@@ -45,14 +45,14 @@ def draws(seed: int, deviation: float, truth: float = 0.1) -> Iterator[float]:
         yield truth + deviation * float(rng.standard_normal())
 
 
-def run(held: StoppingRule, ratios: Iterator[float], seed: int = 0) -> list[float]:
+def run(rule: StoppingRule, ratios: Iterator[float], seed: int = 0) -> list[float]:
     """Complete blocks until it is enough; the log-ratios that it took."""
     rng, taken = np.random.default_rng(seed), list[float]()
-    while held.stop_decision is None:
+    while rule.stop_decision is None:
         taken.append(next(ratios))
         base_ms = float(math.exp(rng.normal(3, 1)))
-        held.take(trial(len(taken), BASE, base_ms))
-        held.take(trial(len(taken), FAST, base_ms / math.exp(taken[-1])))
+        rule.take(trial(len(taken), BASE, base_ms))
+        rule.take(trial(len(taken), FAST, base_ms / math.exp(taken[-1])))
     return taken
 
 
@@ -70,13 +70,13 @@ def test_a_quiet_sweep_needs_the_fewest_and_a_noisy_one_all() -> None:
 
 def test_the_width_is_that_of_the_reports_own_pairs() -> None:
     ratios = [0.1, 0.12, 0.09, 0.11, 0.1, 0.13]
-    held = stopping_rule(AutoBlocks(0.5, 6, 60))
-    run(held, iter(ratios))
+    rule = stopping_rule(AutoBlocks(0.5, 6, 60))
+    run(rule, iter(ratios))
     wanted = stats.t.ppf(0.5 + LEVEL / 2, 5) * np.std(ratios, ddof=1) / math.sqrt(6)
-    assert held.stop_decision is not None
-    assert held.stop_decision.blocks == 6
-    assert held.stop_decision.half_width == pytest.approx(math.expm1(wanted))
-    assert "± 50 %" in held.stop_decision.reason
+    assert rule.stop_decision is not None
+    assert rule.stop_decision.blocks == 6
+    assert rule.stop_decision.half_width == pytest.approx(math.expm1(wanted))
+    assert "± 50 %" in rule.stop_decision.reason
 
 
 def test_it_never_stops_for_a_verdict() -> None:
@@ -91,15 +91,15 @@ def test_it_never_stops_for_a_verdict() -> None:
 def test_it_goes_on_while_too_many_blocks_are_disturbed_for_a_verdict() -> None:
     """Half of the blocks are, evenly slow as they are: at the look after 13 six are quiet."""
     auto = AutoBlocks(0.05, 6, 60)
-    held = stopping_rule(auto)
+    rule = stopping_rule(auto)
     for block in range(13):
-        assert held.stop_decision is None
+        assert rule.stop_decision is None
         for arm, step_ms in ((BASE, 10.0 + 0.001 * block), (FAST, 5.0)):
             ended = trial(block, arm, step_ms)
             disturbance = {"slow_canary": 1.5} if block % 2 else {}
-            held.take(changed(ended, disturbance=disturbance))
-    assert held.stop_decision is not None
-    assert held.stop_decision.blocks == 13
+            rule.take(changed(ended, disturbance=disturbance))
+    assert rule.stop_decision is not None
+    assert rule.stop_decision.blocks == 13
 
 
 def test_every_fair_comparison_counts_and_no_other() -> None:
@@ -107,81 +107,81 @@ def test_every_fair_comparison_counts_and_no_other() -> None:
     slow = Arm("tensorflow/portable+unroll", BASE.hardware)
     dead = Arm("tensorflow/cudnn", BASE.hardware)
     rng = np.random.default_rng(3)
-    held = stopping_rule(auto, (BASE, FAST, slow, RELU, dead))
+    rule = stopping_rule(auto, (BASE, FAST, slow, RELU, dead))
     for block in range(6):
-        held.take(trial(block, BASE, 10.0))
-        held.take(trial(block, FAST, 5.0 + 0.001 * block))
-        held.take(trial(block, RELU, float(rng.uniform(1, 100))))
-        held.take(trial(block, dead, None))
-        held.take(trial(block, slow, float(rng.uniform(5, 50))))
-    assert held.stop_decision is None, "one fair comparison is not narrow"
-    finished = list(held._outcomes.values())
-    widths = half_widths(finished, held.arms, auto, None)
+        rule.take(trial(block, BASE, 10.0))
+        rule.take(trial(block, FAST, 5.0 + 0.001 * block))
+        rule.take(trial(block, RELU, float(rng.uniform(1, 100))))
+        rule.take(trial(block, dead, None))
+        rule.take(trial(block, slow, float(rng.uniform(5, 50))))
+    assert rule.stop_decision is None, "one fair comparison is not narrow"
+    finished = list(rule._outcomes.values())
+    widths = half_widths(finished, rule.arms, auto, None)
     assert set(widths) == {FAST, slow, dead}
     assert widths[dead] is None
 
 
 def failing(most: int, arms: Sequence[Arm], silent: Arm, until: int) -> StoppingRule:
     """All blocks of a sweep of quiet arms, of which one fails in the first so many blocks."""
-    held = stopping_rule(AutoBlocks(0.05, 6, most), arms)
+    rule = stopping_rule(AutoBlocks(0.05, 6, most), arms)
     for block in range(most):
         for number, arm in enumerate(arms, 1):
             took_ms = None if arm == silent and block < until else number * (10 + 0.001 * block)
-            held.take(trial(block, arm, took_ms))
-    return held
+            rule.take(trial(block, arm, took_ms))
+    return rule
 
 
 @pytest.mark.parametrize("silent", [BASE, FAST])
 def test_an_arm_that_fails_so_far_is_still_to_be_compared(silent: Arm) -> None:
     """Six configs that are too large for one arm do not decide on the blocks to come."""
-    held = failing(14, (BASE, FAST), silent, until=6)
-    assert held.stop_decision is not None
-    assert held.stop_decision.blocks == 13, (
+    rule = failing(14, (BASE, FAST), silent, until=6)
+    assert rule.stop_decision is not None
+    assert rule.stop_decision.blocks == 13, (
         "six fail, and of eight more a look comes at the seventh"
     )
-    assert held.stop_decision.half_width is not None
-    assert "± 5 %" in held.stop_decision.reason
+    assert rule.stop_decision.half_width is not None
+    assert "± 5 %" in rule.stop_decision.reason
 
 
 @pytest.mark.parametrize("silent", [BASE, FAST])
 def test_of_an_arm_that_never_completes_the_reason_shows(silent: Arm) -> None:
-    held = failing(8, (BASE, FAST), silent, until=8)
+    rule = failing(8, (BASE, FAST), silent, until=8)
     why = f"8 are the most (blocks.at_most); no trial of {silent} completes"
-    assert held.stop_decision == StopDecision(8, None, why)
+    assert rule.stop_decision == StopDecision(8, None, why)
 
 
 def test_two_arms_that_are_known_do_not_end_it_for_a_third_that_fails() -> None:
     third = Arm("tensorflow/portable+unroll", BASE.hardware)
-    held = failing(8, (BASE, FAST, third, RELU), third, until=8)
+    rule = failing(8, (BASE, FAST, third, RELU), third, until=8)
     why = f"8 are the most (blocks.at_most); no trial of {third} completes"
-    assert held.stop_decision == StopDecision(8, None, why)
+    assert rule.stop_decision == StopDecision(8, None, why)
 
 
 def test_arms_of_other_mathematics_are_nothing_to_wait_for() -> None:
     """It is the same whether their trials complete or fail."""
     for until in (0, 8):
-        held = failing(8, (BASE, RELU), RELU, until)
-        assert held.stop_decision == StopDecision(6, None, "there is nothing to compare")
+        rule = failing(8, (BASE, RELU), RELU, until)
+        assert rule.stop_decision == StopDecision(6, None, "there is nothing to compare")
 
 
 def test_a_sweep_of_one_arm_has_nothing_to_wait_for() -> None:
-    held = stopping_rule(AutoBlocks(0.01, 7, 60), (BASE,))
+    rule = stopping_rule(AutoBlocks(0.01, 7, 60), (BASE,))
     for block in range(7):
-        held.take(trial(block, BASE, 1.0))
-    assert held.stop_decision == StopDecision(7, None, "there is nothing to compare")
+        rule.take(trial(block, BASE, 1.0))
+    assert rule.stop_decision == StopDecision(7, None, "there is nothing to compare")
 
 
 def test_a_block_counts_once_all_of_its_rounds_are_in() -> None:
-    held = stopping_rule(AutoBlocks(0.9, 6, 60), repeats=2)
+    rule = stopping_rule(AutoBlocks(0.9, 6, 60), repeats=2)
     for block in range(6):
         for repeat in range(2):
-            held.take(trial(block, BASE, 10.0, repeat))
+            rule.take(trial(block, BASE, 10.0, repeat))
             if (block, repeat) != (5, 1):
-                held.take(trial(block, FAST, 5.0, repeat))
-    assert held.stop_decision is None
-    held.take(trial(9, Arm("tensorflow/gone", on_cpu("CPU", 1)), 1.0))  # of a removed arm
-    held.take(trial(5, FAST, 5.0, 1))
-    assert held.stop_decision is not None
+                rule.take(trial(block, FAST, 5.0, repeat))
+    assert rule.stop_decision is None
+    rule.take(trial(9, Arm("tensorflow/gone", on_cpu("CPU", 1)), 1.0))  # of a removed arm
+    rule.take(trial(5, FAST, 5.0, 1))
+    assert rule.stop_decision is not None
 
 
 def test_whoever_goes_on_decides_alike() -> None:
