@@ -70,7 +70,7 @@ def _notes(summary: ReportSummary) -> list[str]:
         notes.append(
             "A trial reaches a target at the end of the first epoch with that val_accuracy; only "
             "training time counts. Medians and quartiles rank trials that never reach it after all "
-            "others. A quartile is never if it falls among them."
+            "others. A quartile that falls among them is shown as never."
         )
     spent = {expense for target in recorded for arm in target.arms for expense in _spent(arm)}
     if spent - {"time_s"}:

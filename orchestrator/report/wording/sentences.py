@@ -145,14 +145,14 @@ def best_sentence(summary: ReportSummary, name: ArmNames) -> str:
         return ""
     aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
     kinds = energy_kinds(summary)
-    apart = f", each kind of energy separately ({joined(kinds)})" if len(kinds) > 1 else ""
+    by_kind = f", each kind of energy separately ({joined(kinds)})" if len(kinds) > 1 else ""
     if len(front.objectives) > 1:
         arms = joined(sorted({name(point.arm) for point in front.points}))
         number_of = f"{len(front.points)} of {front.tried} configs × arms"
-        return f"Pareto-best in {aims}{apart}: {number_of}, on {arms}"
+        return f"Pareto-best in {aims}{by_kind}: {number_of}, on {arms}"
     first = {point.scope: point for point in reversed(front.points)}
     texts = [_best(first[scope], name, kinds) for scope in sorted(first)]
-    return f"best in {aims} of {front.tried} configs × arms{apart}: {'; '.join(texts)}"
+    return f"best in {aims} of {front.tried} configs × arms{by_kind}: {'; '.join(texts)}"
 
 
 def _best(point: ParetoPoint, name: ArmNames, kinds: Sequence[str]) -> str:
