@@ -124,4 +124,4 @@ def compiling(summary: ReportSummary, name: ArmNames) -> Section | None:
         "ratio of their means over the matched blocks, with Fieller's 95 % interval"
         + (", all of them together (Bonferroni)." if len(bullets) > 1 else "."),
     )
-    return Section("Does compiling pay off", bullets, paragraphs=notes)
+    return Section("Break-even of compiling", bullets, paragraphs=notes)

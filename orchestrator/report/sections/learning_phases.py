@@ -124,7 +124,7 @@ def telemetry(summary: ReportSummary, name: ArmNames) -> Section | None:
             "its round."
         )
     table = Table(headers, rows, frozenset(range(1, len(headers) - 1)), divisible=True)
-    return Section("In one trial of each arm", tables=(table,), paragraphs=tuple(notes))
+    return Section("Telemetry", tables=(table,), paragraphs=tuple(notes))
 
 
 def _curve(trial: TelemetryCurves, key: str, per: float) -> str:

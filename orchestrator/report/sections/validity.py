@@ -35,7 +35,7 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not summary.trials:
         return None
     proofs = {proof.arm: proof for proof in summary.validity.arms}
-    headers = ("arm", "complete", "failed", "wrong", "disturbed", "missing", "re-run")
+    headers = ("arm", "complete", "failed", "wrong kernel", "disturbed", "missing", "re-run")
     counts = tuple(_counts(arm, proofs[arm.arm], name) for arm in summary.arms)
     kernels = tuple(
         (name(arm.arm), _kernels(arm), _compiled(proofs[arm.arm])) for arm in summary.arms

@@ -245,7 +245,9 @@ def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
     """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`."""
     arm, base = name(point.arm), name(point.baseline)
     if point.verdict == "inconclusive":
-        return f"inconclusive: when {arm} pays off its compiling over {base} ({point.reason})"
+        return (
+            f"inconclusive: when the compilation of {arm} pays off against {base} ({point.reason})"
+        )
     longer = f"{arm} compiles {_seconds(point.extra_compile_s)} longer than {base}"
     over = f"over {count(len(point.blocks), 'block')}"
     if point.steps is None:

@@ -38,7 +38,7 @@ _BEGINNINGS = {
     "crossovers": "Crossovers",
     "learning": "Learning",
     "phases": "Time by phase",
-    "telemetry": "In one trial of each arm",
+    "telemetry": "Telemetry",
 }
 """The beginning of the title of a part's section."""
 
