@@ -46,8 +46,8 @@ def test_gpus_work_at_once_and_the_cpu_arm_alone(
         os.sched_setaffinity(0, before)
     outcomes: dict[str, list[dict[str, Any]]] = {"cpu": [], "gpu": []}
     for record in home.finished(NAME):
-        hardware = record["trial"]["arm"]["hardware"]
-        outcomes["gpu" if hardware.startswith("NVIDIA") else "cpu"].append(record["outcome"])
+        device = record["trial"]["arm"]["hardware"]["hardware_class"]["device"]
+        outcomes[device].append(record["outcome"])
     assert [len(of_device) for of_device in outcomes.values()] == [4, 4]
 
     all_outcomes = [*outcomes["cpu"], *outcomes["gpu"]]
