@@ -149,8 +149,8 @@ def test_a_searched_param_is_matched_with_a_fixed_setting() -> None:
 def test_repeats_are_averaged_and_unfinished_trials_excluded() -> None:
     base = measured(6)
     repeats = tuple(changed(t, repeat=1, metrics={"step_ms": 40.0}) for t in base.trials[:2])
-    broken = tuple(changed(t, repeat=2, status="failed") for t in base.trials)
-    changes = between(base, replace(base, trials=(*base.trials, *repeats, *broken)))
+    failed_trials = tuple(changed(t, repeat=2, status="failed") for t in base.trials)
+    changes = between(base, replace(base, trials=(*base.trials, *repeats, *failed_trials)))
     first = changes.arms[0].pairs[0]
     assert first.after == pytest.approx((first.before * 40.0) ** 0.5)
     assert [len(arm.pairs) for arm in changes.arms] == [6, 6]
@@ -168,9 +168,9 @@ def test_only_quiet_trials_count_if_there_are_six() -> None:
     )
     changes = between(base, after)
     assert [(len(arm.pairs), arm.quiet_only) for arm in changes.arms] == [(6, True)] * 2
-    few = between(measured(7), replace(after, trials=after.trials[:14]))
-    assert [(len(arm.pairs), arm.quiet_only) for arm in few.arms] == [(7, False)] * 2
-    assert "because too few were quiet" in text(few)
+    few_configs = between(measured(7), replace(after, trials=after.trials[:14]))
+    assert [(len(arm.pairs), arm.quiet_only) for arm in few_configs.arms] == [(7, False)] * 2
+    assert "because too few were quiet" in text(few_configs)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,11 @@ def test_accuracy_is_compared_on_the_same_data_only() -> None:
     changes = between(measured(), worse)
     assert [arm.accuracy and arm.accuracy.verdict for arm in changes.arms] == ["worse"] * 2
     assert "became worse: val_accuracy -0.05" in text(changes)
-    other = replace(worse, datasets=(replace(DIGITS, digest="cd" * 32),))
-    unlike = between(measured(), other)
-    assert [arm.accuracy for arm in unlike.arms] == [None, None]
-    assert failing(unlike, ["worse"]) == ()
-    assert "the data differ" in text(unlike)
+    other_data = replace(worse, datasets=(replace(DIGITS, digest="cd" * 32),))
+    other_changes = between(measured(), other_data)
+    assert [arm.accuracy for arm in other_changes.arms] == [None, None]
+    assert failing(other_changes, ["worse"]) == ()
+    assert "the data differ" in text(other_changes)
 
 
 def test_equal_accuracies_have_the_verdict_equal() -> None:
@@ -237,11 +237,11 @@ def test_equal_accuracies_have_the_verdict_equal() -> None:
 
 def test_memory_is_compared_between_fresh_trainers() -> None:
     after = measured()
-    more = tuple(changed(t, metrics={**t.metrics, "peak_rss_mib": 1500.0}) for t in after.trials)
-    changes = between(measured(), replace(after, trials=more))
+    larger = tuple(changed(t, metrics={**t.metrics, "peak_rss_mib": 1500.0}) for t in after.trials)
+    changes = between(measured(), replace(after, trials=larger))
     assert [arm.memory and round(arm.memory.value, 6) for arm in changes.arms] == [1.5, 1.5]
-    warm = tuple(changed(t, trainer_trials=3) for t in more)
-    assert [arm.memory for arm in between(measured(), replace(after, trials=warm)).arms] == [
+    warm_trials = tuple(changed(t, trainer_trials=3) for t in larger)
+    assert [arm.memory for arm in between(measured(), replace(after, trials=warm_trials)).arms] == [
         None,
         None,
     ]
@@ -251,12 +251,12 @@ def test_arms_of_one_side_are_listed() -> None:
     third = Arm("torch/fused", CPU)
     changes = between(measured(arms=(PORTABLE, XLA)), measured(arms=(PORTABLE, third)))
     assert (changes.only_before, changes.only_after) == ((XLA,), (third,))
-    assert f"Only quickstart#2 has {third}." in text(changes)  # whole, as it is typed
+    assert f"Only quickstart#2 has {third}." in text(changes)  # the full name, as a user types it
 
 
 def test_another_machine_is_reported_and_fails_nothing() -> None:
-    moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
-    changes = between(measured(), measured(arms=moved, factor=2.0))
+    moved_arms = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
+    changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert [arm.is_on_other_hardware for arm in changes.arms] == [True, True]
     assert changes.arms[1].verdict == "slower"
     assert failing(changes, ["slower", "changed"]) == ()
@@ -272,15 +272,15 @@ def test_arms_are_not_matched_if_several_machines_fit() -> None:
 
 
 def test_one_factor_over_all_arms_is_attributed_to_the_machine() -> None:
-    slow = measured(noise=0.001)
-    every = tuple(
+    before = measured(noise=0.001)
+    slower_trials = tuple(
         changed(t, metrics={**t.metrics, "step_ms": t.metrics["step_ms"] * 1.3})
-        for t in slow.trials
+        for t in before.trials
     )
     assert "more likely the machine than the code" in text(
-        between(slow, replace(slow, trials=every))
+        between(before, replace(before, trials=slower_trials))
     )
-    assert not between(slow, measured(noise=0.001, factor=1.3)).moved_together
+    assert not between(before, measured(noise=0.001, factor=1.3)).moved_together
 
 
 def test_a_change_of_the_canary_is_a_difference() -> None:
@@ -311,11 +311,11 @@ def test_different_workloads_are_not_compared() -> None:
 
 def test_a_sweep_is_not_compared_with_itself(tmp_path: Path) -> None:
     record = measured()
-    stored = read_report(written(record, tmp_path / "baseline.json"))
+    baseline = read_report(written(record, tmp_path / "baseline.json"))
     with pytest.raises(InvalidSide, match=r"one sweep on both sides \(quickstart#1\)"):
         compare(side(record), side(record))
     with pytest.raises(InvalidSide, match=r"\(quickstart \(baseline\.json\) and quickstart#1\)"):
-        compare(stored, of_record(record, "quickstart#1"))
+        compare(baseline, of_record(record, "quickstart#1"))
 
 
 def test_json_is_one_versioned_object_of_finite_numbers() -> None:
@@ -341,15 +341,15 @@ def written(record: SweepRecord, path: Path) -> Path:
 
 def test_a_report_file_is_a_side(tmp_path: Path) -> None:
     record = measured()
-    stored = read_report(written(record, tmp_path / "baseline.json"))
+    baseline = read_report(written(record, tmp_path / "baseline.json"))
     recorded = side(record)
-    assert stored.label == "quickstart (baseline.json)"
-    assert (stored.workload, stored.arms, dict(stored.data)) == (
+    assert baseline.label == "quickstart (baseline.json)"
+    assert (baseline.workload, baseline.arms, dict(baseline.data)) == (
         recorded.workload,
         recorded.arms,
         recorded.data,
     )
-    changes = compare(stored, side(measured(factor=1.3)))
+    changes = compare(baseline, side(measured(factor=1.3)))
     assert verdicts(changes) == ["same", "slower"]
     assert changes.differences == ()
     assert changes.arms[0].accuracy is not None
@@ -357,9 +357,9 @@ def test_a_report_file_is_a_side(tmp_path: Path) -> None:
 
 def test_values_that_are_not_finite_are_absent_from_a_report_file(tmp_path: Path) -> None:
     record = measured(1)
-    broken = changed(record.trials[0], metrics={"step_ms": float("nan"), "val_accuracy": 0.5})
-    stored = read_report(written(replace(record, trials=(broken,)), tmp_path / "b.json"))
-    assert stored.trials[0].metrics == {"val_accuracy": 0.5}
+    not_finite = changed(record.trials[0], metrics={"step_ms": float("nan"), "val_accuracy": 0.5})
+    baseline = read_report(written(replace(record, trials=(not_finite,)), tmp_path / "b.json"))
+    assert baseline.trials[0].metrics == {"val_accuracy": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -401,9 +401,9 @@ def test_another_format_is_no_report(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home with two generations of a sweep; the second is slower on XLA."""
-    made = fresh_home(tmp_path_factory.mktemp("compare"))
+    home_path = fresh_home(tmp_path_factory.mktemp("compare"))
     for generation, slower in ((1, 1.0), (2, 1.5)):
-        first = opening(made)
+        first = opening(home_path)
         trials = []
         for block in range(7):
             for arm in first.arms:
@@ -413,11 +413,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 key = f"{done.trial.key}-{generation}"
                 trials.append(replace(done, trial=replace(done.trial, key=key)))
         identity = replace(first.identity, generation=generation)
-        with writer(made) as opened:
-            opened.open_sweep(opening(made, identity, blocks=7))
+        with writer(home_path) as opened:
+            opened.open_sweep(opening(home_path, identity, blocks=7))
             opened.record(trials)
             opened.close("complete", {})
-    return made
+    return home_path
 
 
 @pytest.fixture
@@ -445,23 +445,23 @@ def test_the_command_and_its_exit_codes(run: Run, tmp_path: Path) -> None:
         0
     ] == 0  # fmt: skip
 
-    stored = tmp_path / "kept.json"
-    assert run("report", "quickstart#1", "-o", str(stored))[0] == 0
-    code, out, _ = run("compare", str(stored), "quickstart", "--format", "json")
+    report_path = tmp_path / "kept.json"
+    assert run("report", "quickstart#1", "-o", str(report_path))[0] == 0
+    code, out, _ = run("compare", str(report_path), "quickstart", "--format", "json")
     assert code == 0
     assert [arm["verdict"] for arm in json.loads(out)["arms"]] == ["same", "slower"]
     target = tmp_path / "changes.md"
-    code, out, err = run("compare", str(stored), "quickstart", "-o", str(target))
+    code, out, err = run("compare", str(report_path), "quickstart", "-o", str(target))
     assert (code, out, err) == (0, "", f"wrote {target}\n")
     assert "| verdict |" in target.read_text()
 
 
 def test_the_command_warns_if_no_arm_could_fail(run: Run, tmp_path: Path) -> None:
-    stored = written(sweep([], [PORTABLE]), tmp_path / "empty.json")
-    code, _, err = run("compare", str(stored), "quickstart", "--fail-on", "slower")
+    report_path = written(sweep([], [PORTABLE]), tmp_path / "empty.json")
+    code, _, err = run("compare", str(report_path), "quickstart", "--fail-on", "slower")
     assert code == 0
     assert "Warning: no arm could be judged" in err
-    code, _, err = run("compare", str(stored), "quickstart", "--fail-on", "inconclusive")
+    code, _, err = run("compare", str(report_path), "quickstart", "--fail-on", "inconclusive")
     assert code == 1
     assert err.endswith("--fail-on inconclusive: no arm could be judged\n")
     both = ("--fail-on", "inconclusive", "--fail-on", "slower")
@@ -469,8 +469,8 @@ def test_the_command_warns_if_no_arm_could_fail(run: Run, tmp_path: Path) -> Non
 
 
 def test_on_another_machine_all_arms_are_inconclusive() -> None:
-    moved = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
-    changes = between(measured(), measured(arms=moved, factor=2.0))
+    moved_arms = tuple(Arm(arm.implementation, on_cpu("Intel Xeon", 2)) for arm in (PORTABLE, XLA))
+    changes = between(measured(), measured(arms=moved_arms, factor=2.0))
     assert changes.all_inconclusive
     assert as_json(changes, ())["inconclusive"]
     assert not between(measured(), measured(factor=2.0)).all_inconclusive

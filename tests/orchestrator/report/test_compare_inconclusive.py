@@ -132,8 +132,8 @@ def test_accuracy_is_inconclusive_if_training_diverged_only_before() -> None:
 
 
 def test_equal_accuracies_of_few_samples_are_inconclusive() -> None:
-    few = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
-    (one, other) = (arm.accuracy for arm in between(few, few).arms)
+    few_samples = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
+    (one, other) = (arm.accuracy for arm in between(few_samples, few_samples).arms)
     assert one is not None and other is not None
     assert (one.verdict, other.verdict) == ("inconclusive", "inconclusive")
     assert one.difference.high > one.margin
@@ -219,8 +219,8 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tupl
 
     def run(before: SweepRecord, after: SweepRecord, *arguments: str) -> tuple[int, str]:
         for record, name in ((before, "old"), (after, "new")):
-            stored = tmp_path / f"{name}.json"
-            stored.write_text(render(summarise(replace(record, run_id=name)), "json"))
+            report_path = tmp_path / f"{name}.json"
+            report_path.write_text(render(summarise(replace(record, run_id=name)), "json"))
         with pytest.raises(SystemExit) as ended:
             main(["compare", str(tmp_path / "old.json"), str(tmp_path / "new.json"), *arguments])
         assert isinstance(ended.value.code, int)
@@ -244,7 +244,7 @@ def test_unjudged_arms_are_listed_and_can_fail_the_command(
         f"--fail-on inconclusive: {unjudged}",
     )
     new = run(after, before, "--fail-on", "inconclusive")
-    assert new[0] == 1  # XLA still is inconclusive
+    assert new[0] == 1  # XLA is still inconclusive
     assert f"{FUSED} (only quickstart (new.json) has it)" in new[1]
     only_new = run(recorded(), before, "--fail-on", "inconclusive")
     assert only_new == (
@@ -256,10 +256,10 @@ def test_unjudged_arms_are_listed_and_can_fail_the_command(
 def test_a_report_file_holds_the_reasons_of_failures(
     run: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    stored = tmp_path / "changes.json"
+    changes_path = tmp_path / "changes.json"
     after = recorded(change=failed(XLA, NAN, blocks=1))
-    code, err = run(recorded(), after, "--fail-on", "inconclusive", "-o", str(stored))
-    arms = json.loads(stored.read_text())["arms"]
+    code, err = run(recorded(), after, "--fail-on", "inconclusive", "-o", str(changes_path))
+    arms = json.loads(changes_path.read_text())["arms"]
     assert [arm["accuracy"]["verdict"] for arm in arms] == ["equal", "inconclusive"]
     assert (code, "diverged in 1 config in which the earlier did not" in err) == (1, True)
 
@@ -267,10 +267,10 @@ def test_a_report_file_holds_the_reasons_of_failures(
 def test_a_report_file_holds_the_samples_behind_an_accuracy(
     run: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
-    stored = tmp_path / "changes.json"
-    few = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
-    assert run(few, few, "-o", str(stored))[0] == 0
-    arms = json.loads(stored.read_text())["arms"]
+    changes_path = tmp_path / "changes.json"
+    few_samples = replace(recorded(configs=6), datasets=(replace(DIGITS, validation_samples=50),))
+    assert run(few_samples, few_samples, "-o", str(changes_path))[0] == 0
+    arms = json.loads(changes_path.read_text())["arms"]
     assert [arm["accuracy"]["verdict"] for arm in arms] == ["inconclusive", "inconclusive"]
 
 
@@ -281,8 +281,8 @@ def test_the_verdict_counts_the_configs_that_fail_only_now() -> None:
         ("same", 6, 2),
     ]
     assert "over 6 configs; at 2 others it no longer completes a trial" in text(changes)
-    few = between(recorded(configs=7), recorded(configs=7, change=failed(XLA, blocks=3)))
-    assert "at least 6 are needed; at 3 others it no longer completes a trial)" in text(few)
+    few_configs = between(recorded(configs=7), recorded(configs=7, change=failed(XLA, blocks=3)))
+    assert "at least 6 are needed; at 3 others it no longer completes a trial)" in text(few_configs)
     assert [arm.lost for arm in between(recorded(change=failed(XLA)), recorded()).arms] == [0, 0]
 
 

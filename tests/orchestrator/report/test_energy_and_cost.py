@@ -33,31 +33,33 @@ def test_energy_is_grouped_by_scope() -> None:
     trials = [drawn(PORTABLE, block, "cpu_package", 500.0 + block) for block in range(3)]
     trials += [drawn(GPU, block, "gpu", 2000.0, energy_per_sample_j=0.005) for block in range(2)]
     trials += [drawn(GPU, 2, "gpu+cpu_package", 2900.0)]
-    shown = section(trials, (PORTABLE, GPU))
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in shown.splitlines()]
+    markdown = section(trials, (PORTABLE, GPU))
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in markdown.splitlines()
+    ]
     scopes = ("cpu_package", "gpu", "gpu+cpu_package")
     assert [row[1:4] for row in cells if len(row) > 3 and row[1] in scopes] == [
         ["cpu_package", "3", "501.0 (500.5–501.5)"],
         ["gpu", "2", "2000 (2000–2000)"],
         ["gpu+cpu_package", "1", "2900"],
     ]
-    assert "5.000 (5.000–5.000)" in shown  # mJ a sample
-    assert "Energies of different kinds are not comparable." in shown
+    assert "5.000 (5.000–5.000)" in markdown  # mJ a sample
+    assert "Energies of different kinds are not comparable." in markdown
 
 
 def test_cost_is_shown_with_its_basis() -> None:
     trials = [drawn(GPU, block, "gpu", 2000.0, cost_usd=0.02) for block in range(3)]
-    shown = section(trials, (GPU,))
-    assert "2 USD/h from setup to predict (a bill, 2026)" in shown
-    assert "0.02" in shown
+    markdown = section(trials, (GPU,))
+    assert "2 USD/h from setup to predict (a bill, 2026)" in markdown
+    assert "0.02" in markdown
 
 
 def test_trials_without_energy_are_counted_with_a_reason() -> None:
     trials = [drawn(GPU, 0, "gpu", 2000.0)]
     reason = "the timed epochs took 3.0 s, less than the 10 s it takes"
     trials += [trial(GPU, block, energy_absent=reason) for block in (1, 2)]
-    shown = section(trials, (GPU,))
-    assert f"Without energy: 2 trials. Reason of the first: {reason}." in shown
+    markdown = section(trials, (GPU,))
+    assert f"Without energy: 2 trials. Reason of the first: {reason}." in markdown
 
 
 def test_a_sweep_without_energy_and_prices_has_no_such_section() -> None:

@@ -31,9 +31,9 @@ PAPER: dict[tuple[str, ...], str] = {palette.LIGHT: "#ffffff", palette.DARK: "#1
 
 @given(st.text())
 def test_json_in_a_script_has_no_markup_and_keeps_its_text(text: str) -> None:
-    written = script_json({"texts": [text]})
-    assert not set("<>&\u2028\u2029") & set(written)
-    assert json.loads(written) == {"texts": [text]}
+    script = script_json({"texts": [text]})
+    assert not set("<>&\u2028\u2029") & set(script)
+    assert json.loads(script) == {"texts": [text]}
 
 
 def test_json_in_a_script_has_null_for_numbers_that_are_not_finite() -> None:
@@ -68,9 +68,9 @@ def test_a_page_is_the_same_for_the_same_summary() -> None:
 
 def test_every_plot_is_in_the_section_of_its_figures() -> None:
     summary = samples.summary(samples.rich())
-    whole, plots = document(summary), plots_of(summary)
-    parts = parts_of(whole, plots)
-    assert [part.title for part in parts] == [section.title for section in whole.sections]
+    full_report, plots = document(summary), plots_of(summary)
+    parts = parts_of(full_report, plots)
+    assert [part.title for part in parts] == [section.title for section in full_report.sections]
     assert sum(len(part.plots) for part in parts) == len(plots)
     assert len({part.id for part in parts}) == len(parts)
 
@@ -84,9 +84,11 @@ def test_the_matrix_of_one_hardware_class_is_in_the_speed_up_section() -> None:
 
 def test_plots_without_a_section_get_one_before_the_validity() -> None:
     summary = samples.summary(samples.small())
-    whole = document(summary)
-    reduced = type(whole)(whole.title, tuple(s for s in whole.sections if s.title == "Validity"))
-    parts = parts_of(reduced, plots_of(summary))
+    full_report = document(summary)
+    one_section = type(full_report)(
+        full_report.title, tuple(s for s in full_report.sections if s.title == "Validity")
+    )
+    parts = parts_of(one_section, plots_of(summary))
     assert parts[-1].title == "Validity"
     assert "Phases" in [part.title for part in parts]
 

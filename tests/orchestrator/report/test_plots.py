@@ -22,11 +22,11 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def test_every_plot_is_a_png_and_an_svg(tmp_path: Path) -> None:
     summary = samples.summary(samples.small())
-    written = draw(summary, tmp_path / "new" / "plots")
+    paths = draw(summary, tmp_path / "new" / "plots")
     keys = [plot.key for plot in plots_of(summary)]
     assert {"speedups", "matrix", "phases", "crossover-units"} <= set(keys)
-    assert {path.name for path in written} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
-    for path in written:
+    assert {path.name for path in paths} == {f"{k}.{e}" for k in keys for e in ("png", "svg")}
+    for path in paths:
         if path.suffix == ".png":
             assert path.read_bytes().startswith(b"\x89PNG")
         else:
@@ -53,13 +53,13 @@ def test_a_verdict_is_shown_with_the_corrected_interval() -> None:
     assert chart.values.title.endswith("; thin: corrected")
     labels = [label for series in chart.series for label in series.labels]
     cells = [cell for row in heat.cells for cell in row]
-    wider = [
+    corrected = [
         comparison
         for comparison in summary.comparisons
         if ratio(comparison.corrected) != ratio(comparison.speedup)
     ]
-    assert wider  # Holm's procedure leaves the last one as it is
-    for comparison in wider:
+    assert corrected  # Holm's procedure does not widen the last one
+    for comparison in corrected:
         assert any(
             label.endswith(f"{comparison.verdict}: {ratio(comparison.corrected)}")
             for label in labels
@@ -69,9 +69,9 @@ def test_a_verdict_is_shown_with_the_corrected_interval() -> None:
 
 
 def test_names_are_escaped_and_are_no_paths(tmp_path: Path) -> None:
-    written = draw(samples.summary(samples.hostile()), tmp_path / "plots")
-    assert {path.parent for path in written} == {tmp_path / "plots"}
-    for path in written:
+    paths = draw(samples.summary(samples.hostile()), tmp_path / "plots")
+    assert {path.parent for path in paths} == {tmp_path / "plots"}
+    for path in paths:
         if path.suffix == ".svg":
             tags = {element.tag for element in ElementTree.parse(path).iter()}
             assert not tags & {f"{SVG}script", f"{SVG}image", f"{SVG}a", "img", "script"}

@@ -153,7 +153,7 @@ def test_a_number_of_any_length(digits: str) -> None:
     assert chosen(f"units < {digits}") == [0, 1, 2]
 
 
-# The oracle: the same expression as nested tuples, judged by the tables of three-valued logic.
+# The oracle: the same expression as nested tuples, evaluated by the tables of three-valued logic.
 
 _NUMBERS = st.integers(0, 3)
 _CONDITIONS = st.one_of(
@@ -332,10 +332,10 @@ def test_a_table_has_a_line_for_each_trial() -> None:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a home with a sweep of three blocks on two arms; one trial failed."""
-    made = fresh_home(tmp_path_factory.mktemp("query"))
+    home_path = fresh_home(tmp_path_factory.mktemp("query"))
     blocks = [finished(block) for block in range(3)]
-    record(made, *blocks, finished(0, RECORDED_XLA), failed(1, RECORDED_XLA))
-    return made
+    record(home_path, *blocks, finished(0, RECORDED_XLA), failed(1, RECORDED_XLA))
+    return home_path
 
 
 @pytest.fixture
@@ -361,8 +361,8 @@ def test_a_data_frame_has_typed_columns() -> None:
     assert str(frame["started"].dtype) == "datetime64[ms, UTC]"
     assert frame["bidirectional"].dtype == "boolean"
     assert list(frame["block"]) == [2, 1, 0, 0]
-    nothing = query("quickstart", "units > 1000", ["arm", "units"])
-    assert (len(nothing), str(nothing["units"].dtype)) == (0, "Int64")
+    empty = query("quickstart", "units > 1000", ["arm", "units"])
+    assert (len(empty), str(empty["units"].dtype)) == (0, "Int64")
 
 
 def test_the_command(run: Run, tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_the_default_columns(run: Run) -> None:
     assert header[:3] == ["block", "implementation", "hardware"]
     assert header[-3:] == ["outcome", "val_accuracy", "step_ms"]
     _, listing, _ = run("query", "quickstart", "--list")
-    listed = {line.split()[0] for line in listing.splitlines()[1:]}
-    assert {"sweep", "units", "val_accuracy", "run_id"} < listed
+    listed_columns = {line.split()[0] for line in listing.splitlines()[1:]}
+    assert {"sweep", "units", "val_accuracy", "run_id"} < listed_columns
 
 
 def test_an_empty_result_is_no_error(run: Run) -> None:
@@ -431,13 +431,13 @@ def test_an_arm_is_selected_by_its_full_name() -> None:
 
 def test_a_metric_that_no_trial_has_is_missing_everywhere() -> None:
     record = paired(3)
-    every = len(record.trials)
-    assert len(ask(record, "energy_j is missing").rows) == every
+    trial_count = len(record.trials)
+    assert len(ask(record, "energy_j is missing").rows) == trial_count
     assert ask(record, "not (energy_j > 5)").rows == ()
     assert ask(record, "energy_j is missing").names == make_sheet(record).names
-    shown = ask(record, columns=["arm", "val_bits_per_char", "energy_j"], sort=["-cost_usd"])
-    assert shown.names == ("arm", "val_bits_per_char", "energy_j")
-    assert {row[1:] for row in shown.rows} == {(None, None)}
+    sheet = ask(record, columns=["arm", "val_bits_per_char", "energy_j"], sort=["-cost_usd"])
+    assert sheet.names == ("arm", "val_bits_per_char", "energy_j")
+    assert {row[1:] for row in sheet.rows} == {(None, None)}
     with pytest.raises(QueryError, match="no column 'energy_jj'; did you mean"):
         ask(record, "energy_jj is missing")
 
@@ -446,18 +446,20 @@ def test_every_metric_that_the_readme_names_can_be_queried() -> None:
     readme = (Path(__file__).parents[3] / "README.md").read_text()
     rows = re.findall(r"^\| metrics, (?:of the|observed)[^|]* \|(.*)\|$", readme, re.MULTILINE)
     assert len(rows) == 3
-    named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)} - {"synthetic"}
-    valid = {
+    readme_metrics = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)} - {
+        "synthetic"
+    }
+    valid_metrics = {
         metric
         for workload in ("image_rows", "char_rnn", "synthetic")
         for metric in known_metrics(replace(paired(1), workload=workload))
     }
-    assert named <= valid
+    assert readme_metrics <= valid_metrics
 
 
 def test_the_command_accepts_a_metric_that_no_trial_has(run: Run) -> None:
-    asked = ("energy_j is missing", "--columns", "run_id,energy_j", "--format", "csv")
-    code, out, _ = run("query", "quickstart", *asked)
+    arguments = ("energy_j is missing", "--columns", "run_id,energy_j", "--format", "csv")
+    code, out, _ = run("query", "quickstart", *arguments)
     assert code == 0
     first, *rows = out.splitlines()
     assert first == "run_id,energy_j"

@@ -187,7 +187,7 @@ def test_the_param_that_explains_most_comes_first() -> None:
 
 
 def test_a_size_has_its_own_speed_up() -> None:
-    """Twice as fast at 16 units, half as fast at 128: 1 over all."""
+    """XLA is twice as fast at 16 units and half as fast at 128, so 1 × overall."""
     trials = [
         trial(arm, block, config={"units": units}, step_ms=ms)
         for block, units in enumerate((16, 16, 16, 128, 128, 128))
@@ -345,9 +345,9 @@ def test_a_published_row_without_a_match_is_marked() -> None:
 
 
 def test_validity_counts_the_trials_behind_the_figures() -> None:
-    noisy = {"other_processes": 43.0}
+    reading = {"other_processes": 43.0}
     trials = [trial(arm, block, node="n1") for block in range(3) for arm in (PORTABLE, XLA)]
-    trials[0] = changed(trials[0], disturbance=noisy, attempt=2)
+    trials[0] = changed(trials[0], disturbance=reading, attempt=2)
     trials[2] = changed(trials[2], kernel=None)
     trials[5] = changed(trials[5], status="failed", failure="crash: signal 11")
     validity = summarise(sweep(trials)).validity

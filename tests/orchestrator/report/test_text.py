@@ -29,8 +29,8 @@ def squeezed(report: str) -> str:
 
 
 def test_the_verdict_comes_first() -> None:
-    noisy = paired(8, lambda block: 1.25 + (block % 3) / 20)
-    lines = text(noisy).splitlines()
+    record = paired(8, lambda block: 1.25 + (block % 3) / 20)
+    lines = text(record).splitlines()
     assert lines[0] == "Sweep quickstart: image_rows"
     assert flat(" ".join(lines[2:4])).startswith(
         "• tensorflow/portable+xla is 1.293 × (1.259–1.328) as fast as tensorflow/portable on "

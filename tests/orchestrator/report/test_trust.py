@@ -101,8 +101,10 @@ def test_all_rounds_count_if_fewer_than_six_blocks_are_quiet() -> None:
         record
     )
     assert "7 (2 disturbed)" in text(record)
-    few = sentence(with_noise({1: XLA}, blocks=3))
-    assert few.endswith("at least 6 are needed; disturbed: other processes took 43 % of the CPUs)")
+    verdict = sentence(with_noise({1: XLA}, blocks=3))
+    assert verdict.endswith(
+        "at least 6 are needed; disturbed: other processes took 43 % of the CPUs)"
+    )
 
 
 def under_load(blocks: int, disturbed: int) -> SweepRecord:
@@ -356,13 +358,13 @@ def test_rounds_split_over_nodes_of_one_hardware_class_are_counted() -> None:
 
 def scattered_among(arms: int) -> SweepRecord:
     """Make a sweep of equal arms, with noise."""
-    rng, own = np.random.default_rng(2), (PORTABLE, XLA, UNROLL)[:arms]
+    rng, compared = np.random.default_rng(2), (PORTABLE, XLA, UNROLL)[:arms]
     trials = [
         trial(arm, block, step_ms=float(10.0 * np.exp(rng.normal(0.0, 0.05))))
         for block in range(10)
-        for arm in own
+        for arm in compared
     ]
-    return sweep(trials, own)
+    return sweep(trials, compared)
 
 
 def test_several_comparisons_have_corrected_intervals() -> None:
