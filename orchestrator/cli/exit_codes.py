@@ -28,7 +28,7 @@ EXIT_CODES_HELP = """\
 \b
 Exit codes:
    0  complete
-   1  complete, with failed trials, or with what the command was to check
+   1  complete, but a trial or a check failed (--fail-on, parity, --measure)
    2  refused: the spec or the command line is wrong; nothing was run
    3  stopped; resume with the same command
   70  internal error: a bug in rnnsweep

@@ -44,7 +44,7 @@ _required_dashboard = click.option(
 @click.option("--detach", is_flag=True, help="Return as soon as the sweep is submitted.")
 @with_exit_code
 def submit(spec: Path, overrides: tuple[str, ...], address: str, **options: Any) -> int:
-    """Run or resume the sweep of a SPEC file on a cluster, and follow its output.
+    """Run or resume a sweep on a cluster; follow its output.
 
     The sweep runs on the head of the cluster. Ctrl-C, or the end of this machine, leaves it
     running. Its code is uploaded, together with your own workload. MLFLOW_TRACKING_URI and the
@@ -76,7 +76,7 @@ def logs(sweep: str, address: str, follow: bool) -> int:
 @dashboard_option
 @with_exit_code
 def stop(sweep: str, address: str | None) -> int:
-    """Stop a SWEEP that runs here, or on a cluster; it can be resumed later."""
+    """Stop a SWEEP; it can be resumed later."""
     from orchestrator.cli import stop as local
     from orchestrator.cli import submit as remote
 

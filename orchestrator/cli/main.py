@@ -86,7 +86,7 @@ def run(spec: Path, overrides: tuple[str, ...], **options: Any) -> int:
 @_format_option
 @with_exit_code
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
-    """Show what a SPEC file would run where, what it cannot run and why; run nothing."""
+    """Show what would run where, and what cannot and why."""
     from orchestrator.analysis.forecast.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import expect_importable
@@ -97,6 +97,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     from orchestrator.planning.pricing import describe_prices
     from orchestrator.scheduling.preflight import expect_runnable
     from orchestrator.spec import load
+    from orchestrator.storage import resume
     from orchestrator.storage.home import SweepFolder
 
     checked = load(spec, overrides)
@@ -115,6 +116,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         opening = {"open_blocks": open_limit(checked, made, lanes)}
         _print_json({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
         expect_runnable(checked, made)
+        resume.expect_comparable(folder, checked)
         return
     lines = [describe_plan(made, checked.name)]
     lines += describe_prices(checked.prices, (arm.hardware for arm in made.arms))
@@ -122,6 +124,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
         lines.append(note)
     show("".join(f"{line}\n" for line in lines))
     expect_runnable(checked, made)
+    resume.expect_comparable(folder, checked)
     show(f"{describe_forecast(expected, at_most=made.auto is not None)}\n")
 
 
@@ -130,7 +133,10 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
 @dashboard_option
 @with_exit_code
 def status(sweep: str | None, address: str | None) -> None:
-    """Show the progress of one SWEEP, or of all sweeps here or on a cluster."""
+    """Show the progress of one SWEEP or of all.
+
+    Without --address these are the sweeps that run, or have run, on this machine.
+    """
     from orchestrator.cli import submit as remote
     from orchestrator.cli.status import describe_sweeps
 
@@ -146,16 +152,19 @@ for _command in (*jobs.COMMANDS, *reports.COMMANDS):
 
 @main.command()
 @_address_option
-@click.option("--measure", is_flag=True, help="Measure the peaks of classes that have none yet.")
-@click.option("--fresh", is_flag=True, help="With --measure: measure all peaks once more.")
+@click.option(
+    "--measure", is_flag=True, help="Measure the peak speeds of each class that has none yet."
+)
+@click.option("--fresh", is_flag=True, help="With --measure: measure all classes once more.")
 @_format_option
 @with_exit_code
 def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
     """Show the hardware of this machine or of a cluster, by class.
 
-    With --measure each installed backend is timed on one node of each class, in a trainer process:
-    a matrix product and a copy, in float32, bfloat16 and, on a GPU, TF32. That takes about a
-    minute. The result is kept by class and versions. Exit code 1 if a class could not be measured.
+    A class is a set of equal nodes, or of equal GPUs. With --measure the peak speeds of one node
+    of each class are measured: a matrix product and a copy by each installed backend, in float32,
+    bfloat16 and, on a GPU, TF32. That takes about a minute. The results are kept until a backend
+    has another version. Exit code 1 if a class could not be measured.
     """
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import peaks
@@ -192,13 +201,18 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
 @_format_option
 @with_exit_code
 def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
-    """List all workloads, or describe one by NAME, with what can run here."""
+    """List the workloads and their settings, or describe one.
+
+    The list includes the implementations, their options and where each can run.
+    """
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import catalogue
     from orchestrator.hardware import classify
 
     if overrides and name is None:
-        raise Refusal("--set: expected the name of the workload whose setting it is")
+        raise Refusal(
+            "--set: expected a workload before it, as in rnnsweep workloads NAME --set KEY=VALUE"
+        )
     classes = classify(connection.this_machine())
     listing = (
         catalogue.workload_catalogue(name, overrides, classes)
@@ -247,7 +261,7 @@ def parity(
     source: Path | None,
     form: str,
 ) -> int:
-    """Check that weights move: saved by each IMPLEMENTATION, loaded by all others.
+    """Check that implementations agree on the same weights.
 
     Each implementation that can run on this machine's CPU and GPU (or those given) trains for a
     few steps, and saves its weights and its outputs on validation data. Then each loads the weights
@@ -288,7 +302,7 @@ def parity(
 )
 @with_exit_code
 def ui(port: int, host: str) -> int:
-    """Serve the MLflow UI on the store of this home."""
+    """Serve the MLflow UI, with all sweeps of this machine."""
     from orchestrator.cli.ui import serve
     from orchestrator.storage.tracking import tracking_uri
 

@@ -64,7 +64,7 @@ _output_option = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json", "csv", "html"]),
-    help="Write this format; by default that of the output file's suffix, else text.",
+    help="Write this format. The default follows the suffix of --output, or is text.",
 )
 @click.option("--baseline", metavar="ARM", help="Compare with this implementation or arm.")
 @click.option(
@@ -73,17 +73,17 @@ _output_option = click.option(
     metavar="ACCURACY",
     multiple=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Report what it takes to reach this val_accuracy as well; may be repeated.",
+    help="Also report the time, energy and cost to reach this val_accuracy; may be repeated.",
 )
 @_generation_option
 @click.option(
     "--plots",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Draw the report's plots into this folder as well, as PNG and SVG.",
+    help="Also draw the report's plots into this folder, as PNG and SVG.",
 )
 @click.option(
-    "--brief", is_flag=True, help="Write the verdict and the speed-ups only; text and markdown."
+    "--brief", is_flag=True, help="Write the verdict and the speed-ups only (text and markdown)."
 )
 @_output_option
 @with_exit_code
@@ -146,12 +146,12 @@ def report(
     "--format",
     "form",
     type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="Write this format; by default that of the output file's suffix, else table.",
+    help="Write this format. The default follows the suffix of --output, or is table.",
 )
 @_output_option
 @with_exit_code
 def query(sweep: str, where: str, **options: Any) -> None:
-    """Print the trials of SWEEP that match WHERE, one row each.
+    """Print the trials of SWEEP, or those that match WHERE.
 
     \b
     rnnsweep query quickstart "hardware ~ 'H200' and val_accuracy > 0.97" \\
@@ -194,8 +194,9 @@ def query(sweep: str, where: str, **options: Any) -> None:
     "--fail-on",
     type=click.Choice(["slower", "faster", "worse", "larger", "changed", "inconclusive"]),
     multiple=True,
-    help="Exit with code 1 if an arm became so (larger: needs more memory), or, for "
-    "inconclusive, if an arm is missing or has no verdict; may be repeated.",
+    help="Exit with code 1 if an arm became slower, faster, worse (less accurate) or larger (needs "
+    "more memory), if it changed in any way, or if it has no verdict (inconclusive); may be "
+    "repeated.",
 )
 @click.option(
     "--margin",
@@ -208,7 +209,7 @@ def query(sweep: str, where: str, **options: Any) -> None:
     "--format",
     "form",
     type=click.Choice(["text", "markdown", "json"]),
-    help="Write this format; by default that of the output file's suffix, else text.",
+    help="Write this format. The default follows the suffix of --output, or is text.",
 )
 @_output_option
 @with_exit_code
@@ -220,7 +221,7 @@ def compare(
     form: _CompareFormat | None,
     output: Path | None,
 ) -> int:
-    """Compare A and B: two sweeps, or one at two times; report what changed beyond noise.
+    """Report what changed beyond noise from A to B.
 
     A and B are sweeps (`quickstart`), generations (`quickstart#1`), or reports kept as JSON files
     (`baseline.json`). Arms are compared by their names, over the configs that both sides have. A

@@ -117,7 +117,7 @@ def _announcement(spec: SweepSpec, plan: Plan, missing: int, tracking_uri: str, 
     if missing < plan.trials:
         at_most = "at most " if plan.auto else ""
         lines.append(f"{plan.trials - missing} of {at_most}{plan.trials} trials are done")
-    lines.append(f"trials go to {shown(tracking_uri)}; other output to {log}")
+    lines.append(f"trials are recorded in {shown(tracking_uri)}; other output goes to {log}")
     return "\n".join(lines)
 
 

@@ -12,8 +12,8 @@ from orchestrator.hardware.profile import Gpu, Node, NodeProfile
 _LABEL = 12
 _FRAMEWORKS = ("tensorflow", "jax", "torch", "keras")
 _DISTURBED = (
-    "! rounds differ by more than half: other work took the machine. Measure again on an idle"
-    " machine, with --measure --fresh"
+    "! rounds differ by more than half, because other work used the machine. Measure on an"
+    " idle machine with --measure --fresh"
 )
 _HIDDEN_LABELS = ("ray.io/node-id",)
 
@@ -36,7 +36,8 @@ def describe_hardware(
     measured = {peak.hardware for peak in peaks}
     if lacking := [hardware.name for hardware in listed if hardware.id not in measured]:
         scope = "" if len(lacking) == len(listed) else f" of {', '.join(lacking)}"
-        lines += folded(f"peaks{scope} are not measured: rnnsweep hardware --measure", width)
+        hint = f"peak speeds{scope} are not measured yet: run rnnsweep hardware --measure"
+        lines += folded(hint, width)
     return "\n".join(lines).rstrip("\n")
 
 
@@ -208,7 +209,7 @@ def _peaks(peaks: Sequence[Peak], width: int) -> Iterator[str]:
     for peak in peaks:
         groups.setdefault(f"on {peak.node} on {peak.at[:10]}", []).append(peak)
     for where, members in groups.items():
-        heading = f"peaks, measured {where}: the median of rounds (the slowest–the fastest)"
+        heading = f"peak speeds, measured {where}: median of the rounds (slowest–fastest)"
         yield from folded(heading, width, "  ")
         named: set[str] = set()
         for peak in members:
@@ -258,10 +259,7 @@ def _without_gpus(classes: Sequence[HardwareClass], width: int) -> Iterator[str]
     for host, profile in nodes.items():
         if profile.gpus or profile.gpu_faults:
             continue
-        reason = (
-            profile.no_nvml
-            or "NVML answers, and has none for this process (is CUDA_VISIBLE_DEVICES set?)"
-        )
+        reason = profile.no_nvml or "NVML shows none to this process (is CUDA_VISIBLE_DEVICES set?)"
         reasons.setdefault(reason, []).append(host)
     for reason, hosts in reasons.items():
         where = f" on {', '.join(hosts)}" if len(nodes) > 1 else ""

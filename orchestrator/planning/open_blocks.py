@@ -116,12 +116,12 @@ def describe_opening(
         return line
     way_out = _ways_out(spec, plan)
     if not all(str(arm) in trial_s for arm in plan.arms):
-        return f"{line}: hardware that is faster than what the objectives read may wait{way_out}"
+        return f"{line}. Fast hardware may wait for the hardware that the objectives read{way_out}"
     idle = idle_shares(spec, plan, groups, trial_s)
     waits = [f"{name} {share:.0%}" for name, share in idle.items() if share > _NOTICEABLE]
     if not waits:
-        return f"{line}: no hardware waits long for that"
-    return f"{line}: likely to idle meanwhile: {', '.join(waits)}{way_out}"
+        return f"{line}. No hardware waits long for that"
+    return f"{line}. Expected share of idle time: {', '.join(waits)}{way_out}"
 
 
 _NOTICEABLE = 0.05
@@ -133,7 +133,7 @@ def _ways_out(spec: SweepSpec, plan: Plan) -> str:
     if set(arms_that_speak(spec.search.objectives.values(), plan.arms)) == set(plan.arms):
         ways.insert(0, "objectives over the fast arms only (over: gpu)")
         ways.insert(1, "less work on the slow ones (settings in arms.hardware)")
-    return f"; the way out: {_joined_by_or(ways)}"
+    return f". To avoid that: {_joined_by_or(ways)}"
 
 
 def _joined_by_or(ways: Iterable[str]) -> str:

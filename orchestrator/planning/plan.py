@@ -263,12 +263,16 @@ def describe_plan(plan: Plan, name: str) -> str:
     lines = [f"sweep {name}: {' × '.join(factors)} = {at_most}{counted(plan.trials, 'trial')}"]
     if plan.auto:
         width = f"± {100 * plan.auto.interval:.3g} %"
-        lines.append(f"  blocks come until every speed-up is known to {width}, by its interval")
+        lines.append(f"  blocks are added until the interval of every speed-up is within {width}")
     for planned in plan.possible:
         nodes = len(planned.hardware.nodes)
         where = "" if nodes == 1 else f" ({nodes} nodes)"
         differs = mathematics_of(planned.arm)
-        unlike = f": different mathematics ({differs}), no fair pair" if differs else ""
+        unlike = (
+            f": different mathematics ({differs}), not comparable with the others"
+            if differs
+            else ""
+        )
         lines.append(f"  runs   {planned.arm}{where}{unlike}")
     for hardware, wait_s in {arm.arm.hardware: arm.wait_s for arm in plan.awaited}.items():
         count = sum(arm.arm.hardware == hardware for arm in plan.awaited)
@@ -285,7 +289,7 @@ def describe_plan(plan: Plan, name: str) -> str:
 def _timed(timing: Timing) -> str:
     slices = f"{timing.least} to {timing.most} slices of {timing.slice_s:g} s each"
     until = f"until each ratio of a round is known to ± {100 * timing.interval:.3g} %"
-    return f"[timing]: timed in slices, turn by turn, and not trained: {slices}, {until}"
+    return f"[timing]: arms take turns and are not trained to the end: {slices}, {until}"
 
 
 def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
@@ -296,4 +300,4 @@ def _cannot(impossible: Sequence[ImpossibleArm]) -> Iterator[str]:
     for (hardware, reason), implementations in groups.items():
         many = f"{len(implementations)} implementations"
         names = ", ".join(implementations) if len(implementations) <= _NAMED else many
-        yield f"  cannot {names} on {hardware}: {reason}"
+        yield f"  cannot run {names} on {hardware}: {reason}"

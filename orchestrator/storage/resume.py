@@ -33,6 +33,7 @@ from orchestrator.storage.journal import (
     SweepOpened,
     SweepState,
     TrialFinished,
+    read,
     rebuild,
     replay,
 )
@@ -243,6 +244,17 @@ def _trials(identity: SweepIdentity, plan: Plan, block: Block) -> Iterator[Trial
         for arm in plan.arms
         for repeat in range(plan.repeats)
     )
+
+
+def expect_comparable(folder: SweepFolder, spec: SweepSpec) -> None:
+    """Refuse a spec that cannot extend the latest generation in a folder; write nothing.
+
+    Raises:
+        Incomparable: the existing trials are those of another spec.
+    """
+    state = replay(read(folder.generation(folder.latest())))
+    if state is not None:
+        _expect_same(state.identity, identify(spec, state.identity.generation))
 
 
 def _expect_same(before: SweepIdentity, now: SweepIdentity) -> None:

@@ -48,7 +48,7 @@ def test_plan_runs_nothing(bare: Home) -> None:
     )
     done = bare.run("plan", spec, "--set", "repeats=3").expect(0)
     assert "2 blocks × 1 arm × 3 repeats = 6 trials" in done.out
-    assert "cannot tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in done.out
+    assert "cannot run tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in done.out
     assert done.err == ""
     plan = json.loads(bare.run("plan", spec, "--format", "json").expect(0).out)
     assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 1, 2)

@@ -58,7 +58,8 @@ class Numeric:
         measured = f"{self.low:g} to {self.high:g}"
         if value is None:
             return f"{self.name} is missing; {measured} were measured"
-        return f"{self.name} {value} is too far from {measured}, which were measured"
+        given = f"{value:.4g}" if isinstance(value, float) else value
+        return f"{self.name} {given} is too far from {measured}, which were measured"
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
     """
     totals = ahead.totals
     if ahead.done and not ahead.remaining:
-        return f"all of its {counted(ahead.done, 'trial')} are done"
+        return f"all {counted(ahead.done, 'trial')} are done"
     if totals is None and ahead.remaining_s is None:
         has_trials = ahead.medians_reason and (ahead.trial_s or ahead.helped_by)
         why = f" ({ahead.medians_reason})" if has_trials else ""

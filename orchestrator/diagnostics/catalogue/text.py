@@ -33,10 +33,10 @@ def as_text(catalogue: Catalogue, width: int = 100) -> str:
         lines += [*_what_runs(catalogue, hardware, width), ""]
     lines += ["kernels", *_definitions(KERNELS, width), ""]
     lines += ["options", *_definitions({f"+{k}": text for k, text in OPTIONS.items()}, width), ""]
-    hint = "For the needs of each kernel, run rnnsweep workloads without a name."
+    hint = "What each kernel supports: rnnsweep workloads, without a name"
     if catalogue.is_full:
         lines += [*_needs(width), ""]
-        hint = "Your own workload: package.module:function (see workloads/context.py)"
+        hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
     lines += folded(hint, width, rest="  ")
     return "\n".join(lines) + "\n"
 
@@ -45,15 +45,17 @@ def _workload(workload: Workload, width: int) -> Iterator[str]:
     model = workload.settings_model
     assert model is not None  # the built-in ones have settings
     fixed = ", ".join(workload.data_settings)
-    but = f" but {fixed}: these decide the data" if fixed else ""
+    but = f", except {fixed}, which select the data" if fixed else ""
     yield from folded(f"{workload.name}: {workload.summary}", width, rest="  ")
     yield ""
-    yield from folded(f"settings (all may be searched{but})", width, "  ", "    ")
+    yield from folded(f"settings (a search space may have all{but})", width, "  ", "    ")
     settings = {name: _setting(field) for name, field in model.model_fields.items()}
     yield from _definitions(settings, width, "    ")
     yield ""
     yield from folded(f"metrics  {', '.join(workload.metrics)}", width, "  ", "    ")
-    yield from folded(f"in slices  {', '.join(TIMING_METRICS)}", width, "  ", "    ")
+    yield from folded(
+        f"metrics of arms timed in slices  {', '.join(TIMING_METRICS)}", width, "  ", "    "
+    )
 
 
 def _setting(field: FieldInfo) -> str:
@@ -66,7 +68,7 @@ def _setting(field: FieldInfo) -> str:
 
 def _what_runs(catalogue: Catalogue, hardware: HardwareClass, width: int) -> Iterator[str]:
     asked = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
-    yield from folded(f"on {hardware.name}, with {asked or 'each default'}", width, rest="  ")
+    yield from folded(f"on {hardware.name}, with {asked or 'default settings'}", width, rest="  ")
     verdicts = {
         str(plain): _verdict(catalogue, plain, hardware) for plain in plain_implementations()
     }
@@ -97,7 +99,7 @@ def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClas
 def _needs(width: int) -> Iterator[str]:
     """Yield one table per device, and the reasons below them."""
     yield from folded(
-        "support of each kernel, one change at a time (no 3: for reason 3 below)",
+        "support by each kernel, one change at a time (no 3: not supported, for reason 3 below)",
         width,
         rest="  ",
     )

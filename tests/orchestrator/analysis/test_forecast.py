@@ -67,4 +67,4 @@ def test_what_is_to_be_done_again_is_missing_and_shows_how_long_it_takes() -> No
 
 
 def test_of_a_finished_sweep_only_that_is_reported() -> None:
-    assert describe_forecast(finished(40)[1], at_most=True) == "all of its 40 trials are done"
+    assert describe_forecast(finished(40)[1], at_most=True) == "all 40 trials are done"

@@ -43,12 +43,12 @@ def laid() -> Plan:
 def test_a_plan_shows_the_stopping_rule_and_what_is_timed() -> None:
     text = describe_plan(laid(), "sure")
     assert "sweep sure: 8 to 20 blocks × 2 arms = at most 40 trials" in text
-    assert "until every speed-up is known to ± 0.5 %" in text
+    assert "the interval of every speed-up is within ± 0.5 %" in text
     assert "runs   python/a on CPU A, 2 CPUs [timing]" in text
     assert "8 to 40 slices of 0.25 s each, until each ratio of a round is known to ± 2 %" in text
     plain = describe_plan(laid().with_block_count(9), "sure")
     assert "sweep sure: 9 blocks × 2 arms = 18 trials" in plain
-    assert "until every speed-up" not in plain
+    assert "every speed-up" not in plain
 
 
 def test_a_plan_as_data_has_both_bounds() -> None:

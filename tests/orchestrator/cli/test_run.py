@@ -16,6 +16,10 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.hardware import classify
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.finish import RunResult
+from orchestrator.spec import load
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import Journal
+from orchestrator.storage.resume import identify, take_over
 from orchestrator.storage.tracking import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_plans import node, plan
@@ -133,7 +137,7 @@ def test_what_is_announced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code == 0
     assert "2 of 18 trials are done" in err.splitlines()
     assert "CPU [red]A[/red] :smile:" in err
-    assert "trials go to https://me:***@mlflow.example" in err
+    assert "trials are recorded in https://me:***@mlflow.example" in err
 
 
 WATCHED = """
@@ -180,3 +184,20 @@ def test_a_workload_that_cannot_be_imported_is_refused(
     assert f"workload: {workload} cannot be used: " in err
     assert workload.partition(":")[2] in err
     assert not (tmp_path / "home").exists()
+
+
+def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RNNSWEEP_HOME", str(tmp_path / "home"))
+    file = tmp_path / "mine.yaml"
+    file.write_text(SPEC)
+    spec = load(file)
+    with Journal.open(SweepFolder(tmp_path / "home", "mine").generation(1)) as journal:
+        take_over(journal, None, identify(spec, 1), spec)
+    for form in ("text", "json"):
+        code, out, err = typed(capfd, "plan", str(file), "--set", "seed=4", "--format", form)
+        assert code == 2
+        assert "tensorflow/portable" in out
+        assert "seed: 0 -> 4" in err
+    assert typed(capfd, "plan", str(file), "--set", "repeats=2")[0] == 0

@@ -28,13 +28,16 @@ def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_decides_the_data_is_not_called_searchable() -> None:
     listing = Catalogue((IMAGE_ROWS,), ())
     text = catalogue.as_text(listing)
-    assert "settings (all may be searched but dataset, data_path: these decide the data)" in text
+    assert (
+        "settings (a search space may have all, except dataset, data_path, which select the data)"
+        in text
+    )
     (workload,) = catalogue.as_json(listing)["workloads"]
     fixed = [one["name"] for one in workload["settings"] if not one["searchable"]]
     assert fixed == ["dataset", "data_path"]
     assert "val_accuracy" in workload["metrics"]
     assert {"slices", "slice_steps", "timed_s", "ratio_interval"} <= {*workload["timing_metrics"]}
-    assert "in slices  step_ms" in text
+    assert "metrics of arms timed in slices  step_ms" in text
 
 
 def test_the_values_of_a_choice_are_shown() -> None:

@@ -124,7 +124,7 @@ def test_text_fits(nodes: list[Node], width: int) -> None:
         "GPU 2 does not answer: GPU is lost",
         "NVIDIA 580.95.05, runs CUDA up to 13.0",
         "ray.io/accelerator-type=H200",
-        "peaks, measured on host-xeon on 2026-11-21: the median of rounds",
+        "peak speeds, measured on host-xeon on 2026-11-21: median of the rounds",
         "torch 2.13.0 bf16 product 212 GFLOP/s (190–220), copy 18 GB/s (17–18.5)",
     ):
         assert part in words, text
@@ -171,8 +171,8 @@ def test_rates(nodes: list[Node], rate: Rate, expected: str) -> None:
 
 def test_missing_peaks_are_named(nodes: list[Node]) -> None:
     xeon, gpus = classify(nodes[:1])
-    hint = "are not measured: rnnsweep hardware --measure"
-    assert f"peaks {hint}" in describe_hardware([xeon, gpus])
+    hint = "are not measured yet: run rnnsweep hardware --measure"
+    assert f"peak speeds {hint}" in describe_hardware([xeon, gpus])
     one = describe_hardware([xeon, gpus], [peak(gpus.id, "bf16")])
-    assert f"peaks of {xeon.name} {hint}" in " ".join(one.split())
+    assert f"peak speeds of {xeon.name} {hint}" in " ".join(one.split())
     assert hint not in describe_hardware([gpus], [peak(gpus.id, "bf16")])

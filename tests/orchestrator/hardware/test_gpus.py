@@ -156,7 +156,7 @@ def test_a_driver_of_another_version_is_reported(probe: Probe) -> None:
 
 def test_a_driver_without_gpus(probe: Probe) -> None:
     text = describe_hardware(classify([Node("", probe(SimulatedNvml()), 2)]))
-    assert "no GPU: NVML answers, and has none for this process" in text
+    assert "no GPU: NVML shows none to this process" in text
 
 
 def test_a_gpu_in_parts_forms_no_class(probe: Probe) -> None:

@@ -124,15 +124,15 @@ def test_the_plan_shows_the_price_and_the_way_out() -> None:
     unknown = describe_opening(spec, plan, groups, {})
     assert unknown is not None
     assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
-    assert "may wait; the way out: objectives over the fast arms only (over: gpu), less" in unknown
+    assert "read. To avoid that: objectives over the fast arms only (over: gpu), less" in unknown
     seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
     arm_seconds = describe_opening(spec, plan, groups, seconds)
     assert arm_seconds is not None
-    assert f"likely to idle meanwhile: {FAST} 94%; the way out" in arm_seconds
+    assert f"Expected share of idle time: {FAST} 94%. To avoid that" in arm_seconds
     spec, plan = laid(over="gpu")
     fast_only = describe_opening(spec, plan, make_lanes(plan), seconds)
     assert fast_only is not None
-    assert fast_only.endswith("no hardware waits long for that")
+    assert fast_only.endswith("No hardware waits long for that")
 
 
 def test_one_kind_of_hardware_waits_for_none() -> None:

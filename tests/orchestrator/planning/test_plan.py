@@ -224,16 +224,16 @@ def test_a_users_implementations_are_names_of_its_own() -> None:
 def test_the_plan_reads_well() -> None:
     text = describe_plan(make_plan(spec(), machine()), "plan")
     assert text.splitlines()[0] == "sweep plan: 5 blocks × 1 arm × 2 repeats = 10 trials"
-    assert "cannot tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in text
+    assert "cannot run tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in text
 
 
 def test_arms_that_share_a_reason_share_a_line() -> None:
     names = ", ".join(f"tensorflow/{kernel}" for kernel in ("cudnn", "cudnn+tf32"))
     text = describe_plan(make_plan(spec(implementations=f"[{names}]"), machine()), "plan")
-    assert f"cannot {names} on cpu: cuDNN kernels need" in text
+    assert f"cannot run {names} on cpu: cuDNN kernels need" in text
     four = ", ".join(f"tensorflow/cudnn{option}" for option in ("", "+tf32", "+bf16", "+fp16"))
     text = describe_plan(make_plan(spec(implementations=f"[{four}]"), machine()), "plan")
-    assert "cannot 4 implementations on cpu: cuDNN kernels need an NVIDIA GPU" in text
+    assert "cannot run 4 implementations on cpu: cuDNN kernels need an NVIDIA GPU" in text
 
 
 def test_a_backend_that_is_not_installed_shows_how_to_get_it(
@@ -244,7 +244,7 @@ def test_a_backend_that_is_not_installed_shows_how_to_get_it(
     laid = make_plan(wanted, machine())
     description = "jax is not installed here: pip install 'rnnsweep[jax]'"
     assert reasons(laid) == {"jax/portable on cpu": description}
-    assert f"cannot jax/portable on cpu: {description}" in describe_plan(laid, "plan")
+    assert f"cannot run jax/portable on cpu: {description}" in describe_plan(laid, "plan")
     expect_runnable(wanted, laid)
     alone = spec(implementations="[jax/portable]", hardware="[cpu]")
     with pytest.raises(NothingToRun, match=r"jax/portable on cpu: jax is not installed here: pip"):
