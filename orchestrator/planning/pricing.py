@@ -69,7 +69,7 @@ def describe_prices(prices: Sequence[Price], hardware: Iterable[HardwareUse]) ->
     """Return a line on the cost of each hardware class; none if a spec has no prices."""
     costs = {name: price_of(name, prices) for name in dict.fromkeys(hardware)} if prices else {}
     return [
-        f"  costs  {name}: {_promise(name, price) if price else 'no price in the spec, so no cost is reported'}"
+        f"  costs  {name}: {_promise(name, price) if price else 'no price in the spec, so no cost'}"
         for name, price in costs.items()
     ]
 

@@ -115,7 +115,7 @@ def test_a_plan_shows_which_hardware_has_a_price() -> None:
     assert describe_prices(table, [T4.hardware, FOUR, T4.hardware]) == [
         f"  costs  {T4.hardware}: 8 USD/h / 4 GPUs from setup to predict and 0.25 USD/kWh of the"
         " timed epochs (a bill, 2026-11-21)",
-        "  costs  AMD EPYC, 4 CPUs: no price in the spec, so no cost is reported",
+        "  costs  AMD EPYC, 4 CPUs: no price in the spec, so no cost",
     ]
     assert describe_prices((), [T4.hardware]) == []
 
