@@ -61,8 +61,9 @@ def test_a_report_compares_two_classes_of_cpu(lab: Lab) -> None:
     assert report["sweep"]["environment"]["usable_cpus"] == "1 | 2"
     (comparison,) = report["comparisons"]
     assert len(comparison["pairs"]) == comparison["speedup"]["n"] == 6
-    classes = [comparison[side]["hardware"] for side in ("baseline", "arm")]
-    assert [name.rpartition(", ")[2] for name in classes] == ["1 CPU", "2 CPUs"]
+    used = [comparison[side]["hardware"] for side in ("baseline", "arm")]
+    names = [hardware["hardware_class"]["name"] for hardware in used]
+    assert [name.rpartition(", ")[2] for name in names] == ["1 CPU", "2 CPUs"]
 
 
 def test_a_node_without_the_code_is_probed_from_another(lab: Lab) -> None:
