@@ -66,7 +66,7 @@ def test_hardware_and_workloads(bare: Home) -> None:
     asked = bare.run("workloads", "image_rows", "--set", "cell=gru").expect(0).out
     assert "with cell gru" in asked
     bare.run("workloads", "image_row").refused("did you mean 'image_rows'?")
-    bare.run("workloads", "--set", "cell=gru").refused("--set: expected the name of the workload")
+    bare.run("workloads", "--set", "cell=gru").refused("--set: expected a workload")
     assert not bare.path.exists()
 
 
