@@ -17,7 +17,7 @@ def test_trials_whose_memory_is_compared_have_fresh_trainers(home: Home) -> None
     )
     done = home.run("run", spec).expect(0)
     assert "each trial in a fresh trainer process: peak_rss_mib is an objective" in done.err
-    assert "Every trial had a fresh trainer process: peak memory can be compared" in done.out
+    assert "Every trial had a fresh trainer process: peak memory is comparable" in done.out
     assert {run.data.tags["trainer_trials"] for run in home.children(NAME)} == {"0"}
     assert all(arm["measures"]["peak_rss_mib"]["n"] == 2 for arm in home.report(NAME)["arms"])
 

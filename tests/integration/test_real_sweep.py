@@ -147,7 +147,7 @@ def test_the_arms_of_a_block_start_the_same(real: Real) -> None:
 
 def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path: Path) -> None:
     report = real.home.report(NAME)
-    assert (report["format"], report["version"]) == ("rnnsweep-report", 3)
+    assert (report["format"], report["version"]) == ("rnnsweep-report", 4)
     runs = {run.info.run_id: run for run in real.home.children(NAME)}
     assert {trial["run_id"] for trial in report["trials"]} == set(runs)
     for trial in report["trials"]:
