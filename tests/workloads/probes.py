@@ -29,6 +29,14 @@ from workloads.slicing import Slicing
 from workloads.tasks.image_rows import build, load, run
 
 
+def configure(trial: Context) -> dict[str, float]:
+    """Fix the framework's thread pools, which is only possible before its first operation."""
+    from workloads.measuring.measurement import prepare_framework
+
+    with prepare_framework(trial):
+        return {}
+
+
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.full_training import run_warm_up_pass
