@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cluster test-benchmarks lint backends lock gpu clean \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size test-benchmarks lint backends lock gpu clean \
 	benchmark-overhead benchmark-fit benchmark-telemetry benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
 
@@ -15,8 +15,21 @@ help: ## print this list
 demo: $(VENV)/.run ## install into .venv, run sweeps/quickstart.yaml, print its report
 	$(BIN)/rnnsweep run sweeps/quickstart.yaml
 
-test: $(VENV)/.dev lint ## install the test tools; check formatting, lint, types and imports; run all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev ## install the test tools; check formatting, lint, types and imports; run the tests (10 minutes)
+	@$(MAKE) --jobs 2 lint test-quick
+
+test-quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not full"
+
+test-all: test test-rest ## run the other tests too: every backend and sweep file, browser, Slurm, faults, cluster
+
+test-rest: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m full
+	@if [ "$$(id -u)" = 0 ] && unshare --net --mount --uts --pid --ipc --fork true; then \
+		$(MAKE) test-cluster; \
+	else \
+		echo "skipped the tests on a cluster, which need root and namespaces"; \
+	fi
 
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster
@@ -24,6 +37,10 @@ test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this 
 test-benchmarks: $(VENV)/.dev ## check the types and run the tests of the benchmarks' own code
 	$(BIN)/mypy $$(find tests/benchmarks -name '*.py')
 	$(BIN)/python -m pytest tests/benchmarks
+
+size: ## count the lines of Python, outside tests and of tests
+	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
+	@printf 'tests  %6d lines\n' "$$(git ls-files 'tests/*.py' | xargs cat | wc -l)"
 
 lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff format --check .

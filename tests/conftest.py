@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # a busy machine would miss any deadline
-settings.load_profile("any machine")
+from tests.profiles import IN_CI
+
+# No deadline: a busy machine would miss any.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("ci", deadline=None, max_examples=100)
+settings.load_profile("ci" if IN_CI else "quick")
 
 # PyTorch's threads wait for each other by spinning, which turns seconds into minutes once another
 # process uses their cores. Several trainers share the cores here.
@@ -33,9 +36,3 @@ def restore_rays_environment() -> Iterator[None]:
 
 def _is_rays(name: str) -> bool:
     return name.startswith(("RAY_", "TUNE_"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the shortest files last, so that no worker waits for another's long file at the end."""
-    shortest = Path(__file__).with_name("orchestrator")
-    items.sort(key=lambda item: item.path.is_relative_to(shortest))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import NoReturn
 
 import pytest
+
+from tests.profiles import IN_CI
 
 
 def skip_here(reason: str) -> NoReturn:
@@ -14,6 +15,6 @@ def skip_here(reason: str) -> NoReturn:
     Args:
         reason: what is missing and how to install it.
     """
-    if os.environ.get("RNNSWEEP_TEST_ALL") == "1":
+    if IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)

@@ -8,11 +8,11 @@ from tests.lacking import skip_here
 
 
 @pytest.mark.parametrize(
-    ("value", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)]
+    ("in_ci", "outcome"), [(False, pytest.skip.Exception), (True, pytest.fail.Exception)]
 )
 def test_missing_requirements_fail_the_test_only_in_ci(
-    value: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    in_ci: bool, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RNNSWEEP_TEST_ALL", value)
+    monkeypatch.setattr("tests.lacking.IN_CI", in_ci)
     with pytest.raises(outcome, match="no cake here"):
         skip_here("no cake here: bake one")

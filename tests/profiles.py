@@ -1,0 +1,13 @@
+"""How much the random tests do: enough to find a mistake here, more where nobody waits."""
+
+from __future__ import annotations
+
+import os
+
+IN_CI = os.environ.get("RNNSWEEP_TEST_ALL") == "1"
+"""Whether this run is CI's: nothing may be skipped, and random tests take more draws."""
+
+
+def draws(here: int = 50, in_ci: int = 400) -> int:
+    """Return the number of random draws of a statistical test."""
+    return in_ci if IN_CI else here
