@@ -1,25 +1,92 @@
-"""The content of a report before it takes a format: sections, tables, paragraphs of raw text."""
+"""The content of a report before it takes a format: sections, tables, paragraphs of raw text.
+
+Every printer makes a `Document`, which `to_text` and `to_markdown` in `formats` write.
+"""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 
 Row = tuple[str, ...]
+
+Item = TypeVar("Item")
+
+
+def plain(value: object) -> str:
+    """Return a value as the text of a cell: `–` for None, a float with four figures."""
+    if value is None:
+        return ABSENT
+    return number(value) if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Item]):
+    """A column of a table: its title, and the value that each row's item has in it.
+
+    The unit follows the title in parentheses. `show` makes a text of a value that is not None. The
+    column is aligned right if it is `numeric`: the default is that all its values are numbers or
+    other data, not texts. An `optional` column without any value is left out.
+    """
+
+    title: str
+    value: Callable[[Item], Any]
+    unit: str = ""
+    show: Callable[[Any], str] = plain
+    numeric: bool | None = None
+    optional: bool = False
+
+    @property
+    def header(self) -> str:
+        """The title with the unit: `step (ms)`."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `numeric` columns are aligned right; the first column names the row.
+    """A table of texts; make one with `make_table`. The first column names the row.
 
-    A table that is wider than the page folds its cells. If it is `divisible`, it is printed in
-    parts instead, which repeat the first column.
+    `numeric` columns are aligned right. A table that is wider than the page folds its cells. If it
+    is `divisible`, it is printed in parts instead, which repeat the first column.
     """
 
     headers: Row
     rows: tuple[Row, ...]
     numeric: frozenset[int] = frozenset()
     divisible: bool = False
+
+
+def make_table(
+    columns: Sequence[Column[Item]], items: Iterable[Item], *, divisible: bool = False
+) -> Table:
+    """Make a table with a row for each item."""
+    items = list(items)
+    values = [[column.value(item) for item in items] for column in columns]
+    shown = [
+        (column, cells)
+        for column, cells in zip(columns, values, strict=True)
+        if not column.optional or any(cell is not None for cell in cells)
+    ]
+    texts = [
+        [ABSENT if cell is None else column.show(cell) for cell in cells] for column, cells in shown
+    ]
+    return Table(
+        tuple(column.header for column, _ in shown),
+        tuple(zip(*texts, strict=True)),
+        frozenset(i for i, (column, cells) in enumerate(shown) if _is_numeric(column, cells)),
+        divisible,
+    )
+
+
+def _is_numeric(column: Column[Any], cells: Sequence[Any]) -> bool:
+    if column.numeric is not None:
+        return column.numeric
+    values = [cell for cell in cells if cell is not None]
+    return bool(values) and not any(isinstance(value, str) for value in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from orchestrator.analysis.statistics.estimates import Estimate, Spread
+if TYPE_CHECKING:
+    from orchestrator.analysis.statistics.estimates import Estimate, Spread
 
 ABSENT = "–"
 _LONE_FIGURES = 4  # significant figures of a number that has no spread

@@ -22,7 +22,8 @@ def to_markdown(document: Document) -> str:
 
 def section(part: Section) -> str:
     """Write one section with its heading, without a line break at its end."""
-    return "\n\n".join([f"## {escape(part.title)}", *_section(part)])
+    heading = [f"## {escape(part.title)}"] if part.title else []
+    return "\n\n".join([*heading, *_section(part)])
 
 
 def escape(raw: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary, KernelCount
 from orchestrator.analysis.arms.validity import ArmValidity
+from orchestrator.analysis.metrics.failures import ExcludedTrials
 from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Section, Table
+from orchestrator.core.trial import ImpossibleArm
+from orchestrator.report.document import Column, Section, make_table
 from orchestrator.report.sections.noise import noise_notes
 from orchestrator.report.wording.sentences import ArmNames, kernel_text
 
@@ -18,15 +20,20 @@ def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List trials that enter no comparison, and arms that cannot run."""
     tables = []
     if summary.left_out:
-        rows = tuple(
-            (name(row.arm), row.reason.replace("_", " "), str(row.trials), row.message, row.run_id)
-            for row in summary.left_out
-        )
-        headers = ("arm", "reason", "trials", "first message", "first run")
-        tables.append(Table(headers, rows, frozenset({2})))
+        excluded: list[Column[ExcludedTrials]] = [
+            Column("arm", lambda row: name(row.arm)),
+            Column("reason", lambda row: row.reason.replace("_", " ")),
+            Column("trials", lambda row: row.trials),
+            Column("first message", lambda row: row.message),
+            Column("first run", lambda row: row.run_id),
+        ]
+        tables.append(make_table(excluded, summary.left_out))
     if summary.impossible:
-        impossible = tuple((name(i.arm), i.reason) for i in summary.impossible)
-        tables.append(Table(("arm that cannot run", "reason"), impossible))
+        arms: list[Column[ImpossibleArm]] = [
+            Column("arm that cannot run", lambda row: name(row.arm)),
+            Column("reason", lambda row: row.reason),
+        ]
+        tables.append(make_table(arms, summary.impossible))
     return Section("Excluded", tables=tuple(tables)) if tables else None
 
 
@@ -35,27 +42,27 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
     if not summary.trials:
         return None
     proofs = {proof.arm: proof for proof in summary.validity.arms}
-    headers = ("arm", "complete", "failed", "wrong kernel", "disturbed", "missing", "re-run")
-    counts = tuple(_counts(arm, proofs[arm.arm], name) for arm in summary.arms)
-    kernels = tuple(
-        (name(arm.arm), _kernels(arm), _compiled(proofs[arm.arm])) for arm in summary.arms
-    )
-    tables = (
-        Table(headers, counts, frozenset(range(1, len(headers)))),
-        Table(("arm", "kernel that ran", "compiled"), kernels),
-    )
+    columns: list[Column[ArmSummary]] = [
+        Column("arm", lambda arm: _started(arm, name)),
+        Column("complete", lambda arm: arm.trials.complete),
+        Column("failed", lambda arm: arm.trials.failed),
+        Column("wrong kernel", lambda arm: arm.trials.wrong_kernel),
+        Column("disturbed", lambda arm: proofs[arm.arm].disturbed),
+        Column("missing", lambda arm: arm.trials.missing),
+        Column("re-run", lambda arm: proofs[arm.arm].retried),
+    ]
+    kernels: list[Column[ArmSummary]] = [
+        Column("arm", lambda arm: name(arm.arm)),
+        Column("kernel that ran", _kernels),
+        Column("compiled", lambda arm: _compiled(proofs[arm.arm])),
+    ]
+    tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
     notes = (*_usage(summary), *noise_notes(summary), *_clocks(summary, name))
     return Section("Validity", tables=tables, paragraphs=(*notes, _versions(summary)))
 
 
-def _counts(arm: ArmSummary, proof: ArmValidity, name: ArmNames) -> tuple[str, ...]:
-    trials = arm.trials
-    numbers = (
-        *(trials.complete, trials.failed, trials.wrong_kernel),
-        *(proof.disturbed, trials.missing, proof.retried),
-    )
-    planned = "" if arm.planned else " (of an earlier start)"
-    return (name(arm.arm) + planned, *map(str, numbers))
+def _started(arm: ArmSummary, name: ArmNames) -> str:
+    return name(arm.arm) + ("" if arm.planned else " (of an earlier start)")
 
 
 def _compiled(proof: ArmValidity) -> str:

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from orchestrator.core.arms import Arm
-from orchestrator.report.document import Document, Section, Table, visible
+from orchestrator.report.document import Column, Document, Section, Table, make_table, visible
 from orchestrator.report.formats.markdown import to_markdown
 from orchestrator.report.render import render, summarise
 from tests.orchestrator.sample_records import CPU, PORTABLE, paired, sweep, trial
@@ -80,3 +80,18 @@ def test_hostile_names_add_no_markup_to_a_report() -> None:
     clean = sweep([trial(Arm("x", CPU), 0), trial(PORTABLE, 0)], (PORTABLE, Arm("x", CPU)))
     harmless = PARSER.parse(render(summarise(clean), "markdown"))
     assert len(rows) == len([token for token in harmless if token.type == "tr_open"])
+
+
+def test_a_table_of_columns_aligns_data_and_leaves_out_what_no_row_has() -> None:
+    columns: list[Column[tuple[str, float | None]]] = [
+        Column("arm", lambda item: item[0]),
+        Column("step", lambda item: item[1], unit="ms"),
+        Column("share", lambda item: item[1], show=lambda value: f"{value:.0%}"),
+        Column("energy", lambda _: None, optional=True),
+        Column("note", lambda _: None),
+    ]
+    made = make_table(columns, [("a", 0.25), ("b", None)])
+    assert made.headers == ("arm", "step (ms)", "share", "note")
+    assert made.rows == (("a", "0.25", "25%", "–"), ("b", "–", "–", "–"))
+    assert made.numeric == {1, 2}
+    assert make_table(columns, []).rows == ()
