@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from orchestrator.hardware import classify
@@ -12,20 +15,8 @@ from orchestrator.spec import SweepSpec, parse
 from tests.benchmarks.unlike.simulated import simulated, unlike_nodes
 from tests.benchmarks.unlike.sweeps import Question
 from tests.orchestrator.sample_plans import node
+from tests.orchestrator.sample_specs import OWN, spec
 
-SPEC = """
-name: open
-workload: own.module:run
-settings: {{rounds: 10}}
-search:
-  sampler: {sampler}
-  configs: 60
-  {more}
-  space: {{units: {{low: 1, high: 1000}}}}
-  objectives: {{val_accuracy: {{direction: maximize, over: "{over}"}}}}
-arms: {{implementations: [python/a], hardware: [{hardware}]}}
-repeats: {repeats}
-"""
 SLOW, FAST = "CPU A, 2 CPUs", "NVIDIA T4 (CPU B, 8 CPUs)"
 NODES = [
     *(node(f"slow{number}") for number in range(4)),
@@ -34,15 +25,13 @@ NODES = [
 
 
 def laid(
-    sampler: str = "tpe",
-    over: str = "mean",
-    more: str = "",
-    repeats: int = 1,
-    hardware: str = '"CPU A*", gpu',
+    over: str = "mean", hardware: Sequence[str] = ("CPU A*", "gpu"), **changes: Any
 ) -> tuple[SweepSpec, Plan]:
-    text = SPEC.format(sampler=sampler, over=over, more=more, repeats=repeats, hardware=hardware)
-    spec = parse(text, source="spec")
-    return spec, make_plan(spec, classify(NODES))
+    objectives = {"val_accuracy": {"direction": "maximize", "over": over}}
+    space = {"units": {"low": 1, "high": 1000}}
+    wanted = {"sampler": "tpe", "configs": 60, "space": space, "hardware": [*hardware]}
+    made = spec(OWN, **{**wanted, "objectives": objectives, **changes})
+    return made, make_plan(made, classify(NODES))
 
 
 def limit(spec: SweepSpec, plan: Plan) -> int | None:
@@ -58,43 +47,43 @@ def limit(spec: SweepSpec, plan: Plan) -> int | None:
         ({"repeats": 2}, 8),
         ({"over": "gpu", "repeats": 2}, 3),
         ({"over": "gpu", "repeats": 3}, 3),
-        ({"hardware": "gpu", "repeats": 4}, 2),
-        ({"more": "open_blocks: 9"}, 9),
+        ({"hardware": ["gpu"], "repeats": 4}, 2),
+        ({"open_blocks": 9}, 9),
         ({"sampler": "nsga2"}, 8),
     ],
 )
 def test_enough_blocks_are_open_to_keep_what_is_read_at_work(
-    how: dict[str, object], blocks: int
+    how: dict[str, Any], blocks: int
 ) -> None:
-    assert limit(*laid(**how)) == blocks  # type: ignore[arg-type]
+    assert limit(*laid(**how)) == blocks
 
 
 @pytest.mark.parametrize("sampler", ["random", "qmc"])
 def test_a_sampler_that_does_not_learn_has_no_limit(sampler: str) -> None:
-    spec, plan = laid(sampler)
-    assert limit(spec, plan) is None
+    swept, plan = laid(sampler=sampler)
+    assert limit(swept, plan) is None
     seconds = {str(arm): 20.0 if str(arm.hardware) == SLOW else 1.0 for arm in plan.arms}
-    assert set(idle_shares(spec, plan, make_lanes(plan), seconds).values()) == {0.0}
-    assert describe_opening(spec, plan, make_lanes(plan), seconds) is None
+    assert set(idle_shares(swept, plan, make_lanes(plan), seconds).values()) == {0.0}
+    assert describe_opening(swept, plan, make_lanes(plan), seconds) is None
 
 
-def shares(**how: object) -> dict[str, float]:
+def shares(**how: Any) -> dict[str, float]:
     """With a slow trial of 80 s on four nodes, and a fast one of 4 s on four GPUs: 20 s to 1 s."""
-    spec, plan = laid(**how)  # type: ignore[arg-type]
+    swept, plan = laid(**how)
     seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
-    return idle_shares(spec, plan, make_lanes(plan), seconds)
+    return idle_shares(swept, plan, make_lanes(plan), seconds)
 
 
 def test_fast_hardware_waits_where_slow_arms_are_read() -> None:
     idle = shares()
     assert idle[SLOW] == 0.0
     assert idle[FAST] == pytest.approx(1 - 60 / (52 * 20 + 1))
-    assert shares(more="open_blocks: 40")[FAST] == pytest.approx(1 - 60 / (20 * 20 + 1))
-    assert shares(more="open_blocks: 60") == {SLOW: 0.0, FAST: 0.0}
+    assert shares(open_blocks=40)[FAST] == pytest.approx(1 - 60 / (20 * 20 + 1))
+    assert shares(open_blocks=60) == {SLOW: 0.0, FAST: 0.0}
 
 
 def test_with_fewer_open_blocks_than_nodes_all_hardware_waits() -> None:
-    idle = shares(more="open_blocks: 2")
+    idle = shares(open_blocks=2)
     assert idle[SLOW] == pytest.approx(0.5, abs=0.03), "two of four nodes are at work"
     assert idle[FAST] == pytest.approx(1 - 60 / (58 * 40 + 1))
 
@@ -104,12 +93,12 @@ def test_the_price_is_what_a_sweep_pays() -> None:
     for blocks in (2, 5, 20):
         question = Question("", 60, 1.0, 20.0, {"fast": 1, "slow": 4}, "tpe", blocks)
         fast, slow = simulated(question).uses
-        spec = parse(question.spec(), source="spec")
-        plan = make_plan(spec, classify(unlike_nodes(question.devices)))
+        made = parse(question.spec(), source="spec")
+        plan = make_plan(made, classify(unlike_nodes(question.devices)))
         seconds = {
             str(arm): 1.0 if str(arm.hardware).endswith("1 CPU") else 20.0 for arm in plan.arms
         }
-        line = idle_shares(spec, plan, make_lanes(plan), seconds)
+        line = idle_shares(made, plan, make_lanes(plan), seconds)
         assert line["CPU, 1 CPU"] == pytest.approx(fast.idle_share, abs=0.05)
         assert line["CPU, 2 CPUs"] == pytest.approx(slow.idle_share, abs=0.08)
 
@@ -119,25 +108,25 @@ def test_nothing_waits_where_the_fast_arms_are_read_alone() -> None:
 
 
 def test_the_plan_shows_the_price_and_the_way_out() -> None:
-    spec, plan = laid()
+    swept, plan = laid()
     groups = make_lanes(plan)
-    unknown = describe_opening(spec, plan, groups, {})
+    unknown = describe_opening(swept, plan, groups, {})
     assert unknown is not None
     assert unknown.startswith("  open   8 of 60 blocks at once (search.open_blocks), so that tpe")
     assert "read. To avoid that: objectives over the fast arms only (over: gpu), less" in unknown
     seconds = {str(arm): 80.0 if str(arm.hardware) == SLOW else 4.0 for arm in plan.arms}
-    arm_seconds = describe_opening(spec, plan, groups, seconds)
+    arm_seconds = describe_opening(swept, plan, groups, seconds)
     assert arm_seconds is not None
     assert f"Expected share of idle time: {FAST} 94%. To avoid that" in arm_seconds
-    spec, plan = laid(over="gpu")
-    fast_only = describe_opening(spec, plan, make_lanes(plan), seconds)
+    swept, plan = laid(over="gpu")
+    fast_only = describe_opening(swept, plan, make_lanes(plan), seconds)
     assert fast_only is not None
     assert fast_only.endswith("No hardware waits long for that")
 
 
 def test_one_kind_of_hardware_waits_for_none() -> None:
-    spec, plan = laid(hardware="gpu")
-    line = describe_opening(spec, plan, make_lanes(plan), {})
+    swept, plan = laid(hardware=["gpu"])
+    line = describe_opening(swept, plan, make_lanes(plan), {})
     assert line == (
         "  open   5 of 60 blocks at once (search.open_blocks), so that tpe learns from their"
         " results"
@@ -145,6 +134,6 @@ def test_one_kind_of_hardware_waits_for_none() -> None:
 
 
 def test_nothing_is_reported_of_blocks_where_no_arm_can_run() -> None:
-    spec, plan = laid(hardware='"CPU Z*"')
+    swept, plan = laid(hardware=["CPU Z*"])
     assert plan.possible == ()
-    assert describe_opening(spec, plan, make_lanes(plan), {}) is None
+    assert describe_opening(swept, plan, make_lanes(plan), {}) is None
