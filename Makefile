@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size test-benchmarks lint backends lock gpu clean \
-	benchmark-overhead benchmark-fit benchmark-telemetry benchmark-steps benchmark-unlike-nodes \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size lint backends lock gpu clean \
+	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
 
 help: ## print this list
@@ -34,10 +34,6 @@ test-rest: $(VENV)/.dev
 test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this machine; needs root, iproute2, PostgreSQL
 	RNNSWEEP_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster
 
-test-benchmarks: $(VENV)/.dev ## check the types and run the tests of the benchmarks' own code
-	$(BIN)/mypy $$(find tests/benchmarks -name '*.py')
-	$(BIN)/python -m pytest tests/benchmarks
-
 size: ## count the lines of Python, outside tests and of tests
 	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
 	@printf 'tests  %6d lines\n' "$$(git ls-files 'tests/*.py' | xargs cat | wc -l)"
@@ -50,12 +46,6 @@ lint: $(VENV)/.dev ## check formatting, lint, types and imports
 
 benchmark-overhead: $(VENV)/.dev ## measure milliseconds per trial of the whole path, compared with plain Tune
 	$(BIN)/python -m tests.benchmarks.overhead --output $(RESULTS)
-
-benchmark-fit: $(VENV)/.dev ## compare a trial's timed epochs with a bare Keras script
-	$(BIN)/python -m tests.benchmarks.fit_overhead --output $(RESULTS)
-
-benchmark-telemetry: $(VENV)/.dev ## measure the share of a core that telemetry of a trial takes
-	$(BIN)/python -m tests.benchmarks.telemetry_cost --output $(RESULTS)
 
 backends: $(VENV)/.backends ## install JAX and PyTorch as well, so that their tests are not skipped
 

@@ -20,15 +20,19 @@ import argparse
 import random
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from statistics import median
+from typing import Any
 
+from orchestrator.analysis.statistics.estimates import Estimate, geometric_mean
 from tests.benchmarks import rig
 from tests.benchmarks.contenders import question as ordinary
 from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, ask, ask_quietly, opened
 from tests.benchmarks.contenders.processes import Question
-from tests.benchmarks.contenders.table import as_json, as_text
 from workloads.cpus import usable_cpus
 from workloads.settings.char_rnn import CharRnnSettings
 
@@ -38,7 +42,11 @@ _EPOCHS = 2
 def main() -> None:
     """Print the table, and write it with all rounds if requested."""
     options = _parser().parse_args()
-    chosen = [name for name in IMPLEMENTATIONS[options.device] if _is_selected(name, options.only)]
+    chosen = [
+        name
+        for name in IMPLEMENTATIONS[options.device]
+        if any(fnmatchcase(name, pattern) for pattern in options.only)
+    ]
     environment = rig.environment("keras")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         question = _question(Path(scratch) / "question.npz", options)
@@ -46,26 +54,81 @@ def main() -> None:
         for pair in pairs:
             stack.enter_context(closing(pair.arm))
             stack.enter_context(closing(pair.reference))
-        rounds = _rounds(pairs, options.rounds, random.Random(options.seed))
-        text = as_text(environment, pairs, rounds)
+        answers: dict[str, list[Asked]] = {name: [] for name in chosen}
+        order = random.Random(options.seed)
+        for number in range(options.rounds + 1):
+            for pair in order.sample(pairs, k=len(pairs)):
+                asked = ask_quietly(pair, order) if number else ask(pair, order)
+                _print_progress(f"round {number}" if number else "warm-up", pair, asked)
+                if number:
+                    answers[pair.arm.implementation].append(asked)
+        rows = [_row(pair, answers[pair.arm.implementation]) for pair in pairs]
+        text = as_text(environment, rows)
         print(text)
         if options.output is not None:
-            result = as_json(environment, question, pairs, rounds)
+            result = {
+                "format": "rnnsweep-benchmark-steps",
+                "version": 3,
+                "environment": environment,
+                "trainers": {pair.arm.facts["backend"]: pair.arm.facts for pair in pairs},
+                "device": options.device,
+                "settings": question.settings,
+                "pairs": rows,
+                "rounds": {name: [asdict(one) for one in own] for name, own in answers.items()},
+            }
             rig.keep(options.output.parent, options.output.stem, result, text)
 
 
-def _rounds(pairs: list[Pair], count: int, order: random.Random) -> list[dict[str, Asked]]:
-    """Return answers by implementation, round by round, after a warm-up round."""
-    for pair in order.sample(pairs, k=len(pairs)):
-        _print_progress("warm-up", pair, ask(pair, order))
-    rounds = []
-    for number in range(1, count + 1):
-        answers: dict[str, Asked] = {}
-        for pair in order.sample(pairs, k=len(pairs)):
-            asked = answers[pair.arm.implementation] = ask_quietly(pair, order)
-            _print_progress(f"round {number}", pair, asked)
-        rounds.append(answers)
-    return rounds
+def as_text(environment: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each pair."""
+    lines = [
+        rig.heading(environment),
+        f"{'median ms a step':<27}{'rnnsweep':>9}  {'reference':<30}{'ratio (95 %)':<22}to reach",
+    ]
+    for row in rows:
+        ratio = f"{row['ratio']:.3f} ({row['low']:.3f}–{row['high']:.3f})" if row["high"] else "–"
+        reference = "bare Keras" if row["reference"].startswith("bare") else row["reference"]
+        lines.append(
+            f"{row['implementation']:<27}{row['step_ms']:>9.2f}  "
+            f"{row['reference_step_ms']:>6.2f} {reference:<23}"
+            f"{ratio:<22}{row['to_reach']:.2f}: {row['verdict']}"
+        )
+    for name in ("loss", "val_loss"):
+        low, high = (edge(row[name][at] for row in rows) for at, edge in enumerate((min, max)))
+        lines.append(f"{name}: {low:.6f} to {high:.6f} over all contenders and rounds")
+    busy_cpus = max(row["neighbours_cpus"] for row in rows)
+    lines.append(f"{rows[0]['rounds']} rounds; others kept at most {busy_cpus:.2f} CPUs busy")
+    return "\n".join(lines)
+
+
+def _row(pair: Pair, answers: Sequence[Asked]) -> dict[str, Any]:
+    """Return the medians of a pair, and the geometric mean of its ratios with a 95 % interval."""
+    ratio = geometric_mean([asked.ratio for asked in answers])
+    values = {
+        name: [side.metrics[name] for asked in answers for side in (asked.arm, asked.reference)]
+        for name in ("loss", "val_loss")
+    }
+    return {
+        "implementation": pair.arm.implementation,
+        "rounds": len(answers),
+        "step_ms": median(asked.arm.step_ms for asked in answers),
+        "reference": pair.reference.name,
+        "reference_step_ms": median(asked.reference.step_ms for asked in answers),
+        "ratio": ratio.value if ratio else answers[0].ratio,
+        "low": ratio.low if ratio else None,
+        "high": ratio.high if ratio else None,
+        "to_reach": pair.at_most,
+        "verdict": _verdict(ratio, pair.at_most),
+        "neighbours_cpus": max(asked.neighbours_cpus for asked in answers),
+        **{name: (min(both), max(both)) for name, both in values.items()},
+    }
+
+
+def _verdict(ratio: Estimate | None, at_most: float) -> str:
+    """Return whether the whole interval reaches the limit, misses it, or neither."""
+    if ratio is None or ratio.low <= at_most < ratio.high:
+        return "inconclusive"
+    return "reached" if ratio.high <= at_most else "missed"
 
 
 def _print_progress(when: str, pair: Pair, asked: Asked) -> None:
@@ -82,10 +145,6 @@ def _question(data: Path, options: argparse.Namespace) -> Question:
     ordinary.write(data, asked)
     settings = CharRnnSettings(**asked).model_dump()
     return Question(settings, options.steps, data, options.device, usable_cpus())
-
-
-def _is_selected(name: str, patterns: list[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from orchestrator.cli.output import quiet
@@ -32,78 +32,53 @@ from tests.benchmarks.trusting.sweeps import Interrupted
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("ray", "optuna", "mlflow", "keras", "torch", "numpy", "scipy")
-PARTS = ("synthetic", "slowdown", "equal", "hog", "adaptive")
 
 
 def main() -> None:
     """Run the parts, then print and write promises and findings."""
-    asked = _arguments()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parts = ("synthetic", "slowdown", "equal", "hog", "adaptive")
+    parser.add_argument("--only", action="append", choices=parts, help="this part, or these")
+    parser.add_argument("--quick", action="store_true", help="only check that it works")
+    parser.add_argument("--fresh", action="store_true", help="start from scratch")
+    parser.add_argument("--output", type=Path, help="a folder for the results")
+    parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="for its sweeps")
+    asked = parser.parse_args()
     name = "trust-quick" if asked.quick else "trust"
     output = asked.output or (asked.home if asked.quick else RESULTS)
     notebook = Notebook.open(output / f"{name}.json", fresh=asked.fresh)
     notebook.environment = rig.environment(*PACKAGES)
     home = asked.home / notebook.begun
     home.mkdir(parents=True, exist_ok=True)
-    print(_heading(notebook), flush=True)
+    run: dict[str, Callable[[], Sequence[Finding]]] = {
+        "synthetic": lambda: synthetic.run(60 if asked.quick else 400),
+        "slowdown": lambda: slowdown.run(home, notebook, *((1, 1) if asked.quick else (5, 10))),
+        "equal": lambda: equal.run(home, notebook, 2 if asked.quick else 30),
+        "hog": lambda: hog.run(home, notebook, 9 if asked.quick else 12),
+        "adaptive": lambda: adaptive.run(
+            home, notebook, *((40, 60) if asked.quick else (500, 400))
+        ),
+    }
     try:
         with quiet(home / "proof.log") as console:
-            for part in asked.only or PARTS:
+            for part in asked.only or parts:
                 began_s = time.monotonic()
-                findings = runs(home, notebook, quick=asked.quick)[part]()
-                notebook.conclude(part, findings, time.monotonic() - began_s)
-                for finding in findings:
-                    console.print(finding.text())
+                notebook.conclude(part, run[part](), time.monotonic() - began_s)
+                console.print(_text(notebook, part))
     except Interrupted as interrupted:
         print(f"stopped in the sweep {interrupted}: resume with the same command")
         sys.exit(3)
-    text = report(notebook)
-    (output / f"{name}.txt").write_text(text, encoding="utf-8")
+    heading = f"Trust\n{rig.heading(notebook.environment)}"
+    text = "\n\n".join([heading, *(_text(notebook, part) for part in notebook.seconds)])
+    (output / f"{name}.txt").write_text(f"{text}\n", encoding="utf-8")
     print(f"\nwritten: {output / name}.json and .txt")
-    sys.exit(0 if all(finding.kept for finding in notebook.all()) else 1)
+    kept = all(finding.kept for part in notebook.seconds for finding in notebook.of(part))
+    sys.exit(0 if kept else 1)
 
 
-def runs(
-    home: Path, notebook: Notebook, *, quick: bool
-) -> Mapping[str, Callable[[], Sequence[Finding]]]:
-    """Return a function for each part."""
-    if quick:
-        return {
-            "synthetic": lambda: synthetic.run(60),
-            "equal": lambda: equal.run(home, notebook, 2),
-            "slowdown": lambda: slowdown.run(home, notebook, 0.1),
-            "hog": lambda: hog.run(home, notebook, 9),
-            "adaptive": lambda: adaptive.run(home, notebook, 40, 60),
-        }
-    return {
-        "synthetic": synthetic.run,
-        "equal": lambda: equal.run(home, notebook),
-        "slowdown": lambda: slowdown.run(home, notebook),
-        "hog": lambda: hog.run(home, notebook),
-        "adaptive": lambda: adaptive.run(home, notebook),
-    }
-
-
-def report(notebook: Notebook) -> str:
-    """Format all findings so far."""
-    parts = [_heading(notebook)]
-    for part, seconds in notebook.seconds.items():
-        findings = [finding.text() for finding in notebook.all() if finding.part == part]
-        parts.append("\n".join([f"{part}, {seconds:.0f} s", *findings]))
-    return "\n\n".join(parts) + "\n"
-
-
-def _heading(notebook: Notebook) -> str:
-    return f"Trust\n{rig.heading(notebook.environment)}"
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", action="append", choices=PARTS, help="this part, or these")
-    parser.add_argument("--quick", action="store_true", help="only check that it works")
-    parser.add_argument("--fresh", action="store_true", help="start from scratch")
-    parser.add_argument("--output", type=Path, help="a folder for the results")
-    parser.add_argument("--home", type=Path, default=Path("rnnsweep-data"), help="for its sweeps")
-    return parser.parse_args()
+def _text(notebook: Notebook, part: str) -> str:
+    findings = [finding.text() for finding in notebook.of(part)]
+    return "\n".join([f"{part}, {notebook.seconds[part]:.0f} s", *findings])
 
 
 if __name__ == "__main__":

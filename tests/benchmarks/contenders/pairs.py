@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import dataclass
 
-from tests.benchmarks.contenders.neighbours import watched
+import psutil
+
 from tests.benchmarks.contenders.processes import (
     Answer,
     Arm,
@@ -87,7 +89,21 @@ def ask(pair: Pair, order: random.Random) -> Asked:
     contenders: list[Contender] = [pair.arm, pair.reference]
     answers, busy_cpus = {}, []
     for contender in order.sample(contenders, k=2):
-        with watched(contender.process) as neighbours:
-            answers[contender.name] = contender.answer()
-        busy_cpus.append(neighbours.cpus)
+        process = contender.process
+        began_s, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s(process)
+        answers[contender.name] = contender.answer()
+        seconds = time.perf_counter() - began_s
+        busy_cpus.append((_busy_s() - busy_s - (_own_s(process) - own_s)) / seconds)
     return Asked(answers[pair.arm.name], answers[pair.reference.name], max(busy_cpus))
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()._asdict()
+    idle = times["idle"] + times.get("iowait", 0.0)
+    inside = times.get("guest", 0.0) + times.get("guest_nice", 0.0)  # counted as user as well
+    return float(sum(times.values()) - idle - inside)
+
+
+def _own_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -18,17 +18,16 @@ SURE = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One promise of a part, the result, and whether it was kept; `details` explain it."""
+    """One promise, the result, and whether it was kept; `details` explain it."""
 
-    part: str
     promise: str
     result: str
     kept: bool
-    details: tuple[str, ...] = ()
+    details: Sequence[str] = ()
 
     def text(self) -> str:
         """Format the finding in a few lines."""
-        lines = [f"{'kept  ' if self.kept else 'BROKEN'} {self.part}: {self.promise}"]
+        lines = [f"{'kept  ' if self.kept else 'BROKEN'} {self.promise}"]
         lines += [f"       found: {self.result}", *(f"       {line}" for line in self.details)]
         return "\n".join(lines)
 
@@ -57,14 +56,7 @@ class Notebook:
     def once(
         self, name: str, asked: str, find: Callable[[], Mapping[str, Any]]
     ) -> Mapping[str, Any]:
-        """Return the answer of a sweep: from `find`, or from the notebook if the spec is the same.
-
-        Args:
-            name: the name of the sweep.
-            asked: the spec; stored as a digest, since another spec needs an answer
-                of its own.
-            find: runs the sweep and returns its answer.
-        """
+        """Return a sweep's answer: from `find`, or the kept one if its spec `asked` is the same."""
         digest = hashlib.sha256(asked.encode()).hexdigest()[:12]
         if self.answers.get(name, {}).get("asked") != digest:
             when = time.strftime("%Y-%m-%d %H:%M")
@@ -74,7 +66,7 @@ class Notebook:
         return answer
 
     def conclude(self, part: str, findings: Sequence[Finding], seconds: float) -> None:
-        """Keep what a part findings."""
+        """Keep the findings of a part."""
         self.findings[part] = [asdict(finding) for finding in findings]
         self.seconds[part] = self.seconds.get(part, 0.0) + round(seconds, 1)
         self.write()
@@ -88,13 +80,9 @@ class Notebook:
         new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         new.replace(self.path)
 
-    def all(self) -> list[Finding]:
-        """Return every finding, part by part."""
-        return [
-            Finding(part, promise, result, kept, tuple(details))
-            for stored in self.findings.values()
-            for part, promise, result, kept, details in map(dict.values, stored)
-        ]
+    def of(self, part: str) -> list[Finding]:
+        """Return the findings of a part."""
+        return [Finding(**stored) for stored in self.findings.get(part, [])]
 
 
 def most_by_chance(n: int, share: float) -> int:

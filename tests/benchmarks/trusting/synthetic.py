@@ -7,146 +7,98 @@ arms have a random order. Every arm is the same implementation.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import FinishedTrial, Kernel, Outcome, Trial
 from orchestrator.report.render import summarise
 from tests.benchmarks.trusting.findings import Finding, fewest_by_chance, most_by_chance
-from tests.benchmarks.trusting.noise import LEAST_SD, MOST_SD, autocorrelation, drawn, recorded
+from tests.benchmarks.trusting.noise import (
+    LEAST_SD,
+    MOST_SD,
+    Logs,
+    autocorrelation,
+    drawn,
+    recorded,
+)
 from tests.orchestrator.sample_hardware import on_cpu
+from tests.orchestrator.sample_records import sweep, trial
 
 BLOCKS = (6, 12, 40)
 PROMISED = 0.05
 """The promised maximum share of sweeps with a wrong interval or a wrong verdict."""
 
-_CPU = on_cpu("AMD EPYC", 2)
 _SPEEDS = 30.0
 _UNEVEN = 2.0
-_KERNEL = Kernel("fused", "fused", "by construction")
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The number of sweeps to simulate, and of equal arms."""
-
-    sweeps: int = 400
-    arms: int = 2
-    seed: int = 1
-
-
-def arms(count: int) -> tuple[Arm, ...]:
-    """Return equal arms with different names."""
-    return tuple(Arm(f"torch/fused{f'+again_{i}' if i else ''}", _CPU) for i in range(count))
 
 
 def made(
-    blocks: int, count: int, random: np.random.Generator, logs: np.ndarray[Any, Any]
+    blocks: int, arms: int, random: np.random.Generator, logs: Logs, speeds: Sequence[float] = ()
 ) -> SweepRecord:
-    """Simulate a sweep of equal arms whose trials ran one after another with recorded noise."""
-    sides = arms(count)
-    noise = iter(drawn(logs, blocks * count, random.uniform(LEAST_SD, MOST_SD), random))
-    trials: list[FinishedTrial] = []
+    """Simulate a sweep of arms whose trials ran one after another with recorded noise.
+
+    Args:
+        blocks: their number.
+        arms: their number.
+        random: draws times and noise.
+        logs: the recorded noise.
+        speeds: how many times as fast as the first each arm is; without them all are equal.
+    """
+    cpu = on_cpu("AMD EPYC", 2)
+    sides = [Arm(f"torch/fused{f'+again_{i}' if i else ''}", cpu) for i in range(arms)]
+    noise = iter(drawn(logs, blocks * arms, random.uniform(LEAST_SD, MOST_SD), random))
+    trials = []
     for block in range(blocks):
         step_ms = 3.0 * math.exp(random.uniform(0, math.log(_SPEEDS)))
         uneven = math.exp(random.uniform(-math.log(_UNEVEN), math.log(_UNEVEN)))
-        for index in random.permutation(count):
-            took_ms = step_ms * math.exp(uneven * next(noise))
-            trials.append(_trial(sides[index], block, took_ms))
-    return SweepRecord(
-        name="synthetic",
-        generation=1,
-        run_id="parent",
-        workload="image_rows",
-        objectives={"step_ms": "minimize"},
-        arms=sides,
-        impossible=(),
-        blocks=blocks,
-        repeats=1,
-        expected_trials=len(trials),
-        trials=tuple(trials),
-    )
+        for index in random.permutation(arms):
+            took_ms = step_ms * math.exp(uneven * next(noise)) / (speeds[index] if speeds else 1)
+            trials.append(trial(sides[index], block, metrics={"step_ms": took_ms}))
+    return sweep(trials, sides, objectives={"step_ms": "minimize"}, impossible=())
 
 
-def _trial(arm: Arm, block: int, step_ms: float) -> FinishedTrial:
-    key = f"{arm.implementation}-{block}"
-    outcome = Outcome(
-        "complete", 0.0, 0.0, metrics={"step_ms": step_ms}, kernel=_KERNEL, trainer_trials=1
-    )
-    trial = Trial(key, block, {"units": 8 * (block + 1)}, arm, 0, 0)
-    return FinishedTrial(trial, outcome, run_id=key)
-
-
-def summaries(course: Course) -> Iterator[ReportSummary]:
-    """Yield the report's own summary of each sweep."""
-    logs = recorded()
-    random = np.random.default_rng(course.seed)
-    for number in range(course.sweeps):
-        yield summarise(made(BLOCKS[number % len(BLOCKS)], course.arms, random, logs))
-
-
-def run(sweeps: int = 400) -> list[Finding]:
-    """Simulate sweeps of two and of four equal arms."""
-    return [_two(Course(sweeps)), *_several(Course(sweeps, arms=4, seed=2))]
-
-
-def _two(course: Course) -> Finding:
-    comparisons = [summary.comparisons[0] for summary in summaries(course)]
-    covering = sum(
-        comparison.speedup is not None and comparison.speedup.low <= 1 <= comparison.speedup.high
-        for comparison in comparisons
-    )
-    wrong = sum(comparison.verdict in ("faster", "slower") for comparison in comparisons)
-    least = fewest_by_chance(course.sweeps, 1 - PROMISED)
-    most = most_by_chance(course.sweeps, PROMISED)
-    return Finding(
-        "synthetic",
-        f"at least {least} of {course.sweeps} sweeps of two equal arms have an interval that covers"
-        f" 1, at most {most} a verdict of a difference",
-        f"{covering} cover it; {wrong} verdicts of a difference",
-        covering >= least and wrong <= most,
-        (
-            _describe_noise(),
-            *_by_blocks(
-                [len(comparison.pairs) for comparison in comparisons],
-                [comparison.verdict in ("faster", "slower") for comparison in comparisons],
-            ),
-        ),
-    )
-
-
-def _several(course: Course) -> Iterator[Finding]:
-    wrong = [
-        any(comparison.verdict in ("faster", "slower") for comparison in summary.comparisons)
-        for summary in summaries(course)
+def run(sweeps: int = 400, speeds: Sequence[float] = ()) -> list[Finding]:
+    """Simulate sweeps of two and of four arms, which are equal unless `speeds` says otherwise."""
+    logs, random = recorded(), np.random.default_rng(1)
+    two = [
+        summarise(made(BLOCKS[number % 3], 2, random, logs, speeds)).comparisons[0]
+        for number in range(sweeps)
     ]
-    most = most_by_chance(course.sweeps, PROMISED)
-    yield Finding(
-        "synthetic",
-        f"at most {most} of {course.sweeps} sweeps of {course.arms} equal arms have any verdict of"
-        " a difference",
-        f"{sum(wrong)} have one",
-        sum(wrong) <= most,
+    four = [
+        summarise(made(BLOCKS[number % 3], 4, random, logs, [*speeds, *speeds])).comparisons
+        for number in range(sweeps)
+    ]
+    covering = sum(
+        one.speedup is not None and one.speedup.low <= 1 <= one.speedup.high for one in two
     )
-
-
-def _by_blocks(blocks: Sequence[int], wrong: Sequence[bool]) -> Iterator[str]:
-    for count in BLOCKS:
-        of = [missed for n, missed in zip(blocks, wrong, strict=True) if n == count]
-        if of:
-            yield f"{count} blocks: {sum(of)} of {len(of)} with a verdict of a difference"
-
-
-def _describe_noise() -> str:
-    logs = recorded()
+    wrong = [one.verdict in ("faster", "slower") for one in two]
+    any_wrong = sum(
+        any(one.verdict in ("faster", "slower") for one in comparisons) for comparisons in four
+    )
+    least, most = fewest_by_chance(sweeps, 1 - PROMISED), most_by_chance(sweeps, PROMISED)
     lags = ", ".join(f"{autocorrelation(logs, lag):.2f} at {lag}" for lag in (1, 5, 25))
-    return (
-        f"noise: {len(logs)} recorded epochs (autocorrelation {lags}), drawn in stretches;"
-        f" log-ratios of adjacent trials have sd {LEAST_SD} to {MOST_SD}, times 0.5 to 2 by block"
-    )
+    return [
+        Finding(
+            f"at least {least} of {sweeps} sweeps of two equal arms have an interval that covers"
+            f" 1, at most {most} a verdict of a difference",
+            f"{covering} cover it; {sum(wrong)} verdicts of a difference",
+            covering >= least and sum(wrong) <= most,
+            [
+                f"noise: {len(logs)} recorded epochs (autocorrelation {lags}), drawn in stretches;"
+                f" log-ratios of adjacent trials have sd {LEAST_SD} to {MOST_SD}, times 0.5 to 2 by"
+                " block",
+                *(
+                    f"{count} blocks: {sum(wrong[at::3])} of {len(wrong[at::3])} with a verdict of"
+                    " a difference"
+                    for at, count in enumerate(BLOCKS)
+                ),
+            ],
+        ),
+        Finding(
+            f"at most {most} of {sweeps} sweeps of four equal arms have a verdict of a difference",
+            f"{any_wrong} have one",
+            any_wrong <= most,
+        ),
+    ]

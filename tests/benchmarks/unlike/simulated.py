@@ -1,7 +1,7 @@
-"""The same sweeps with a simulated clock: the product's `Blocks` and `Suggester`, without Ray.
+"""Sweeps on hardware of unlike speed with a simulated clock, and how idle the hardware was.
 
-Durations and accuracies are those of `sleeper`. The code of a real sweep assigns the trials and
-reports them to the sampler. A trial begins as soon as its lane has room. So many seeds can
+The product's `Blocks` and `Suggester` assign the trials and report them to the sampler. Durations
+and accuracies are those of `sleeper`. A trial begins as soon as its lane has room. Many seeds can
 be tried, since one seed does not show the quality of a sampler.
 """
 
@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
 
 from orchestrator.core.trial import Outcome, SweepIdentity
 from orchestrator.hardware import Node, NodeProfile, classify
@@ -21,10 +26,120 @@ from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.spec import parse
-from tests.benchmarks.unlike.busy import Result, Span, judge
-from tests.benchmarks.unlike.nodes import FAST_CPUS, SLOW_CPUS
-from tests.benchmarks.unlike.sweeps import Question
 from tests.workloads.examples import sleeper
+
+FAST_CPUS, SLOW_CPUS = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One trial on a device of a class, in seconds of one clock."""
+
+    hardware: str
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The use of one hardware class in a run.
+
+    `idle_share` is the idle share of its devices between the class's first trial and the end
+    of its last. `waited_s` is the time from the run's start to the first trial, `done_s` the time
+    to the end of the last.
+    """
+
+    hardware: str
+    devices: int
+    trials: int
+    work_s: float
+    idle_share: float
+    waited_s: float
+    done_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run: its classes, its makespan, and the lower bound of the makespan.
+
+    The bound is the time of the busiest class if its work is spread evenly over its devices and
+    no time is lost between trials.
+    """
+
+    name: str
+    uses: tuple[Use, ...]
+    makespan_s: float
+    bound_s: float
+    best: float | None = None
+
+    @property
+    def stretch(self) -> float:
+        """The makespan over its lower bound."""
+        return self.makespan_s / self.bound_s
+
+
+def judge(
+    name: str, spans: Sequence[Span], began_s: float, devices: dict[str, int], best: float | None
+) -> Result:
+    """Summarize a run whose first trial was assigned at `began_s`."""
+    uses = tuple(
+        _use(hardware, number, [span for span in spans if span.hardware == hardware], began_s)
+        for hardware, number in devices.items()
+    )
+    makespan_s = max(span.ended_s for span in spans) - began_s
+    bound_s = max(use.work_s / use.devices for use in uses)
+    return Result(name, uses, makespan_s, bound_s, best)
+
+
+def _use(hardware: str, devices: int, spans: Sequence[Span], began_s: float) -> Use:
+    first_s = min(span.began_s for span in spans)
+    last_s = max(span.ended_s for span in spans)
+    work_s = math.fsum(span.ended_s - span.began_s for span in spans)
+    idle = 1 - work_s / (devices * (last_s - first_s))
+    return Use(hardware, devices, len(spans), work_s, idle, first_s - began_s, last_s - began_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A sweep to run: sizes in seconds and blocks, and the search.
+
+    `less_rounds` is the slow arm's amount of work; the full amount is 10.
+    """
+
+    name: str
+    blocks: int
+    fast_s: float
+    slow_s: float
+    devices: Mapping[str, int]
+    sampler: str = "random"
+    open_blocks: int | None = None
+    over: str = "mean"
+    less_rounds: int | None = None
+    seed: int = 0
+
+    def spec(self) -> str:
+        """Return the text of the spec file."""
+        slow: dict[str, Any] = {"class": "*, 2 CPUs"}
+        if self.less_rounds:
+            slow["settings"] = {"rounds": self.less_rounds}
+        search: dict[str, Any] = {
+            "sampler": self.sampler,
+            "configs": self.blocks,
+            "space": {name: {"low": 0.0, "high": 1.0} for name in sleeper.SPACE},
+            "objectives": {"val_accuracy": {"direction": "maximize", "over": self.over}},
+        }
+        if self.open_blocks:
+            search["open_blocks"] = self.open_blocks
+        seconds = {"fast_s": self.fast_s, "slow_s": self.slow_s, "fast_cpus": FAST_CPUS}
+        spec = {
+            "name": "unlike",
+            "workload": "tests.workloads.examples.sleeper:run",
+            "settings": {**seconds, "rounds": 10},
+            "search": search,
+            "arms": {"implementations": ["python/sleeper"], "hardware": ["*, 1 CPU", slow]},
+            "seed": self.seed,
+        }
+        return yaml.safe_dump(spec)
 
 
 def simulated(question: Question) -> Result:

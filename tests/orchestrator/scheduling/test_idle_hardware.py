@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks.unlike.busy import Result, Span, judge
-from tests.benchmarks.unlike.simulated import simulated
-from tests.benchmarks.unlike.sweeps import Question
+from tests.benchmarks.unlike.simulated import Question, Result, Span, judge, simulated
 
 DEVICES = {"fast": 1, "slow": 4}
 

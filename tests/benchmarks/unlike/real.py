@@ -1,118 +1,104 @@
-"""The same work on the same nodes, as a sweep of rnnsweep and as plain Tune."""
+"""The same work on the same nodes, as a sweep of rnnsweep and as plain Tune.
+
+Each node's processes are confined to some of the machine's CPUs, so that its probe detects another
+hardware class: one CPU is the fast class, two CPUs are the slow one.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
+from orchestrator.cluster.connection import token_settings
 from orchestrator.core.stop_signal import StopSignal
-from orchestrator.planning.plan import Plan
+from orchestrator.execution.cpu_claims import confined
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import parse
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import AttemptStarted, TrialFinished, read
 from orchestrator.storage.tracking import tracking_uri
-from tests.benchmarks.unlike.busy import Result, Span, judge
-from tests.benchmarks.unlike.nodes import FAST_CPUS
+from tests.benchmarks.unlike.simulated import FAST_CPUS, SLOW_CPUS, Question, Result, Span, judge
 from tests.workloads.examples import sleeper
 
-_SPEC = """
-name: unlike
-workload: tests.workloads.examples.sleeper:run
-settings: {{fast_s: {fast_s}, slow_s: {slow_s}, fast_cpus: {fast_cpus}, rounds: 10}}
-search:
-  sampler: {sampler}
-  configs: {blocks}
-  {open_blocks}
-  space: {{{space}}}
-  objectives: {{val_accuracy: {{direction: maximize, over: "{over}"}}}}
-arms:
-  implementations: [python/sleeper]
-  hardware: ["*, 1 CPU", {slow}]
-seed: {seed}
-"""
+_STORE_BYTES = 80 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A sweep to run: sizes in seconds and blocks, and the search.
+@contextlib.contextmanager
+def unlike_nodes(fast: int, slow: int) -> Iterator[str]:
+    """Start a head without CPUs and nodes of both classes; yield the cluster's address.
 
-    `less_rounds` is the slow arm's amount of work; the full amount is 10.
+    Raises:
+        SystemExit: this machine has too few CPUs for two classes.
     """
+    usable = sorted(os.sched_getaffinity(0))
+    if len(usable) < SLOW_CPUS:
+        raise SystemExit(f"needs a machine with {SLOW_CPUS} CPUs; this process has {len(usable)}")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.update(token_settings())  # as a sweep does; other clusters end its actors
+    from ray.cluster_utils import Cluster  # noqa: PLC0415  (after the environment is set)
 
-    name: str
-    blocks: int
-    fast_s: float
-    slow_s: float
-    devices: Mapping[str, int]
-    sampler: str = "random"
-    open_blocks: int | None = None
-    over: str = "mean"
-    less_rounds: int | None = None
-    seed: int = 0
+    folder = tempfile.mkdtemp(prefix="unlike-")  # otherwise it becomes the machine's `auto` cluster
+    cluster = Cluster(initialize_head=True, head_node_args={**_node(cpus=0), "temp_dir": folder})
+    try:
+        for number in range(fast + slow):
+            cpus = FAST_CPUS if number < fast else SLOW_CPUS
+            with confined(usable[:cpus]):
+                cluster.add_node(**_node(cpus=1), wait=False)
+        cluster.wait_for_nodes()
+        yield str(cluster.address)
+    finally:
+        cluster.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
 
-    def spec(self) -> str:
-        """Return the text of the spec file."""
-        slow = '{class: "*, 2 CPUs"'
-        slow += f", settings: {{rounds: {self.less_rounds}}}}}" if self.less_rounds else "}"
-        return _SPEC.format(
-            fast_s=self.fast_s,
-            slow_s=self.slow_s,
-            fast_cpus=FAST_CPUS,
-            sampler=self.sampler,
-            blocks=self.blocks,
-            open_blocks=f"open_blocks: {self.open_blocks}" if self.open_blocks else "",
-            space=", ".join(f"{name}: {{low: 0.0, high: 1.0}}" for name in sleeper.SPACE),
-            over=self.over,
-            slow=slow,
-            seed=self.seed,
-        )
+
+def _node(*, cpus: int) -> dict[str, Any]:
+    return {
+        "num_cpus": cpus,
+        "num_gpus": 0,
+        "object_store_memory": _STORE_BYTES,
+        "include_dashboard": False,
+    }
 
 
 def ours(question: Question, address: str) -> Result:
     """Run it as a normal sweep, with journal, MLflow and report."""
     spec = parse(question.spec(), source="unlike")
+    began_s: list[float] = []
+
+    def view(plan: Any) -> PlainLines:
+        began_s.append(time.time())
+        return PlainLines(Console(quiet=True), plan)
+
     with tempfile.TemporaryDirectory() as scratch, StopSignal(lambda: None) as stop:
         home = Path(scratch)
         ended = run_sweep(
             spec,
             RunOptions(home, tracking_uri(home, {}), address),
             stop=stop,
-            view=_silent,
+            view=view,
             confirm=lambda plan, missing: None,
         )
-        records = read(SweepFolder(home, spec.name).generation(1))
     complete = [trial for trial in ended.record.trials if trial.status == "complete"]
     assert len(complete) == 2 * question.blocks, f"{len(complete)} trials complete"
-    finished = [record.finished for record in records if isinstance(record, TrialFinished)]
-    began_s = min(record.at_s for record in records if isinstance(record, AttemptStarted))
     spans = [
         Span(
-            "fast" if str(trial.trial.arm.hardware).endswith(", 1 CPU") else "slow",
-            trial.outcome.started_s,
-            trial.outcome.ended_s,
+            "fast" if str(trial.arm.hardware).endswith(", 1 CPU") else "slow",
+            trial.started_s,
+            trial.ended_s,
         )
-        for trial in finished
+        for trial in complete
     ]
-    best = max(sleeper.true_accuracy(_floats(trial.trial.config)) for trial in finished)
-    return judge(question.name, spans, began_s, dict(question.devices), best)
-
-
-def _silent(plan: Plan) -> PlainLines:
-    return PlainLines(Console(quiet=True), plan)
-
-
-def _floats(config: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in config.items()}
+    configs = [{k: float(v) for k, v in trial.config.items()} for trial in complete]
+    best = max(map(sleeper.true_accuracy, configs))
+    return judge(question.name, spans, began_s[0], dict(question.devices), best)
 
 
 def plain_tune(question: Question, address: str) -> Result:
