@@ -3,21 +3,24 @@
 A round in which one side diverged has no accuracy and is excluded. The remaining rounds are those
 in which this side trained well. So they can show neither an equal accuracy nor a better one, if the
 other side did not diverge there.
+
+With few validation samples, accuracies come in steps: one more correct sample is one step. A margin
+narrower than a step is widened to it, because blocks often coincide by chance: an arm that loses
+one sample in every third block loses a third of a step, and six such blocks often do not differ.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.analysis.comparisons.divergence import ends
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.pairing.paired_arms import PairedArms
-from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
+from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count
-from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
@@ -30,6 +33,7 @@ _SPOILS: Mapping[AccuracyVerdict, tuple[bool, bool]] = {
     "worse": (False, True),
 }
 """The side whose divergence contradicts a verdict: (this side, other side); default both."""
+_WHOLE = 0.01  # of a sample: the error of single precision and of a mean over batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class AccuracyComparison:
     `difference` has the plain 95 % interval; the verdict follows from `corrected`, which is None
     for fewer than `MIN_BLOCKS` blocks: `equal` is wholly within the margin. `p_value` (of no
     difference) is adjusted for the report's other comparisons. `step` is the change of accuracy by
-    one validation sample, if that exceeds the margin; intervals account for it. `diverged` and
+    one validation sample, if the margin was widened to it; else None. `diverged` and
     `baseline_diverged` count blocks in which only that side's training ended in numbers that are
     not finite. `reason` explains an `inconclusive` verdict and is None otherwise.
     """
@@ -64,51 +68,58 @@ def compare_accuracies(
     paired: Sequence[PairedArms | None],
 ) -> list[AccuracyComparison | None]:
     """Compare each arm's accuracy with its baseline's, as one family; None if it is unknown."""
-    margin = record.criteria.margins.accuracy
-    samples = (data.validation_samples for data in record.datasets)
-    step = coarse_step(samples, _accuracies(matched), margin)
-    judged = judge([pair.differences if pair else [] for pair in paired], margin, step=step)
-    steps = Steps.at(step, 1 - CONFIDENCE)
-    ended = ends(record)
-    return [
-        _comparison(stepped_interval(pair.differences, CONFIDENCE, steps), judgement, margin, step,
-                    (len(ended.alone(arm, base)), len(ended.alone(base, arm))))
-        if pair is not None and base is not None
-        else None
-        for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True)
-    ]  # fmt: skip
-
-
-def _accuracies(matched: CompleteRounds) -> Iterator[float]:
-    for rounds in matched.trials.values():
-        for trials in rounds.values():
-            values = (trial.metrics.get("val_accuracy", math.nan) for trial in trials)
-            yield from filter(math.isfinite, values)
-
-
-def _comparison(
-    difference: Estimate | None,
-    judged: Judgement,
-    margin: float,
-    step: float | None,
-    diverged: tuple[int, int],
-) -> AccuracyComparison | None:
-    """Make the comparison; `diverged` counts blocks in which only the arm, or the baseline, did."""
-    if difference is None:
-        return None
-    verdict, reason = accuracy_verdict(judged, difference.n, diverged, ("its", "the baseline's"))
-    return AccuracyComparison(
-        difference,
-        judged.corrected,
-        judged.confidence,
-        judged.p_value,
-        verdict,
-        margin,
-        judged.blocks_needed,
-        step,
-        *diverged,
-        reason,
+    accuracies = (
+        trial.metrics["val_accuracy"]
+        for rounds in matched.trials.values()
+        for trials in rounds.values()
+        for trial in trials
+        if "val_accuracy" in trial.metrics
     )
+    samples = (data.validation_samples for data in record.datasets)
+    margin = record.criteria.margins.accuracy
+    step = coarse_step(samples, accuracies, margin)
+    margin = step or margin
+    judged = judge([pair.differences if pair else [] for pair in paired], margin)
+    ended = ends(record)
+    comparisons: list[AccuracyComparison | None] = []
+    for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True):
+        if pair is None or base is None or pair.difference is None:
+            comparisons.append(None)
+            continue
+        diverged = len(ended.alone(arm, base)), len(ended.alone(base, arm))
+        blocks = pair.difference.n
+        verdict, reason = accuracy_verdict(judgement, blocks, diverged, ("its", "the baseline's"))
+        comparisons.append(
+            AccuracyComparison(
+                pair.difference,
+                judgement.corrected,
+                judgement.confidence,
+                judgement.p_value,
+                verdict,
+                margin,
+                judgement.blocks_needed,
+                step,
+                *diverged,
+                reason,
+            )
+        )
+    return comparisons
+
+
+def coarse_step(samples: Iterable[int], accuracies: Iterable[float], margin: float) -> float | None:
+    """Return the step of accuracies over so many samples (the smallest number counts).
+
+    Return None if the step is unknown or not wider than the margin. None also if an accuracy is not
+    a whole number of steps: it then counts more than one item a sample, such as tokens of a text.
+    """
+    sizes = {size for size in samples if size > 0}
+    if not sizes or min(sizes) * margin >= 1:
+        return None
+    counts = (
+        [accuracy * size for size in sizes] for accuracy in accuracies if math.isfinite(accuracy)
+    )
+    is_whole = all(any(abs(n - round(n)) < _WHOLE for n in of_sizes) for of_sizes in counts)
+    return 1 / min(sizes) if is_whole else None
 
 
 def accuracy_verdict(

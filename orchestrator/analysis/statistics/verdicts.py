@@ -18,8 +18,6 @@ an error of 5 %:
   it excludes (equivalence wins); otherwise an interval that excludes 0 gives the direction. An
   interval within the margin whose sameness Holm's procedure does not show is widened to the level
   at which that procedure stopped.
-- *Accuracies that come in steps* wider than the margin, as with few validation samples, have
-  intervals and p-values that account for differences too rare to occur in the blocks: `stepped`.
 
 So in one family of comparisons there is a wrong "more" or "less" in at most 5 % of sweeps, and a
 wrong "same" in at most 2.5 %, however many comparisons it has. The families are: the speed-ups of a
@@ -33,8 +31,9 @@ mean of all such blocks in 80 % of sweeps with 6 or 12 blocks, and in 92 % of th
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -45,13 +44,7 @@ from orchestrator.analysis.statistics.estimates import (
     MIN_BLOCKS,
     Estimate,
     standard_error,
-)
-from orchestrator.analysis.statistics.stepped import (
-    Steps,
-    blocks_to_see,
-    readings,
-    stepped_interval,
-    unseen_p,
+    t_interval,
 )
 
 Finding = Literal["same", "more", "less", "inconclusive"]
@@ -84,23 +77,8 @@ class Judgement:
     blocks_needed: BlocksNeeded | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """One comparison's blocks: mean, standard error, two p-values, and steps."""
-
-    values: Sequence[float]
-    mean: float
-    error: float
-    differs_p: float
-    same_p: float
-    steps: Steps | None = None
-
-
 def judge(
-    comparisons: Sequence[Sequence[float]],
-    margin: float,
-    error: float = 1 - CONFIDENCE,
-    step: float | None = None,
+    comparisons: Sequence[Sequence[float]], margin: float, error: float = 1 - CONFIDENCE
 ) -> tuple[Judgement, ...]:
     """Judge the comparisons of one family, each by its blocks' numbers around 0.
 
@@ -108,22 +86,17 @@ def judge(
         comparisons: one number a block for each comparison: log-ratios, or differences.
         margin: the difference that does not matter, on the scale of the numbers.
         error: the share of sweeps in which one of these may wrongly differ.
-        step: width of steps that are wider than the margin; see `coarse_step`.
     """
-    able = sum(len(values) >= MIN_BLOCKS for values in comparisons)
-    steps = Steps.at(step, error / max(1, able))
-    samples = [
-        _sample(values, margin, steps) if len(values) >= MIN_BLOCKS else None
-        for values in comparisons
-    ]
-    judged = [sample for sample in samples if sample]
-    differs = holm([sample.differs_p for sample in judged], error)
-    same = holm([sample.same_p for sample in judged], error)
-    judgements = iter(
-        _judgement(sample, margin, one, other)
-        for sample, one, other in zip(judged, differs, same, strict=True)
+    judged = [values for values in comparisons if len(values) >= MIN_BLOCKS]
+    p_values = [_p_values(values, margin) for values in judged]
+    steps = (holm(family, error) for family in zip(*p_values, strict=True))
+    judgements = (
+        _judgement(values, margin, *own) for values, *own in zip(judged, *steps, strict=True)
     )
-    return tuple(next(judgements) if sample else Judgement("inconclusive") for sample in samples)
+    return tuple(
+        next(judgements) if len(values) >= MIN_BLOCKS else Judgement("inconclusive")
+        for values in comparisons
+    )
 
 
 def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
@@ -131,16 +104,14 @@ def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
 
     `deviation` is the standard deviation between blocks.
     """
-    low, high = MIN_BLOCKS, _MANY_BLOCKS
-    if _half_width(deviation, high, error) > half_width:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if _half_width(deviation, middle, error) <= half_width:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+
+    def is_narrow(blocks: int) -> bool:
+        quantile = float(stdtrit(blocks - 1, 1 - error / 2))
+        return quantile * deviation / math.sqrt(blocks) <= half_width
+
+    blocks = range(MIN_BLOCKS, _MANY_BLOCKS + 1)
+    place = bisect_left(blocks, True, key=is_narrow)
+    return blocks[place] if place < len(blocks) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,77 +142,58 @@ def holm(p_values: Sequence[float], error: float) -> list[HolmStep]:
     ]
 
 
-def _sample(values: Sequence[float], margin: float, steps: Steps | None) -> _Sample:
-    """Return the p-values of a sample: two-sided, and twice the larger of the one-sided ones.
+def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
+    """Return the p-values of no difference (two-sided), and of a difference of the margin.
 
-    Blocks that do not differ at all leave no doubt, except about what steps hide.
+    The second one is twice the larger of the one-sided ones. Blocks that do not differ at all leave
+    no doubt.
     """
     n = len(values)
     mean = math.fsum(values) / n
     error = standard_error(values, mean)
-    if error < _ROUNDING and steps is not None:
-        differs_p, same_p = (unseen_p(n, gap, steps) for gap in (abs(mean), margin - abs(mean)))
-        return _Sample(values, mean, 0.0, differs_p, same_p, steps)
     if error < _ROUNDING:
-        differs, same = abs(mean) > _ROUNDING, abs(mean) <= margin + _ROUNDING
-        return _Sample(values, mean, 0.0, float(not differs), float(not same))
-    p_values = [_p_values(numbers, margin) for numbers in readings(values, steps)]
-    differs_p, same_p = map(max, zip(*p_values, strict=True))
-    return _Sample(values, mean, error, differs_p, same_p, steps)
+        return float(abs(mean) <= _ROUNDING), float(abs(mean) > margin + _ROUNDING)
+    differs_p, same_p = (2 * stdtr(n - 1, gap / error) for gap in (-abs(mean), abs(mean) - margin))
+    return float(differs_p), min(1.0, float(same_p))
 
 
-def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
-    n = len(values)
-    mean = math.fsum(values) / n
-    error = standard_error(values, mean)
-    differs_p = 2 * float(stdtr(n - 1, -abs(mean) / error))
-    same_p = 2 * float(stdtr(n - 1, (abs(mean) - margin) / error))
-    return differs_p, min(1.0, same_p)
-
-
-def _judgement(sample: _Sample, margin: float, differs: HolmStep, same: HolmStep) -> Judgement:
+def _judgement(
+    values: Sequence[float], margin: float, differs: HolmStep, same: HolmStep
+) -> Judgement:
     level = same.level if same.rejected else differs.level
-    corrected = _interval(sample, level)
-    if not same.rejected and _within(corrected, margin):
+    corrected = _interval(values, level)
+    if not same.rejected and _is_within(corrected, margin):
         level = min(level, same.level)
-        corrected = _interval(sample, level)
-    judgement = Judgement(_read(corrected, margin), corrected, 1 - level, differs.adjusted_p)
-    if judgement.finding != "inconclusive":
-        return judgement
-    return replace(judgement, blocks_needed=_blocks_needed(sample, margin, level))
+        corrected = _interval(values, level)
+    finding: Finding = "inconclusive"
+    if _is_within(corrected, margin):
+        finding = "same"
+    elif corrected.low > _ROUNDING:
+        finding = "more"
+    elif corrected.high < -_ROUNDING:
+        finding = "less"
+    needed = _blocks_needed(values, margin, level) if finding == "inconclusive" else None
+    return Judgement(finding, corrected, 1 - level, differs.adjusted_p, needed)
 
 
-def _interval(sample: _Sample, level: float) -> Estimate:
-    interval = stepped_interval(sample.values, 1 - level, sample.steps)
+def _interval(values: Sequence[float], level: float) -> Estimate:
+    interval = t_interval(values, 1 - level)
     assert interval is not None  # it has MIN_BLOCKS values
     return interval
 
 
-def _read(interval: Estimate, margin: float) -> Finding:
-    if _within(interval, margin):
-        return "same"
-    if interval.low > _ROUNDING:
-        return "more"
-    if interval.high < -_ROUNDING:
-        return "less"
-    return "inconclusive"
-
-
-def _within(interval: Estimate, margin: float) -> bool:
+def _is_within(interval: Estimate, margin: float) -> bool:
     return -margin - _ROUNDING <= interval.low and interval.high <= margin + _ROUNDING
 
 
-def _blocks_needed(sample: _Sample, margin: float, level: float) -> BlocksNeeded | None:
+def _blocks_needed(values: Sequence[float], margin: float, level: float) -> BlocksNeeded | None:
     """Return the blocks for a half-width of the margin, or of half of it if it is that narrow.
 
     An interval no wider than the margin is always conclusive: it excludes 0 or is within the
     margin.
     """
-    n = len(sample.values)
-    if sample.steps and not sample.error:
-        needed_in_all = blocks_to_see(margin, level, sample.steps)
-        return BlocksNeeded(needed_in_all - n, margin) if needed_in_all > n else None
-    deviation = sample.error * math.sqrt(n)
+    n = len(values)
+    deviation = standard_error(values, math.fsum(values) / n) * math.sqrt(n)
     for half_width in (margin, margin / 2):
         needed = blocks_for(deviation, half_width, level)
         if needed is None:
@@ -249,7 +201,3 @@ def _blocks_needed(sample: _Sample, margin: float, level: float) -> BlocksNeeded
         if needed > n:
             return BlocksNeeded(needed - n, half_width)
     return None
-
-
-def _half_width(deviation: float, blocks: int, error: float) -> float:
-    return float(stdtrit(blocks - 1, 1 - error / 2)) * deviation / math.sqrt(blocks)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from orchestrator.analysis.comparisons.accuracy import AccuracyVerdict, accuracy_verdict
-from orchestrator.analysis.statistics.estimates import CONFIDENCE, Estimate
-from orchestrator.analysis.statistics.stepped import Steps, coarse_step, stepped_interval
+from orchestrator.analysis.comparisons.accuracy import (
+    AccuracyVerdict,
+    accuracy_verdict,
+    coarse_step,
+)
+from orchestrator.analysis.statistics.estimates import Estimate, t_interval
 from orchestrator.analysis.statistics.verdicts import judge
 from orchestrator.core.criteria import Margins
 from orchestrator.report.compare.matching import MatchedArm
@@ -45,12 +48,11 @@ def compare_accuracies(
     """Compare the accuracies of all arms together; None for an arm with fewer than two pairs."""
     margin = _margin(before, after)
     samples = (*before.validation_samples, *after.validation_samples)
-    step = coarse_step(samples, _recorded(before, after), margin)
-    judged = judge([arm.accuracies for arm in matched], margin, step=step)
-    steps = Steps.at(step, 1 - CONFIDENCE)
+    margin = coarse_step(samples, _recorded(before, after), margin) or margin
+    judged = judge([arm.accuracies for arm in matched], margin)
     changes: list[AccuracyChange | None] = []
     for arm, judgement in zip(matched, judged, strict=True):
-        difference = stepped_interval(arm.accuracies, CONFIDENCE, steps)
+        difference = t_interval(arm.accuracies)
         if difference is None:
             changes.append(None)
             continue

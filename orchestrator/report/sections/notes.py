@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from orchestrator.analysis.comparisons.accuracy import AccuracyComparison
 from orchestrator.analysis.pairing.complete_rounds import BlockGap
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS
 from orchestrator.analysis.statistics.formatting import count, joined, number, share
@@ -61,19 +62,22 @@ def _correction(summary: ReportSummary) -> list[str]:
     return notes
 
 
-def accuracy_note(margin: float | None) -> str:
-    """Explain how accuracies are compared; without a margin there is no verdict."""
+def accuracy_note(accuracy: AccuracyComparison | None) -> str:
+    """Explain how accuracies are compared; without a comparison there is no verdict."""
     text = (
         "Δ val_accuracy is the arm's minus the baseline's, averaged over blocks with a 95 % t "
         "interval"
     )
-    if margin is None:
+    if accuracy is None:
         return f"{text}; an interval that includes 0 does not show that they are equal."
-    return (
-        f"{text}. The accuracies are equal if the whole corrected interval lies within "
-        f"{number(margin)} of 0 (two one-sided tests); an interval that only includes 0 does not "
-        "show that."
+    text += (
+        ". The accuracies are equal if the whole corrected interval lies within "
+        f"{number(accuracy.margin)} of 0 (two one-sided tests); an interval that only includes 0 "
+        "does not show that."
     )
+    if accuracy.step is None:
+        return text
+    return f"{text} That is one validation sample, because the margin of the spec is narrower."
 
 
 def contrast_note(summary: ReportSummary, baseline: str) -> str:

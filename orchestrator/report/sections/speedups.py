@@ -31,7 +31,7 @@ def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     notes = [*speed_notes(summary), *block_notes(summary, name)]
     if accuracies := [c.accuracy for c in summary.comparisons if c.accuracy]:
         tables.append(_accuracy_table(summary, name))
-        notes.append(accuracy_note(accuracies[0].margin))
+        notes.append(accuracy_note(accuracies[0]))
     title = f"Speed-up over {_baseline(summary, name)}"
     return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
 

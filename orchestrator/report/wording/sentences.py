@@ -106,8 +106,7 @@ def _accuracy(comparison: Comparison) -> str:
     if accuracy.verdict == "inconclusive":
         diverged = accuracy.diverged or accuracy.baseline_diverged
         reason = f"{accuracy.reason}; " if diverged else ""
-        step = f", one sample {number(accuracy.step)}" if accuracy.step else ""
-        shown = f"{reason}{shown}, margin {number(accuracy.margin)}{step}"
+        shown = f"{reason}{shown}, margin {number(accuracy.margin)}"
         return f"; its accuracy is inconclusive ({shown})"
     return f"{'; the former' if alike else ', and'} is {_MORE[accuracy.verdict]} accurate ({shown})"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import FinishedTrial
+from orchestrator.core.trial import DatasetRecord, FinishedTrial
 from orchestrator.report.render import ReportSummary, summarise
 from tests.orchestrator.sample_records import GPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
@@ -156,6 +156,32 @@ def test_the_accuracy_difference_is_paired() -> None:
     difference = comparison.difference
     assert (difference.value, difference.low, difference.high) == pytest.approx((0.01,) * 3)
     assert (comparison.verdict, comparison.margin) == ("better", 0.005)
+
+
+@pytest.mark.parametrize(
+    ("samples", "accuracies", "step"),
+    [
+        ((64,), (56, 60), 1 / 64),
+        ((64, 128, 0), (56, 60), 1 / 64),  # the smallest number counts
+        ((200,), (175, 180), None),  # a step is as wide as the margin
+        ((64,), (56.3, 60), None),  # an accuracy over tokens, not samples
+        ((), (56, 60), None),
+    ],
+)
+def test_a_margin_narrower_than_one_validation_sample_is_widened_to_it(
+    samples: tuple[int, ...], accuracies: tuple[float, float], step: float | None
+) -> None:
+    """Half of a step is within the margin only if a step is."""
+    whole = samples[0] if samples else 64
+    trials = [
+        trial(arm, block, val_accuracy=accuracies[block % 2 and arm == XLA] / whole)
+        for block in range(12)
+        for arm in (PORTABLE, XLA)
+    ]
+    data = [DatasetRecord("digits", "ab" * 32, "scikit-learn", 256, n) for n in samples]
+    comparison = sole_comparison(summarise(sweep(trials, datasets=tuple(data)))).accuracy
+    assert comparison is not None
+    assert (comparison.step, comparison.margin) == (step, step or 0.005)
 
 
 def test_within_hardware_speedups() -> None:
