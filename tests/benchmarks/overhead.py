@@ -29,16 +29,9 @@ import optuna
 import ray
 from ray import tune
 from ray.tune.search.optuna import OptunaSearch
-from rich.console import Console
 
 from orchestrator.cli.output import quiet
-from orchestrator.cli.progress import PlainLines
 from orchestrator.cluster.connection import connect
-from orchestrator.core.stop_signal import StopSignal
-from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.sweep import RunOptions, run_sweep
-from orchestrator.spec import parse
-from orchestrator.storage.tracking import tracking_uri
 from tests.benchmarks import rig
 
 _LIMIT_MS = 100.0
@@ -112,23 +105,9 @@ def as_text(environment: Mapping[str, str], ways: Sequence[Way]) -> str:
 
 def _rnnsweep_s(trials: int, scratch: Path) -> float:
     """Return the seconds from the first trial's start to the stored report."""
-    spec = parse(_SPEC.format(configs=trials // 2), source="overhead")
-    began: list[float] = []
-
-    def view(plan: Plan) -> PlainLines:
-        began.append(time.perf_counter())
-        return PlainLines(Console(quiet=True), plan)
-
-    home = scratch / "home"
-    with StopSignal(lambda: None) as stop:
-        ended = run_sweep(
-            spec,
-            RunOptions(home, tracking_uri(home, {})),
-            stop=stop,
-            view=view,
-            confirm=lambda plan, missing: None,
-        )
-    seconds = time.perf_counter() - began[0]
+    spec = _SPEC.format(configs=trials // 2)
+    ended, began_s = rig.run(spec, scratch / "home")
+    seconds = time.time() - began_s
     complete = sum(trial.status == "complete" for trial in ended.record.trials)
     assert complete == trials // 2 * 2, f"{complete} of {trials} trials complete"
     return seconds

@@ -1,4 +1,4 @@
-"""The environment of a benchmark, and files for its result: text and JSON."""
+"""The environment of a benchmark, its sweeps, and files for its result: text and JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from rich.console import Console
+
 from orchestrator import __version__
+from orchestrator.cli.progress import PlainLines
+from orchestrator.core.stop_signal import StopSignal
 from orchestrator.hardware import probe
+from orchestrator.planning.plan import Plan
+from orchestrator.scheduling.finish import RunResult
+from orchestrator.scheduling.sweep import RunOptions, run_sweep
+from orchestrator.spec import parse
+from orchestrator.storage.tracking import tracking_uri
 
 
 def environment(*packages: str) -> dict[str, str]:
@@ -41,6 +50,29 @@ def environment(*packages: str) -> dict[str, str]:
 def heading(environment: Mapping[str, str]) -> str:
     """Format the environment in one line."""
     return ", ".join(f"{name} {value}" for name, value in environment.items())
+
+
+def run(spec: str, home: Path, address: str | None = None) -> tuple[RunResult, float]:
+    """Run or resume a sweep of this YAML as the command does, without its output.
+
+    Returns:
+        The ended sweep, and the time (UNIX, s) at which its first trials were about to start.
+    """
+    began_s: list[float] = []
+
+    def view(plan: Plan) -> PlainLines:
+        began_s.append(time.time())
+        return PlainLines(Console(quiet=True), plan)
+
+    with StopSignal(lambda: None) as stop:
+        ended = run_sweep(
+            parse(spec, source="benchmark"),
+            RunOptions(home, tracking_uri(home, {}), address),
+            stop=stop,
+            view=view,
+            confirm=lambda plan, missing: None,
+        )
+    return ended, began_s[0]
 
 
 def keep(folder: Path, name: str, result: Mapping[str, object], text: str) -> None:

@@ -13,15 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rich.console import Console
 
-from orchestrator.cli.progress import PlainLines
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.stop_signal import StopSignal
 from orchestrator.report.render import summarise
-from orchestrator.scheduling.sweep import RunOptions, run_sweep
-from orchestrator.spec import parse
-from orchestrator.storage.tracking import tracking_uri
+from tests.benchmarks import rig
 from tests.benchmarks.trusting.findings import Notebook
 
 FUSED = "torch/fused"
@@ -100,14 +95,7 @@ def answer(question: Question, home: Path) -> dict[str, Any]:
         RuntimeError: trials of it failed.
     """
     began_s = time.monotonic()
-    with StopSignal(lambda: None) as stop:
-        ended = run_sweep(
-            parse(question.spec(), source=question.name),
-            RunOptions(home, tracking_uri(home, {})),
-            stop=stop,
-            view=lambda plan: PlainLines(Console(quiet=True), plan),
-            confirm=lambda plan, missing: None,
-        )
+    ended, _ = rig.run(question.spec(), home)
     if ended.stopped is not None:
         raise Interrupted(question.name)
     record = ended.record

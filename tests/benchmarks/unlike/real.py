@@ -16,15 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from orchestrator.cli.progress import PlainLines
 from orchestrator.cluster.connection import token_settings
-from orchestrator.core.stop_signal import StopSignal
 from orchestrator.execution.cpu_claims import confined
-from orchestrator.scheduling.sweep import RunOptions, run_sweep
-from orchestrator.spec import parse
-from orchestrator.storage.tracking import tracking_uri
+from tests.benchmarks import rig
 from tests.benchmarks.unlike.simulated import FAST_CPUS, SLOW_CPUS, Question, Result, Span, judge
 from tests.workloads.examples import sleeper
 
@@ -70,22 +64,8 @@ def _node(*, cpus: int) -> dict[str, Any]:
 
 def ours(question: Question, address: str) -> Result:
     """Run it as a normal sweep, with journal, MLflow and report."""
-    spec = parse(question.spec(), source="unlike")
-    began_s: list[float] = []
-
-    def view(plan: Any) -> PlainLines:
-        began_s.append(time.time())
-        return PlainLines(Console(quiet=True), plan)
-
-    with tempfile.TemporaryDirectory() as scratch, StopSignal(lambda: None) as stop:
-        home = Path(scratch)
-        ended = run_sweep(
-            spec,
-            RunOptions(home, tracking_uri(home, {}), address),
-            stop=stop,
-            view=view,
-            confirm=lambda plan, missing: None,
-        )
+    with tempfile.TemporaryDirectory() as scratch:
+        ended, began_s = rig.run(question.spec(), Path(scratch), address)
     complete = [trial for trial in ended.record.trials if trial.status == "complete"]
     assert len(complete) == 2 * question.blocks, f"{len(complete)} trials complete"
     spans = [
@@ -98,7 +78,7 @@ def ours(question: Question, address: str) -> Result:
     ]
     configs = [{k: float(v) for k, v in trial.config.items()} for trial in complete]
     best = max(map(sleeper.true_accuracy, configs))
-    return judge(question.name, spans, began_s[0], dict(question.devices), best)
+    return judge(question.name, spans, began_s, dict(question.devices), best)
 
 
 def plain_tune(question: Question, address: str) -> Result:

@@ -68,8 +68,13 @@ _IDENTITY = SweepIdentity(
     data_digest="0f" * 16,
 )
 _DATA = DatasetRecord("digits", "ab" * 32, "scikit-learn digits.csv.gz", 1438, 359)
-_PHASES = ("import_s", "load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "setup_s")
-_SHARES = ("trainer_cpu_pct", "others_cpu_pct", "steal_pct", "telemetry_cpu_pct")
+_OTHER_METRICS = (
+    *("import_s", "load_s", "compile_s", "validate_s", "evaluate_s", "predict_s", "setup_s"),
+    *("trainer_cpu_pct", "others_cpu_pct", "steal_pct", "telemetry_cpu_pct", "cpu_over_wall"),
+    *("step_ms_median", "step_ms_p95", "sample_us", "samples_per_s", "predict_sample_ms"),
+    *("latency_s", "steps_s", "peak_rss_mib", "peak_flops_per_s", "model_flops_utilization_pct"),
+    *("queue_s", "mean_power_w", "cost_usd"),
+)
 _CURVES = (
     "cpu_utilization_percentage",
     "cpu_trainer_percentage",
@@ -146,39 +151,23 @@ def _outcome(config: Config, arm: Arm, began_s: float, chance: random.Random) ->
     epoch_s = step_ms * steps / 1e3
     accuracy = min(0.99, 0.7 + 0.05 * math.log(float(config["units"])) + chance.gauss(0, 0.01))
     epochs = tuple(_epoch(index, epoch_s, accuracy) for index in range(_EPOCHS))
-    phases = {name: chance.uniform(0.02, 0.5) for name in _PHASES}
-    metrics = {
-        **phases,
-        **{name: chance.uniform(0, 5) for name in _SHARES},
+    took_s = _EPOCHS * epoch_s
+    values = {
         **epochs[-1].metrics,
-        "train_s": _EPOCHS * epoch_s,
+        "train_s": took_s,
         "step_ms": step_ms,
-        "step_ms_median": step_ms * 0.98,
-        "step_ms_p95": step_ms * 1.3,
-        "sample_us": 1e3 * step_ms / int(config["batch_size"]),
-        "samples_per_s": 1e3 * int(config["batch_size"]) / step_ms,
-        "predict_sample_ms": step_ms / 4,
-        "latency_s": step_ms / 1e3,
-        "steps_s": epoch_s,
-        "cpu_over_wall": chance.uniform(0.9, 1.9),
-        "peak_rss_mib": chance.uniform(600, 900),
         "model_flops_per_step": 1e8 * work,
         "model_flops_per_s": 1e11 * work / step_ms,
-        "peak_flops_per_s": 4.3e11,
-        "model_flops_utilization_pct": chance.uniform(0.5, 20),
-        "queue_s": chance.uniform(0, 2),
-        "energy_j": 40 * _EPOCHS * epoch_s,
-        "mean_power_w": 40.0,
-        "cost_usd": 1e-5 * _EPOCHS * epoch_s,
+        "energy_j": 40 * took_s,
+        **{name: chance.uniform(0.1, 5) for name in _OTHER_METRICS},
     }
-    took_s = _EPOCHS * epoch_s + sum(phases.values())
     kernel = arm.implementation.partition("/")[2]
     return Outcome(
         status="complete",
         started_s=began_s,
         ended_s=began_s + took_s,
         node="node-1" if arm.device == "cpu" else "node-2",
-        metrics=metrics,
+        metrics=values,
         epochs=epochs,
         kernel=Kernel(kernel, kernel, "the traced step: MatMul × 92, of float32"),
         dataset=_DATA,
