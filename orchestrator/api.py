@@ -386,11 +386,5 @@ class _LoggedProgress:
         trial = assignment.trial
         _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
 
-    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
-        _log.info("block %d: disturbed; rerun %d", trials[0].block, rerun)
-
-    def round_reinstated(self, trials: Sequence[Trial]) -> None:
-        _log.info("block %d: rerun failed; earlier outcomes are kept", trials[0].block)
-
     def blocks_decided(self, blocks: int, why: str) -> None:
         _log.info("enough after %d blocks: %s", blocks, why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -153,22 +153,6 @@ class PlainLines:
     def warn(self, text: str) -> None:
         """Print a warning."""
         self._print(f"Warning: {text}")
-
-    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
-        """Print that a disturbed round is re-run."""
-        first = trials[0]
-        self._print(
-            f"block {first.block}, repeat {first.repeat}: disturbed; "
-            f"re-running {counted(len(trials), 'trial')} (rerun {rerun})"
-        )
-
-    def round_reinstated(self, trials: Sequence[Trial]) -> None:
-        """Print that a rerun could not be finished."""
-        first = trials[0]
-        self._print(
-            f"block {first.block}, repeat {first.repeat}: rerun not finished; "
-            f"keeping {counted(len(trials), 'earlier outcome')}"
-        )
 
     def blocks_decided(self, blocks: int, why: str) -> None:
         """Print that no more blocks are suggested; those that have begun are finished."""

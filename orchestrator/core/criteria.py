@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias
 MeasureMode: TypeAlias = Literal["full", "timing"]
 """A whole training, or short slices of it that take turns with the block's other arms."""
 
-DisturbedAction: TypeAlias = Literal["mark", "rerun"]
-
 
 @dataclass(frozen=True, slots=True)
 class Margins:
@@ -48,16 +46,13 @@ class AutoBlocks:
 
 @dataclass(frozen=True, slots=True)
 class DisturbanceLimits:
-    """The limits beyond which a trial is disturbed, and the action for its round.
+    """The limits beyond which a trial is disturbed.
 
     Shares are percent of the CPUs that the trainer may use (`others_cpu_pct`, `steal_pct`), of the
     time (`throttled_pct`) and of the device's highest clock (`clock_drop_pct`). `canary` is the
-    limit of the calibration probe's time over its expected time. `reruns` bounds how often a
-    disturbed round is re-run.
+    limit of the calibration probe's time over its expected time.
     """
 
-    action: DisturbedAction = "mark"
-    reruns: int = 2
     others_cpu_pct: float = 15.0
     steal_pct: float = 5.0
     throttled_pct: float = 5.0

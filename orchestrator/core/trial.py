@@ -155,9 +155,8 @@ class Outcome:
     workload saved, by file name.
 
     `disturbance` has a figure for each cause of disturbance (see `core.disturbance`); it is empty
-    for an undisturbed trial. `round_id` identifies the round of interleaved timing, `rerun` counts
-    the earlier runs of that round. `kept_since_s` is the time since which the outcome counts again
-    because a re-run of its round failed. `cost_basis` describes the price behind the costs.
+    for an undisturbed trial. `round_id` identifies the round of interleaved timing. `cost_basis`
+    describes the price behind the costs.
     """
 
     status: OutcomeStatus
@@ -177,16 +176,7 @@ class Outcome:
     telemetry: Telemetry = field(default_factory=Telemetry)
     disturbance: Mapping[str, float] = field(default_factory=dict)
     round_id: str | None = None
-    rerun: int = 0
-    kept_since_s: float | None = None
     cost_basis: str | None = None
-
-    @property
-    def revision(self) -> tuple[float, bool]:
-        """The order among the outcomes of one trial: the latest one counts."""
-        if self.kept_since_s is None:
-            return self.ended_s, False
-        return self.kept_since_s, True
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,18 +97,6 @@ def lanes_of(groups: Iterable[LaneGroup]) -> tuple[Lane, ...]:
     return tuple(dict.fromkeys(lane for group in groups for lane in group.lanes))
 
 
-def sharing(groups: Iterable[LaneGroup]) -> tuple[frozenset[HardwareUse], ...]:
-    """Return the hardware (as arms use it) of groups that share lanes, directly or not."""
-    shared: list[tuple[set[str], set[HardwareUse]]] = []
-    for group in groups:
-        nodes, hardware = {lane.node.id for lane in group.lanes}, set(group.hardware)
-        for other in [part for part in shared if not nodes.isdisjoint(part[0])]:
-            shared.remove(other)
-            nodes, hardware = nodes | other[0], hardware | other[1]
-        shared.append((nodes, hardware))
-    return tuple(frozenset(hardware) for _, hardware in shared)
-
-
 def placement_group(node_id: str, bundle: Mapping[str, float]) -> PlacementGroupFactory:
     """Return one bundle on one node, selected by the label that every Ray node carries."""
     from ray import tune  # noqa: PLC0415  (seconds that `plan` and `--help` do without)

@@ -11,11 +11,10 @@ import itertools
 import random
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm, HardwareUse
-from orchestrator.core.criteria import DisturbanceLimits
 from orchestrator.core.names import names_arm
 from orchestrator.core.trial import (
     Block,
@@ -26,9 +25,9 @@ from orchestrator.core.trial import (
     derive_seed,
     make_trial,
 )
-from orchestrator.planning.lanes import LaneGroup, lanes_of, sharing
+from orchestrator.planning.lanes import LaneGroup, lanes_of
 from orchestrator.planning.plan import Plan
-from orchestrator.scheduling.lane_queue import Assignment, FollowUp, LaneQueue
+from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
 from orchestrator.scheduling.outcomes import Ledger
 from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
 from orchestrator.spec import Objective
@@ -42,12 +41,11 @@ class PrecisionPolicy:
     """The precision that a sweep must reach, as far as its blocks know of it.
 
     `stopping_rule` decides when no more blocks are needed (None for a fixed number of blocks).
-    `quiet` limits disturbances. `baseline` (the spec's choice) is the arm that the others of an
-    interleaved round are timed against.
+    `baseline` (the spec's choice) is the arm that the others of an interleaved round are timed
+    against.
     """
 
     stopping_rule: StoppingRule | None = None
-    disturbance_limits: DisturbanceLimits = field(default_factory=DisturbanceLimits)
     baseline: str | None = None
 
 
@@ -79,7 +77,7 @@ class Blocks:
         self._plan = plan
         self._baseline = precision.baseline
         self._suggestions = Suggestions(plan, source, objectives, precision.stopping_rule)
-        self._ledger = Ledger(plan, self._suggestions, precision.disturbance_limits)
+        self._ledger = Ledger(self._suggestions)
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
         self._out: dict[str, Assignment] = {}
@@ -95,7 +93,6 @@ class Blocks:
         before = {queue.lane.node.id: queue for queue in self._queues}
         self._suggestions.open_limit = open_limit
         self._groups = tuple(groups)
-        self._ledger.sharing = sharing(groups)
         self._queues = []
         for lane in lanes_of(groups):
             queue = LaneQueue(tuple(group for group in groups if lane in group.lanes), lane)
@@ -106,27 +103,16 @@ class Blocks:
         held = {trial.key for queue in self._queues for trial in queue.waiting}
         for index, trials in self._ledger.trials.items():
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
-            self._ledger.count(trials)
 
-    def restore(
-        self,
-        history: Iterable[Block | FinishedTrial],
-        reruns: Mapping[str, int] | None = None,
-        before: Mapping[str, FinishedTrial] | None = None,
-    ) -> None:
+    def restore(self, history: Iterable[Block | FinishedTrial]) -> None:
         """Take over what earlier starts suggested and finished; only the rest is handed out.
 
-        Args:
-            history: blocks and finished trials in their original order. The same suggestions and
-                results bring the sampler back to its state.
-            reruns: trials to run once more, which are not among the finished ones (see
-                `rounds.trials_to_rerun`).
-            before: the complete outcomes of rounds that are re-run; they count again if that fails.
+        `history` has the blocks and finished trials in their original order. The same suggestions
+        and results bring the sampler back to its state.
         """
-        self._ledger.resume(reruns or {}, before or {})
         for event in history:
             if isinstance(event, FinishedTrial):
-                self._ledger.recall(event)
+                self._ledger.take([event])
             elif self._plan.has_block(event.index):
                 self._suggestions.replay(event)
                 self._admit(event)
@@ -145,20 +131,11 @@ class Blocks:
                 return self._assign(queue, trial), new
         return None
 
-    def finish(self, assignment: Assignment, *outcomes: Outcome) -> FollowUp:
+    def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
         """Take the outcomes of an assignment, and report to the sampler as soon as possible."""
-        queue = self._take_back(assignment)
-        at_work = {
-            key for key, other in self._out.items() if other.lane.node == assignment.lane.node
-        }
-        to_come = at_work | {trial.key for trial in (queue.waiting if queue else ())}
-        settled = self._ledger.settle(assignment, outcomes, to_come)
-        self._put_first(settled.reruns, queue)
-        return settled
-
-    def is_kept(self, trial: Trial) -> bool:
-        """Return whether an earlier complete outcome is kept until the rerun of its round ends."""
-        return self._ledger.is_kept(trial)
+        self._take_back(assignment)
+        ended = zip(assignment.trials, outcomes, strict=True)
+        self._ledger.take(FinishedTrial(trial, outcome) for trial, outcome in ended)
 
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
@@ -219,8 +196,8 @@ class Blocks:
         keys = {member.key for member in (trial, *queue.take_round(trial))}
         members = [member for member in self._ledger.trials[trial.block] if member.key in keys]
         members.sort(key=lambda member: not self._is_baseline(member.arm))
-        attempt, rerun = self._ledger.begin(members, queue.lane.node.profile.hostname)
-        assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]), rerun)
+        attempt = self._ledger.begin(members)
+        assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]))
         for member in members:
             self._out[member.key] = assignment
         return assignment
@@ -295,9 +272,8 @@ class Blocks:
 
     def _admit(self, block: Block) -> None:
         trials = self._trials(block)
-        self._ledger.trials[block.index] = trials
+        self._ledger.admit(block.index, trials)
         self._put(block.index, trials)
-        self._ledger.count(trials)
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep those of a block's trials that have no outcome, by the lanes that run them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from orchestrator.core.trial import FinishedTrial, Trial
+from orchestrator.core.trial import Trial
 from orchestrator.planning.lanes import Lane, LaneGroup
 from workloads.protocol import Device
 
@@ -14,15 +14,13 @@ from workloads.protocol import Device
 class Assignment:
     """A trial that was handed out to a lane, with the attempt number.
 
-    `others` are the rest of its round, if the round is timed in slices. `rerun` is how often the
-    round was done before.
+    `others` are the rest of its round, if the round is timed in slices.
     """
 
     trial: Trial
     lane: Lane
     attempt: int = 1
     others: tuple[Trial, ...] = ()
-    rerun: int = 0
 
     @property
     def device(self) -> Device:
@@ -33,18 +31,6 @@ class Assignment:
     def trials(self) -> tuple[Trial, ...]:
         """Return all trials that run, the first one first."""
         return (self.trial, *self.others)
-
-
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """The consequences of an assignment's outcomes.
-
-    `reruns` are the trials of a disturbed round that runs once more: the next ones on its lane.
-    `reinstated` are the earlier outcomes that count again because a rerun failed.
-    """
-
-    reruns: tuple[Trial, ...] = ()
-    reinstated: tuple[FinishedTrial, ...] = ()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,13 +36,12 @@ class RemainingWork:
     """The part of a plan that earlier starts leave to this one.
 
     `plan` resumes from them. If they decided that no more blocks are needed, `stop_decision` is the
-    reason. `history` are the blocks and outcomes that count. `reruns` (by key) are the trials to
-    run once more. `missing` trials of the plan have no outcome.
+    reason. `history` are the blocks and outcomes that count. `missing` trials of the plan have no
+    outcome, or run once more.
     """
 
     plan: Plan
     history: Sequence[Block | FinishedTrial]
-    reruns: Mapping[str, int]
     missing: int
     stop_decision: StopDecision | None
 
@@ -51,16 +50,14 @@ def remaining_work(
     spec: SweepSpec, full_plan: Plan, state: SweepState, *, retry_failed: bool
 ) -> RemainingWork:
     """Return what earlier starts leave of the plan for the present nodes."""
-    reruns = resume.planned_reruns(
-        state, full_plan, spec.disturbance_limits, retry_failed=retry_failed
-    )
-    history = list(resume.events(state, retry_failed=retry_failed, reruns=reruns))
+    retimed = resume.trials_to_retime(state, full_plan, retry_failed=retry_failed)
+    history = list(resume.events(state, retry_failed=retry_failed, retimed=retimed))
     plan = full_plan.resumed_from(history)
     stop_decision = _decide(spec, plan, history) or _last_decision(spec, plan, state)
     if stop_decision is not None:
         plan = plan.with_block_count(begun_index_count(history))
     missing = plan.trials - resume.count_finished(state.identity, plan, history)
-    return RemainingWork(plan, history, reruns, missing, stop_decision)
+    return RemainingWork(plan, history, missing, stop_decision)
 
 
 def first_records(work: RemainingWork, state: SweepState) -> list[Record]:

@@ -64,12 +64,6 @@ class Watcher(Protocol):
     def attempt_lost(self, assignment: Assignment) -> None:
         """Show that an attempt was lost with its worker, and that the trial is retried."""
 
-    def round_rerun(self, trials: Sequence[Trial], rerun: int) -> None:
-        """Show that a round was disturbed and is re-run."""
-
-    def round_reinstated(self, trials: Sequence[Trial]) -> None:
-        """Show that a rerun failed, and that the earlier outcomes of the round count."""
-
     def blocks_decided(self, blocks: int, reason: str) -> None:
         """Show that no more blocks are needed, and why."""
 
@@ -86,8 +80,8 @@ class Session:
     data_digest: str | None
     canary_baseline: CanaryBaseline = field(default_factory=CanaryBaseline)
     _warned: bool = False
-    _lost: Counter[tuple[str, int]] = field(default_factory=Counter)
-    _preempted: Counter[tuple[str, int]] = field(default_factory=Counter)
+    _lost: Counter[str] = field(default_factory=Counter)
+    _preempted: Counter[str] = field(default_factory=Counter)
 
     def assign(self) -> Assignment | None:
         """Return the next trial to start; None if no lane needs one now."""
@@ -111,42 +105,27 @@ class Session:
         """Take the outcomes of an assignment's trials, in their order: first into the journal.
 
         Each gets its cost and its disturbances. A round is one record: a killed driver leaves all
-        of it, or nothing. A rerun that ends worse than before is not recorded in the store: the
-        earlier outcome counts.
+        of it, or nothing.
         """
         ended = [
-            self._completed(assignment, FinishedTrial(trial, outcome), outcomes)
+            self._completed(FinishedTrial(trial, outcome), outcomes)
             for trial, outcome in zip(assignment.trials, outcomes, strict=True)
         ]
         self._write(TrialFinished(ended[0]) if len(ended) == 1 else RoundFinished(ended))
         for finished in ended:
             self.canary_baseline.add(finished)
-            if finished.outcome.status == "complete" or not self.blocks.is_kept(finished.trial):
-                self.record(finished)
-        self._settle(assignment, ended)
-        for finished in ended:
-            self.watcher.trial_finished(finished.trial, finished.outcome)
-            self._expect_objectives(finished)
-
-    def _settle(self, assignment: Assignment, ended: Sequence[FinishedTrial]) -> None:
-        """Act on the outcomes: a round may be re-run, and no more blocks may be needed."""
+            self.record(finished)
         was_decided = self.blocks.stop_decision is not None
-        follow_up = self.blocks.finish(assignment, *(finished.outcome for finished in ended))
-        if follow_up.reinstated:
-            self._write(RoundFinished(list(follow_up.reinstated)))
-            for finished in follow_up.reinstated:
-                self.record(finished)
-            self.watcher.round_reinstated([finished.trial for finished in follow_up.reinstated])
-        if follow_up.reruns:
-            self.watcher.round_rerun(follow_up.reruns, assignment.rerun + 1)
+        self.blocks.finish(assignment, *(finished.outcome for finished in ended))
         stop_decision = self.blocks.stop_decision
         if stop_decision is not None and not was_decided:
             self._write(stop_record(stop_decision))
             self.watcher.blocks_decided(stop_decision.blocks, stop_decision.reason)
+        for finished in ended:
+            self.watcher.trial_finished(finished.trial, finished.outcome)
+            self._expect_objectives(finished)
 
-    def _completed(
-        self, assignment: Assignment, finished: FinishedTrial, together: Sequence[Outcome]
-    ) -> FinishedTrial:
+    def _completed(self, finished: FinishedTrial, together: Sequence[Outcome]) -> FinishedTrial:
         """Return a trial's outcome with the facts that are known only here: cost, disturbance."""
         trial, outcome = finished.trial, finished.outcome
         outcome = priced(outcome, trial.arm, self.spec.prices, together)
@@ -159,10 +138,7 @@ class Session:
         round_id = None
         if trial.arm.measure == "timing":  # the start identifies a round: it is its own
             round_id = f"{min(outcome.started_s for outcome in together):.3f}"
-        outcome = replace(
-            outcome, disturbance=disturbance, round_id=round_id, rerun=assignment.rerun
-        )
-        return FinishedTrial(trial, outcome)
+        return FinishedTrial(trial, replace(outcome, disturbance=disturbance, round_id=round_id))
 
     def _expect_objectives(self, finished: FinishedTrial) -> None:
         """Warn, once, of an objective that a complete trial has no metric for."""
@@ -183,18 +159,16 @@ class Session:
     def lose(self, assignment: Assignment, *, preempted: bool = False) -> None:
         """Retry an attempt that was lost with its worker, within the limits of the spec.
 
-        A rerun of a round has attempts of its own.
-
         Args:
             assignment: the attempt.
             preempted: the worker went with its node, which is not the trial's doing.
         """
         limits = self.spec.limits
-        tries = [(trial.key, assignment.rerun) for trial in assignment.trials]
-        self._lost.update(tries)
-        self._preempted.update(tries if preempted else ())
-        lost = max(self._lost[key] for key in tries)
-        preempted_count = max(self._preempted[key] for key in tries)
+        keys = [trial.key for trial in assignment.trials]
+        self._lost.update(keys)
+        self._preempted.update(keys if preempted else ())
+        lost = max(self._lost[key] for key in keys)
+        preempted_count = max(self._preempted[key] for key in keys)
         if lost - preempted_count < limits.attempts and preempted_count <= limits.preemptions:
             self.blocks.give_back(assignment)
             self.watcher.attempt_lost(assignment)

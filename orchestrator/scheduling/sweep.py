@@ -266,11 +266,9 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
         objectives=spec.search.objectives,
         source=Suggester(spec.search, spec.seed),
         open_limit=open_limit(spec, work.plan, groups),
-        precision=PrecisionPolicy(
-            stopping_rule(spec, work.plan), spec.disturbance_limits, spec.baseline
-        ),
+        precision=PrecisionPolicy(stopping_rule(spec, work.plan), spec.baseline),
     )
-    blocks.restore(work.history, work.reruns, resume.kept_outcomes(sweep.state, work.reruns))
+    blocks.restore(work.history)
     for event in work.history:
         if isinstance(event, FinishedTrial):
             watcher.trial_restored(event.trial, event.outcome)

@@ -2,7 +2,7 @@
 
     measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
     blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
-    disturbed: rerun                     # or {action: rerun, reruns: 2, others_cpu_pct: 15}
+    disturbed: mark                      # or limits: {others_cpu_pct: 15, canary: 1.25}
     margins: {speed: 0.02, accuracy: 0.005}
 
 The models here check what people write; `orchestrator.core.criteria` has the plain values and the
@@ -12,7 +12,7 @@ defaults.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -20,7 +20,6 @@ from orchestrator.core import criteria
 from orchestrator.core.criteria import (
     AutoBlocks,
     DisturbanceLimits,
-    DisturbedAction,
     Margins,
     MeasureMode,
     Timing,
@@ -29,6 +28,8 @@ from orchestrator.spec.errors import nearest, shown
 from orchestrator.spec.fields import Strict, as_tuple, refusal
 
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
+
+_NO_RERUN = "disturbed rounds are not run again; blocks: auto adds blocks until enough are quiet"
 
 FEWEST_BLOCKS = 6
 """The smallest number of blocks for a verdict (see the report's statistics)."""
@@ -101,10 +102,9 @@ class BlocksSpec(Strict):
 
 
 class DisturbedSpec(Strict):
-    """The `disturbed` section: limits of disturbance, and the action beyond them."""
+    """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
 
-    action: DisturbedAction = _DISTURBED.action
-    reruns: Annotated[int, Field(ge=1, le=10)] = _DISTURBED.reruns
+    action: Literal["mark"] = "mark"
     others_cpu_pct: Percent = _DISTURBED.others_cpu_pct
     steal_pct: Percent = _DISTURBED.steal_pct
     throttled_pct: Percent = _DISTURBED.throttled_pct
@@ -114,12 +114,15 @@ class DisturbedSpec(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, data: Any) -> Any:
+        action = data.get("action") if isinstance(data, dict) else data
+        if action == "rerun":
+            raise refusal("mark", "rerun", hint=_NO_RERUN)
         return expanded("disturbed", data)
 
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
         """The same as plain data."""
-        return DisturbanceLimits(**self.model_dump())
+        return DisturbanceLimits(**self.model_dump(exclude={"action"}))
 
 
 class MarginsSpec(Strict):
@@ -136,7 +139,7 @@ class MarginsSpec(Strict):
 
 SHORT_FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "measure": ("mode", ("full", "timing")),
-    "disturbed": ("action", ("mark", "rerun")),
+    "disturbed": ("action", ("mark",)),
     "blocks": ("", ("auto",)),
 }
 """Short forms: for each key the words that it may be, and the key inside that a word sets."""

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import Config, FinishedTrial, SweepIdentity, Trial
 
-VERSION = 6
+VERSION = 7
 """The version of the records. Only journals of this version are read."""
 
 

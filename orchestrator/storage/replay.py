@@ -26,8 +26,7 @@ class SweepState:
 
     `blocks` and `finished` are in the order of suggestion and of ending. `order` has both in one
     sequence, from which a sampler is replayed. `attempts` has the latest attempt that was started,
-    by trial key. `earlier_complete` has the last complete outcome of trials that ran again since.
-    `ended` is None while a session runs, or where it was killed. `stop_decision` is
+    by trial key. `ended` is None while a session runs, or where it was killed. `stop_decision` is
     that of the latest session, if it suggested no more blocks.
     """
 
@@ -36,7 +35,6 @@ class SweepState:
     sessions: list[SessionStarted] = field(default_factory=list)
     blocks: dict[int, Block] = field(default_factory=dict)
     finished: dict[str, FinishedTrial] = field(default_factory=dict)
-    earlier_complete: dict[str, FinishedTrial] = field(default_factory=dict)
     attempts: dict[str, AttemptStarted] = field(default_factory=dict)
     order: list[BlockSuggested | TrialFinished] = field(default_factory=list)
     ended: SessionEnded | None = None
@@ -85,13 +83,8 @@ def replay(records: Iterable[Record]) -> SweepState | None:
 
 
 def _finish(state: SweepState, finished: FinishedTrial) -> None:
-    key = finished.trial.key
-    last = state.finished.pop(key, None)
-    if finished.outcome.kept_since_s is not None:
-        state.earlier_complete.pop(key, None)
-    elif last is not None and last.outcome.status == "complete":
-        state.earlier_complete[key] = last
-    state.finished[key] = finished
+    state.finished.pop(finished.key, None)
+    state.finished[finished.key] = finished
     state.order.append(TrialFinished(finished))
 
 
@@ -105,7 +98,7 @@ def rebuild(
     """
     records: list[Record] = [SweepOpened(identity, spec)]
     configs: dict[int, Config] = {}
-    for trial in sorted(finished, key=lambda trial: trial.outcome.revision):
+    for trial in sorted(finished, key=lambda trial: trial.ended_s):
         if trial.block not in configs:
             configs[trial.block] = trial.config
             records.append(BlockSuggested(trial.block, trial.config, trial.outcome.started_s))
@@ -135,7 +128,6 @@ def _settled(
         state.sessions,
         state.blocks,
         state.finished,
-        state.earlier_complete,
         state.attempts,
         order,
         ended,

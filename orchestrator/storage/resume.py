@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
 
-from orchestrator.core.criteria import DisturbanceLimits
+from orchestrator.core.arms import HardwareRef
 from orchestrator.core.errors import Refusal
-from orchestrator.core.rounds import reinstate, trials_to_rerun, trials_to_retime
 from orchestrator.core.trial import (
     Block,
     Config,
@@ -29,7 +27,6 @@ from orchestrator.storage.journal import (
     BlockSuggested,
     Journal,
     Record,
-    RoundFinished,
     SweepOpened,
     SweepState,
     TrialFinished,
@@ -121,60 +118,13 @@ def merge_stored(
                 continue
         journal.append(record)
         records.append(record)
-    return settle_rounds(journal, records)
-
-
-def settle_rounds(journal: Journal, records: list[Record]) -> SweepState:
-    """Record the outcomes that count again because the re-run of their round failed.
-
-    A driver that was killed at that moment has not recorded them. A round with a trial that still
-    has to run again is left as it is.
-    """
-    state = replay(records)
-    assert state is not None  # take_over has written the first record
-    rounds: dict[tuple[int, int, str], list[FinishedTrial]] = defaultdict(list)
-    for trial in state.earlier_complete.values():
-        rounds[_round(trial)].append(trial)
-    now = {key: trial.outcome for key, trial in state.finished.items()}
-    for round_key, before in rounds.items():
-        latest = max(now[trial.key].rerun for trial in before)
-        members = [trial for trial in _on_first_nodes(state) if _round(trial) == round_key]
-        if any(trial.outcome.rerun < latest for trial in members):
-            continue
-        if standing := reinstate(before, now):
-            record = RoundFinished(list(standing))
-            journal.append(record)
-            records.append(record)
     return replay(records) or state
 
 
-def kept_outcomes(state: SweepState, reruns: Container[str]) -> dict[str, FinishedTrial]:
-    """Return the complete outcomes, by key, that count again if the re-run of their round fails.
-
-    Args:
-        state: the state of the sweep.
-        reruns: the keys of the trials to run again.
-    """
-    rerun = {key: trial for key, trial in state.finished.items() if key in reruns}
-    rounds = {_round(trial) for trial in rerun.values()}
-    earlier = {
-        key: trial for key, trial in state.earlier_complete.items() if _round(trial) in rounds
-    }
-    return {key: trial for key, trial in {**earlier, **rerun}.items() if trial.status == "complete"}
-
-
 def unrecorded_trials(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
-    """Return the trials whose latest outcome the store lacks.
-
-    A trial that failed and was complete before is left out until its round is settled.
-    """
+    """Return the trials whose latest outcome the store lacks."""
     in_store = {trial.key: trial for trial in stored}
-    return [
-        trial
-        for key, trial in state.finished.items()
-        if _is_later(trial, in_store.get(key))
-        and (trial.status == "complete" or key not in state.earlier_complete)
-    ]
+    return [t for key, t in state.finished.items() if _is_later(t, in_store.get(key))]
 
 
 def suggested_blocks(records: Iterable[Record]) -> list[Block]:
@@ -186,11 +136,11 @@ def suggested_blocks(records: Iterable[Record]) -> list[Block]:
 
 
 def events(
-    state: SweepState, *, retry_failed: bool, reruns: Container[str] = ()
+    state: SweepState, *, retry_failed: bool, retimed: Container[str] = ()
 ) -> Iterator[Block | FinishedTrial]:
     """Yield the suggested blocks and the finished trials in order.
 
-    Failed trials are left out on request, and so are those to run again (`reruns`, by key).
+    Failed trials are left out on request, and so are those to time again (`retimed`, by key).
     """
     for record in state.order:
         if not isinstance(record, TrialFinished):
@@ -198,28 +148,42 @@ def events(
             continue
         finished = record.finished
         is_retried = retry_failed and finished.outcome.status == "failed"
-        if not is_retried and finished.key not in reruns:
+        if not is_retried and finished.key not in retimed:
             yield finished
 
 
-def planned_reruns(
-    state: SweepState, plan: Plan, limits: DisturbanceLimits, *, retry_failed: bool
-) -> dict[str, int]:
-    """Return the trials to run again with their rounds, by key, and the number of that re-run.
+def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
+    """Return the keys of the complete trials of incomplete interleaved rounds.
 
-    They are the trials of disturbed rounds, and those that were timed in slices without the rest
-    of their round. The rest is missing where the plan had fewer arms before, or where the store
-    has only a part of a lost journal.
+    Arms on one hardware class are interleaved on one node. If one of them has no outcome yet, or
+    an outcome from another round on that node, all of them are timed again: slices from different
+    times are not comparable. That happens where the plan had fewer arms before, or where the store
+    has only a part of a lost journal. Arms that the labels of a spec keep on different nodes are
+    never interleaved.
+
+    Args:
+        state: the state of the sweep.
+        plan: the arms and blocks of this start.
+        retry_failed: count failed trials as missing.
     """
     resumed = plan.resumed_from([*state.blocks.values(), *state.finished.values()])
-    planned = (
-        trial
-        for block in state.blocks.values()
-        if resumed.has_block(block.index)
-        for trial in _trials(state.identity, plan, block)
-    )
-    incomplete = trials_to_retime(planned, state.finished, retry_failed=retry_failed)
-    return {**incomplete, **trials_to_rerun(_on_first_nodes(state), limits)}
+    rounds: dict[tuple[int, int, HardwareRef], list[Trial]] = defaultdict(list)
+    for block in state.blocks.values():
+        if resumed.has_block(block.index):
+            for trial in _trials(state.identity, plan, block):
+                if trial.arm.measure == "timing":
+                    rounds[trial.block, trial.repeat, trial.arm.hardware_class].append(trial)
+    retimed: set[str] = set()
+    for members in rounds.values():
+        ended = [state.finished[trial.key] for trial in members if trial.key in state.finished]
+        complete = [trial for trial in ended if trial.status == "complete"]
+        is_incomplete = len(ended) < len(members) or (
+            retry_failed and any(trial.status == "failed" for trial in ended)
+        )
+        round_ids = {(trial.node, trial.round_id) for trial in complete}
+        if is_incomplete or len(round_ids) > len({node for node, _ in round_ids}):
+            retimed |= {trial.key for trial in complete}
+    return retimed
 
 
 def count_finished(
@@ -278,23 +242,4 @@ def _expect_one_config(finished: Iterable[FinishedTrial]) -> None:
 
 
 def _is_later(trial: FinishedTrial, other: FinishedTrial | None) -> bool:
-    return other is None or trial.outcome.revision > other.outcome.revision
-
-
-def _on_first_nodes(state: SweepState) -> list[FinishedTrial]:
-    """Return the finished trials; one that failed in a re-run has the node that it was on before.
-
-    The outcome of a lost worker has no node, although the other trials of its round still have to
-    run again with it.
-    """
-    return [
-        replace(trial, outcome=replace(trial.outcome, node=state.earlier_complete[key].node))
-        if key in state.earlier_complete and trial.status != "complete"
-        else trial
-        for key, trial in state.finished.items()
-    ]
-
-
-def _round(finished: FinishedTrial) -> tuple[int, int, str]:
-    trial = finished.trial
-    return trial.block, trial.repeat, finished.outcome.node
+    return other is None or trial.ended_s > other.ended_s

@@ -66,12 +66,12 @@ def forecast(
     state = state or SweepState(new, {})
     finished = list(state.finished.values())
     resumed = plan.resumed_from([*state.blocks.values(), *finished])
-    reruns = resume.planned_reruns(state, plan, spec.disturbance_limits, retry_failed=False)
-    by_medians = forecast_from(resumed, finished, reruns)
+    retimed = resume.trials_to_retime(state, plan, retry_failed=False)
+    by_medians = forecast_from(resumed, finished, retimed)
     if not by_medians.remaining or not plan.arms:
         return by_medians
     settings = settings_of(state.identity)
-    missing = _missing_trials(resumed, state, spec, settings, reruns)
+    missing = _missing_trials(resumed, state, spec, settings, retimed)
 
     def look(models: Models) -> ForecastTotals | NotPredicted:
         try:
@@ -94,11 +94,11 @@ def forecast(
 
 
 def forecast_from(
-    plan: Plan, finished: Iterable[FinishedTrial], reruns: Container[str] = ()
+    plan: Plan, finished: Iterable[FinishedTrial], retimed: Container[str] = ()
 ) -> Forecast:
     """Predict from the median seconds of each arm's trials, over what runs at once.
 
-    Trials to re-run (`reruns`, by key) count for the medians, and are missing.
+    Trials to time again (`retimed`, by key) count for the medians, and are missing.
     """
     taken_s: dict[Arm, list[float]] = {arm: [] for arm in plan.arms}
     ended: Counter[Arm] = Counter()
@@ -106,7 +106,7 @@ def forecast_from(
     for trial, seconds in zip(trials, trial_seconds(trials), strict=True):
         if plan.includes(trial.trial):
             taken_s[trial.arm].append(seconds)
-            ended[trial.arm] += trial.key not in reruns
+            ended[trial.arm] += trial.key not in retimed
     done = ended.total()
     trial_s = {arm: statistics.median(seconds) for arm, seconds in taken_s.items() if seconds}
     medians_s = {str(arm): seconds for arm, seconds in trial_s.items()}
@@ -137,13 +137,13 @@ def _missing_trials(
     state: SweepState,
     spec: SweepSpec,
     settings: Mapping[str, Any],
-    reruns: Container[str],
+    retimed: Container[str],
 ) -> RemainingTrials:
     """Return the missing trials, of suggested blocks and of those not suggested yet."""
     done = Counter(
         (finished.trial.block, finished.trial.arm)
         for finished in state.finished.values()
-        if plan.includes(finished.trial) and finished.trial.key not in reruns
+        if plan.includes(finished.trial) and finished.trial.key not in retimed
     )
     suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
     suggested_trials = [

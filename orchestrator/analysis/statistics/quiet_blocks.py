@@ -25,5 +25,5 @@ def disturbance_reason(used: int, quiet: int, disturbed: int, unit: str = "block
         return None
     return (
         f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed where more than a "
-        "third are disturbed: run with disturbed: rerun, or on a quieter node"
+        "third are disturbed: run more blocks (blocks: auto), or use a quieter node"
     )

@@ -26,7 +26,7 @@ from orchestrator.core.trial import (
 )
 
 FORMAT = "rnnsweep-report"
-VERSION = 4
+VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,6 @@ class TrialEntry:
     slices: tuple[SliceRecord, ...]
     disturbance: Mapping[str, float]
     round_id: str | None
-    rerun: int
     cost_basis: str | None
     energy_method: str | None
     energy_scope: str | None
@@ -140,7 +139,6 @@ def _trial_entry(finished: FinishedTrial) -> TrialEntry:
         slices=outcome.slices,
         disturbance=outcome.disturbance,
         round_id=outcome.round_id,
-        rerun=outcome.rerun,
         cost_basis=outcome.cost_basis,
         energy_method=telemetry.energy_method,
         energy_scope=telemetry.energy_scope,

@@ -37,7 +37,7 @@ TABLE_FILE = "trials.parquet"
 LATE_TAG = "after_table"
 """The tables that existed, by token, when a trial's run was last written: it is in none."""
 
-_VERSION = 2
+_VERSION = 3
 _ROWS_AT_ONCE = 500
 """The rows of a group, which are in memory twice while a table is read: as text and as trials."""
 

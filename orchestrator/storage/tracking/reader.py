@@ -84,7 +84,7 @@ def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> StoredSw
     except (StoreMissing, SweepNotFound):
         return None
     finished = list(stored_runs.read_trials(store, parent).finished.values()) if trials else []
-    finished.sort(key=lambda trial: trial.outcome.revision)
+    finished.sort(key=lambda trial: trial.ended_s)
     return StoredSweep(
         manifest,
         store.read_text(parent.run_id, stored_runs.SPEC_FILE),

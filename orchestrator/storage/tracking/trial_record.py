@@ -22,7 +22,7 @@ RECORD_FILE = "outcome.json"
 TAG_LIMIT = 8000
 """MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
 
-_RECORD_VERSION = 4
+_RECORD_VERSION = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +119,4 @@ def environment_digest(finished: FinishedTrial) -> str:
 def fingerprint(finished: FinishedTrial) -> str:
     """Return a text that differs between two outcomes of one trial."""
     outcome = finished.outcome
-    since_s, is_kept = outcome.revision
-    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {since_s} {is_kept}"
+    return f"{outcome.status} {outcome.attempt} {outcome.started_s} {outcome.ended_s}"

@@ -62,8 +62,8 @@ def test_classes_that_share_a_node_share_its_time() -> None:
 def test_what_is_to_be_done_again_is_missing_and_shows_how_long_it_takes() -> None:
     done, _ = finished(40)
     laid = plan(classify([node("n0")]), blocks=10, repeats=2)
-    reruns = {event.trial.key for event in done if event.trial.block == 3}
-    assert forecast_from(laid, done, reruns) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
+    retimed = {event.trial.key for event in done if event.trial.block == 3}
+    assert forecast_from(laid, done, retimed) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
 
 
 def test_of_a_finished_sweep_only_that_is_reported() -> None:

@@ -188,7 +188,7 @@ def test_with_more_than_a_third_disturbed_the_leader_is_inconclusive() -> None:
     assert (
         "which is the fastest is inconclusive: tensorflow/portable+xla leads over 8 blocks, 3 "
         "of them disturbed; 5 of 8 blocks were quiet, and 6 are needed where more than a third "
-        "are disturbed: run with disturbed: rerun, or on a quieter node"
+        "are disturbed: run more blocks (blocks: auto), or use a quieter node"
     ) in report_text(record)
 
 

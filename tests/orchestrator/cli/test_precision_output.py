@@ -1,4 +1,4 @@
-"""Slices, reruns and automatic blocks in the output of plan, progress and status."""
+"""Slices and automatic blocks in the output of plan, progress and status."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_plan_as_data_has_both_bounds() -> None:
     assert plan.as_json()["blocks"] == 20
 
 
-def test_the_progress_shows_reruns_and_the_end_of_blocks() -> None:
+def test_the_progress_shows_the_end_of_blocks() -> None:
     plan = laid()
     out = io.StringIO()
     view = PlainLines(Console(file=out, width=200), plan)
@@ -66,16 +66,10 @@ def test_the_progress_shows_reruns_and_the_end_of_blocks() -> None:
     outcome = Outcome("complete", 0.0, 1.0, metrics={"step_ms": 1.0})
     for trial in trials:
         view.trial_finished(trial, outcome)
-    view.round_rerun(trials, 1)
-    for trial in trials:
-        view.trial_finished(trial, outcome)
     view.blocks_decided(1, "every speed-up is known to ± 0.5 %")
     lines = out.getvalue().splitlines()
     assert [line.split("  ")[0] for line in lines] == [
         "1/at most 40",
-        "2/at most 40",
-        "block 0, repeat 0: disturbed; re-running 2 trials (rerun 1)",
-        "2/at most 40",
         "2/at most 40",
         "enough after 1 block: every speed-up is known to ± 0.5 %",
     ]

@@ -193,7 +193,7 @@ def test_more_than_a_third_of_disturbed_configs_is_inconclusive(
     assert len(failing(changes, ["slower"])) == (verdict == "slower")
     reason = (
         "4 of 7 configs were quiet, and 6 are needed where more than a third are disturbed: run "
-        "with disturbed: rerun, or on a quieter node"
+        "more blocks (blocks: auto), or use a quieter node"
     )
     assert (reason in text(changes)) == (verdict == "inconclusive")
     assert ((XLA, reason) in changes.unjudged) == (verdict == "inconclusive")
@@ -369,10 +369,10 @@ def test_values_that_are_not_finite_are_absent_from_a_report_file(tmp_path: Path
         ("not json", "JSON file; Invalid JSON"),
         ("{}", "format: Field required"),
         ('{"format": "rnnsweep-report"}', "version: Field required"),
-        ('{"format": "rnnsweep-report", "version": 4}', "sweep: Field required"),
+        ('{"format": "rnnsweep-report", "version": 5}', "sweep: Field required"),
         (
             '{"format": "rnnsweep-report", "version": 3}',
-            "expected version 4 of a report's JSON, received version 3, written by "
+            "expected version 5 of a report's JSON, received version 3, written by "
             "another version of rnnsweep. Write one with `rnnsweep report SWEEP -o FILE.json`",
         ),
     ],

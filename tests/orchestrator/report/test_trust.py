@@ -140,7 +140,7 @@ def test_more_than_a_third_of_disturbed_blocks_is_inconclusive() -> None:
     )
     reason = (
         "5 of 10 blocks were quiet, and 6 are needed where more than a third are disturbed: run "
-        "with disturbed: rerun, or on a quieter node"
+        "more blocks (blocks: auto), or use a quieter node"
     )
     assert comparison.reason == reason
     assert f"({reason}; disturbed: other processes took 43 % of the CPUs)" in sentence(record)
@@ -165,7 +165,7 @@ def test_mostly_disturbed_blocks_make_a_target_comparison_inconclusive() -> None
     assert (len(comparison.pairs), comparison.both, comparison.corrected) == (10, 10, None)
     assert comparison.verdict == "inconclusive"
     assert (comparison.reason or "").startswith("5 of 10 blocks were quiet")
-    assert "run with disturbed: rerun, or on a quieter node" in text(record)
+    assert "run more blocks (blocks: auto), or use a quieter node" in text(record)
 
 
 def test_a_disturbed_arm_does_not_widen_the_intervals_of_others() -> None:

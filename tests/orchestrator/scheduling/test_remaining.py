@@ -105,14 +105,14 @@ def test_what_a_driver_was_killed_before_it_could_show_is_reported_by_the_next(
 def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
     held, work, added = start(tmp_path)
     assert [record.record for record in added] == ["session_started"]
-    assert (work.history, work.reruns, work.stop_decision) == ([], {}, None)
+    assert (work.history, work.stop_decision) == ([], None)
     assert work.missing == held.plan.trials == 40 * 3
 
 
 def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
     laid = replace(plan(classify([node("a")]), blocks=2), skipped_blocks=frozenset({1}))
     other = plan(classify([node("b", cpu_model="CPU B")]))
-    work = RemainingWork(laid, [], {}, missing=1, stop_decision=None)
+    work = RemainingWork(laid, [], missing=1, stop_decision=None)
     (begun,) = first_records(work, SweepState(identity(), {}))
     assert isinstance(begun, SessionStarted)
     assert (begun.blocks, begun.skipped_blocks) == (3, [1])

@@ -1,11 +1,8 @@
-"""Rounds of slices and disturbed rounds between blocks, journal, store and sampler."""
+"""Rounds of slices and disturbed trials between blocks, journal, store and sampler."""
 
 from __future__ import annotations
 
 import json
-import random
-from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +34,6 @@ from orchestrator.scheduling.tune_searcher import BlockSearch
 from orchestrator.spec import parse
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
-from orchestrator.storage.tracking.trial_record import fingerprint
 from tests.orchestrator.sample_plans import ConfigLog, identity, node
 from tests.orchestrator.scheduling.test_recovery import Present
 
@@ -51,7 +47,6 @@ baseline: python/b
 limits: {attempts: 2}
 """
 TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
-RERUN = "disturbed: {action: rerun, reruns: 1, others_cpu_pct: 20}\n"
 AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
 
 
@@ -64,11 +59,9 @@ class Held:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
-        state = resume.settle_rounds(self.journal, list(read(folder)))
-        reruns = resume.planned_reruns(
-            state, self.plan, self.spec.disturbance_limits, retry_failed=retry_failed
-        )
-        history = list(resume.events(state, retry_failed=retry_failed, reruns=reruns))
+        state = self.state()
+        retimed = resume.trials_to_retime(state, self.plan, retry_failed=retry_failed)
+        history = resume.events(state, retry_failed=retry_failed, retimed=retimed)
         self.stopping_rule = None
         if self.plan.auto:
             self.stopping_rule = StoppingRule(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
@@ -79,11 +72,9 @@ class Held:
             objectives={},
             source=ConfigLog(),
             open_limit=None,
-            precision=PrecisionPolicy(
-                self.stopping_rule, self.spec.disturbance_limits, self.spec.baseline
-            ),
+            precision=PrecisionPolicy(self.stopping_rule, self.spec.baseline),
         )
-        self.blocks.restore(history, reruns, resume.kept_outcomes(state, reruns))
+        self.blocks.restore(history)
         self.recorded: list[FinishedTrial] = []
         self.view = PlainLines(Console(quiet=True), self.plan)
         canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
@@ -170,7 +161,7 @@ def test_a_round_with_one_arm_more_is_timed_again_and_all_of_it_counts(tmp_path:
     longer = held.killed(FOUR)
     second = longer.assign()
     assert {trial.arm.implementation[-1] for trial in second.trials} == set("abcd")
-    assert (second.trial, second.rerun) == (assignment.trial, 0)
+    assert second.trial == assignment.trial
     longer.session.finish(second, *(on(second, 100, step_ms=6.0) for _ in second.trials))
     state = longer.state()
     assert races(longer) == {0: {"110.000"}}
@@ -250,127 +241,6 @@ def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path
     assert len(lines(held, "round_finished")) == 1
 
 
-def test_a_lost_rerun_is_no_attempt_less(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED + RERUN)
-    assignment = held.assign()
-    held.session.finish(assignment, busy(assignment), on(assignment), on(assignment))
-    second = held.assign()
-    assert (second.rerun, second.attempt) == (1, 2)
-    held.session.lose(second)
-    assert len(held.recorded) == 3, "its second attempt has only begun"
-    assert held.assign().attempt == 3
-
-
-TWICE = RERUN.replace("reruns: 1", "reruns: 2")
-
-
-def test_what_was_complete_stands_where_its_rerun_is_lost(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED + TWICE)
-    held.session.lose(held.assign())
-    first = held.assign()
-    held.session.finish(first, busy(first), on(first), on(first))
-    held.session.lose(held.assign())
-    second = held.assign()
-    assert (second.trials, second.rerun) == (first.trials, 1), "a rerun has attempts of its own"
-    held.session.lose(second)
-    kept = [finished.outcome for finished in held.recorded[3:]]
-    assert [outcome.status for outcome in kept] == ["complete"] * 3
-    assert [bool(outcome.disturbance) for outcome in kept] == [True, False, False]
-    assert all(outcome.kept_since_s is not None and outcome.rerun == 0 for outcome in kept)
-    assert held.assign().trial.block == 1, "it is not done once more"
-    state = held.killed(TIMED + TWICE).state()
-    assert [finished.outcome for finished in state.finished.values()] == kept
-
-
-def failing_rerun(held: Held, arm: str = "python/b") -> None:
-    """All that is left; the first round is disturbed in an arm, which is lost when done again."""
-    while not held.blocks.done:
-        assignment = held.assign()
-        is_it = assignment.trial.arm.implementation == arm
-        ends = (
-            busy(assignment)
-            if is_it and not assignment.trial.block and not assignment.rerun
-            else on(assignment)
-        )
-        if is_it and assignment.trial.key in held.state().finished:
-            failure = FailureRecord("lost", "gone")
-            ends = Outcome("failed", 30.0, 30.0, assignment.attempt, failure=failure)
-        held.session.finish(assignment, ends)
-
-
-def is_one_round(finished: Mapping[str, FinishedTrial]) -> bool:
-    """Return whether all of the first block is complete, and of one round."""
-    first = [
-        finished_trial.outcome
-        for finished_trial in finished.values()
-        if finished_trial.trial.block == 0
-    ]
-    is_one = len({request.rerun for request in first}) == 1
-    return len(first) == 3 and is_one and all(request.status == "complete" for request in first)
-
-
-@pytest.mark.parametrize("arm", ["python/a", "python/b", "python/c"])
-def test_a_rerun_that_fails_in_one_arm_is_given_up_whole_wherever_it_is_killed(
-    tmp_path: Path, arm: str
-) -> None:
-    held = Held(tmp_path / "whole", SPEC + TWICE)
-    failing_rerun(held, arm)
-    assert is_one_round(held.state().finished)
-    (record,) = lines(held, "round_finished")
-    assert len(record["finished"]) == 3, "those that had ended well once more, too"
-    whole = held.journal.path.read_bytes().splitlines(keepends=True)
-    for cut in range(1, len(whole)):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        (folder / held.journal.path.name).write_bytes(b"".join(whole[:cut]))
-        second = Held(folder, SPEC + TWICE)
-        failing_rerun(second, arm)
-        assert is_one_round(second.state().finished), f"killed after record {cut}"
-        assert len(second.state().finished) == 6
-        assert len(lines(second, "round_finished")) <= 1
-
-
-def test_the_store_never_has_the_failure_of_what_was_complete(tmp_path: Path) -> None:
-    """The journal is lost after any trial that the store has."""
-    held = Held(tmp_path / "whole", SPEC + TWICE)
-    failing_rerun(held)
-    recorded_trials = held.recorded
-    assert {finished.outcome.status for finished in recorded_trials} == {"complete"}
-    for cut in range(1, len(recorded_trials) + 1):
-        stored = {line.trial.key: line for line in recorded_trials[:cut]}
-        journal = Journal.open(tmp_path / str(cut))
-        for record in rebuild(identity(), {}, list(stored.values())):
-            journal.append(record)
-        journal.close()
-        seen = Held(tmp_path / str(cut), SPEC + TWICE)
-        failing_rerun(seen)
-        finished = seen.state().finished.values()
-        assert [trial.outcome.status for trial in finished] == ["complete"] * 6
-
-
-def test_what_stands_is_later_than_what_failed(tmp_path: Path) -> None:
-    """Or a store that has a part of the rerun would win over the journal."""
-    held = Held(tmp_path, SPEC + TWICE)
-    failing_rerun(held)
-    state = held.state()
-    rerun = [
-        FinishedTrial(
-            finished.trial, replace(finished.outcome, ended_s=30.0, rerun=1, kept_since_s=None)
-        )
-        for finished in state.finished.values()
-        if finished.trial.block == 0
-    ]
-    remaining = resume.unrecorded_trials(state, [*held.recorded, *rerun])
-    assert {finished.trial.key for finished in remaining} == {
-        finished.trial.key for finished in rerun
-    }
-    assert all(finished.outcome.kept_since_s is not None for finished in remaining)
-    names = len(read(held.journal.path.parent))
-    resume.merge_stored(held.journal, list(read(held.journal.path.parent)), rerun)
-    assert len(read(held.journal.path.parent)) == names
-    assert fingerprint(remaining[0]) != fingerprint(rerun[0])
-
-
 def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC)
     assignment = held.assign()
@@ -391,37 +261,6 @@ def test_the_canary_is_judged_by_what_it_took_before(tmp_path: Path) -> None:
     second.session.finish(assignment, on(assignment, canary_ms=30.0))
     assert not any(finished.outcome.disturbance for finished in held.recorded)
     assert "slow_canary" in second.recorded[0].disturbance
-
-
-def test_a_killed_rerun_is_done_again_and_never_both(tmp_path: Path) -> None:
-    """A kill after each single record of a sweep whose first round is disturbed."""
-    held = Held(tmp_path, SPEC + RERUN)
-    starts = 0
-    while not held.blocks.done:
-        assignment = held.assign()
-        first = starts == 0 or (assignment.trial.block == 0 and assignment.rerun == 0)
-        held.session.finish(assignment, busy(assignment) if first else on(assignment))
-        held, starts = held.killed(SPEC + RERUN), starts + 1
-        assert starts < 30
-    finished = held.state().finished.values()
-    levels = {(e.trial.block, e.outcome.rerun) for e in finished}
-    assert levels == {(0, 1), (1, 0)}
-    assert len(finished) == 6
-    assert not any(trial.outcome.disturbance for trial in finished)
-    assert {trial.outcome.attempt for trial in finished if trial.trial.block == 0} == {2}
-
-
-def test_a_timing_round_killed_in_its_rerun_is_done_again(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED + RERUN)
-    first = held.assign()
-    held.session.finish(first, busy(first), on(first), on(first))
-    assert held.assign().rerun == 1
-    second = held.killed(TIMED + RERUN)
-    assignment = second.assign()
-    assert (assignment.trials, assignment.rerun, assignment.attempt) == (first.trials, 1, 2)
-    second.session.finish(assignment, *(on(assignment) for _ in assignment.trials))
-    assert [finished.outcome.rerun for finished in second.recorded] == [1, 1, 1]
-    assert second.assign().trial.block == 1
 
 
 def paced(assignment: Assignment) -> Outcome:
@@ -472,49 +311,15 @@ def test_an_auto_sweep_that_was_killed_goes_on_alike(tmp_path: Path, cut: int) -
     assert second.blocks.stop_decision == whole.blocks.stop_decision
 
 
-NOISY = AUTO + TWICE + "blocks: {interval: 0.05, at_most: 40}\n"
-
-
-def run_disturbed(held: Held, seed: int) -> None:
-    """All that is left, with one trial more out than runs.
-
-    Whether a trial is disturbed, and what it takes then, follows from it and from the rerun.
-    """
-    out: deque[Assignment] = deque(iter(held.session.assign, None))
-    while out:
-        assignment = out.popleft()
-        rng = random.Random(f"{seed} {assignment.trial.key} {assignment.rerun}")
-        took_ms = paced(assignment).metrics["step_ms"] * rng.uniform(1.0, 1.05)
-        if rng.random() < 0.15:
-            ended = on(assignment, step_ms=2 * took_ms, others_cpu_pct=43.0)
-        else:
-            ended = on(assignment, step_ms=took_ms)
-        held.session.finish(assignment, ended)
-        out += iter(held.session.assign, None)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_an_auto_sweep_with_reruns_that_was_killed_goes_on_alike(tmp_path: Path, seed: int) -> None:
-    whole = Held(tmp_path / "whole", NOISY)
-    run_disturbed(whole, seed)
-    assert whole.blocks.stop_decision is not None
-    expected = whole.state().finished
-    assert {value.outcome.rerun for value in expected.values()} > {0}
-    records = whole.journal.path.read_bytes().splitlines(keepends=True)
-    for cut in random.Random(seed).sample(range(2, len(records)), 6):
-        folder = tmp_path / str(cut)
-        folder.mkdir()
-        (folder / whole.journal.path.name).write_bytes(b"".join(records[:cut]))
-        second = Held(folder, NOISY)
-        run_disturbed(second, seed)
-        assert second.blocks.stop_decision == whole.blocks.stop_decision, (
-            f"killed after record {cut}"
-        )
-        seen = second.state().finished
-        assert all(
-            seen[key].outcome.metrics == expected[key].outcome.metrics
-            for key in seen.keys() & expected.keys()
-        )
+def test_blocks_are_added_until_enough_are_quiet(tmp_path: Path) -> None:
+    held = Held(tmp_path, AUTO + "blocks: {interval: 0.1, at_most: 40}\n")
+    while (assignment := held.session.assign()) is not None:
+        outcome = paced(assignment)
+        if assignment.trial.block < 5:
+            outcome = replace(outcome, metrics={**outcome.metrics, "others_cpu_pct": 43.0})
+        held.session.finish(assignment, outcome)
+    assert held.blocks.stop_decision is not None
+    assert 5 + 6 <= held.blocks.stop_decision.blocks < 40
 
 
 def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:

@@ -72,17 +72,17 @@ def test_how_arms_are_timed() -> None:
 
 @pytest.mark.parametrize("written", ["measure=timing", "measure={mode: timing}"])
 def test_an_override_inside_of_a_short_form_keeps_the_meaning_of_the_word(written: str) -> None:
-    spec = read(written, "measure.interval=0.03", "blocks.at_most=9", "disturbed.reruns=1")
+    spec = read(written, "measure.interval=0.03", "blocks.at_most=9", "disturbed.canary=2")
     assert spec.measure.mode == "timing"
     assert spec.timing.interval == 0.03
     assert spec.auto_blocks == AutoBlocks(most=9)
-    assert spec.disturbance_limits == DisturbanceLimits("mark", reruns=1)
+    assert spec.disturbance_limits == DisturbanceLimits(canary=2.0)
 
 
-def test_disturbed_rounds_may_be_done_again() -> None:
-    assert read("disturbed=rerun").disturbance_limits == DisturbanceLimits("rerun")
-    spec = read("disturbed={action: rerun, reruns: 3, canary: 1.5, others_cpu_pct: 20}")
-    assert spec.disturbance_limits == DisturbanceLimits("rerun", 3, others_cpu_pct=20.0, canary=1.5)
+def test_the_limits_of_disturbance() -> None:
+    assert read("disturbed=mark").disturbance_limits == DisturbanceLimits()
+    spec = read("disturbed={action: mark, canary: 1.5, others_cpu_pct: 20}")
+    assert spec.disturbance_limits == DisturbanceLimits(others_cpu_pct=20.0, canary=1.5)
 
 
 def test_the_report_criteria_of_a_sweep() -> None:
@@ -112,13 +112,13 @@ def test_an_override_takes_it_back() -> None:
 
 
 def test_none_of_it_makes_another_sweep() -> None:
-    other = read("measure=timing", "margins={speed: 0.1}", "disturbed=rerun", text=SPEC + PUBLISHED)
+    other = read("measure=timing", "disturbed={canary: 2}", text=SPEC + PUBLISHED)
     assert other.comparable_search() == read().comparable_search()
     assert other.written_settings() == read().written_settings()
 
 
 def test_it_survives_the_journal_and_the_store() -> None:
-    spec = read("measure=timing", MIXED, "disturbed=rerun", text=SPEC + PUBLISHED)
+    spec = read("measure=timing", MIXED, "disturbed={canary: 2}", text=SPEC + PUBLISHED)
     for unset in (True, False):
         body = spec.model_dump(mode="json", exclude_unset=unset, exclude_none=True)
         restored = parse(yaml.safe_dump(body), source="store")
@@ -169,9 +169,9 @@ CASES = (
         "a list decides the blocks",
     ),
     Case(("search.space.units=[1, 2, 3]",), "search.space", "at least 6 configs"),
-    Case(("disturbed=again",), "disturbed", "mark or rerun"),
-    Case(("disturbed={action: rerum}",), "disturbed.action", "'rerun'", "'rerun'"),
-    Case(("disturbed.reruns=99",), "disturbed.reruns", "at most 10"),
+    Case(("disturbed=again",), "disturbed", "mark, or a mapping"),
+    Case(("disturbed=rerun",), "disturbed", "mark", "blocks: auto"),
+    Case(("disturbed={action: rerun}",), "disturbed", "mark", "blocks: auto"),
     Case(("disturbed.canary=0.9",), "disturbed.canary", "more than 1"),
     Case(("margins={sped: 0.1}",), "margins.sped", "speed, accuracy", "'speed'"),
     Case(("margins.speed=0",), "margins.speed", "more than 0"),

@@ -133,7 +133,7 @@ def test_a_last_line_that_the_disk_lost_is_dropped(tmp_path: Path) -> None:
         (b'{"record":"block_suggested","block":"3","config":{},"at_s":1.0}', "valid integer"),
         (b'{"record":"block_suggested","block":3,"config":{},"at_s":1.0,"x":1}', "x"),
         (b'{"record":"unheard_of"}', "unheard_of"),
-        (b'{"record":"sweep_opened","journal_version":6,"identity":0}', "identity"),
+        (b'{"record":"sweep_opened","journal_version":7,"identity":0}', "identity"),
     ],
 )
 def test_damage_in_the_middle_is_reported_with_its_line(
@@ -180,7 +180,7 @@ def test_a_journal_of_another_version_is_refused(
             opened(tmp_path)
         message = str(caught.value)
         place = f"{tmp_path / journal.FILE_NAME}, line {line + 1}"
-        assert message.startswith(f"{place}: expected a journal of version 6, received {received}:")
+        assert message.startswith(f"{place}: expected a journal of version 7, received {received}:")
         assert "--fresh" in message
 
 
