@@ -337,12 +337,12 @@ def _record(
 
 
 def _side(side: str | Path | SweepRecord, tracking_uri: str | None) -> Side:
-    from orchestrator.report.compare import of_record, read_report
+    from orchestrator.report.compare import Side, read_report
 
     if isinstance(side, Path) or (isinstance(side, str) and side.lower().endswith(".json")):
         return read_report(Path(side))
     record = _record(side, None, tracking_uri)
-    return of_record(record, f"{record.name}#{record.generation}")
+    return Side(f"{record.name}#{record.generation}", record)
 
 
 def _interrupt() -> None:

@@ -257,7 +257,7 @@ def _print_failures(
     if not fail_on:
         return False
     is_failure = "inconclusive" in fail_on and (changes.all_inconclusive or bool(changes.unjudged))
-    new = ((arm, f"only {changes.after.label} has it") for arm in changes.only_after)
+    new = ((arm, f"only {changes.after} has it") for arm in changes.only_after)
     names = [f"{arm} ({reason})" for arm, reason in (*changes.unjudged, *new)]
     if names:
         head = "--fail-on inconclusive" if is_failure else "Warning"

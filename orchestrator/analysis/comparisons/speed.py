@@ -98,10 +98,13 @@ class Contrast:
 
 
 def compare(
-    record: SweepRecord, matched: CompleteRounds, baseline: Baseline
+    record: SweepRecord, matched: CompleteRounds, baseline: Baseline, metric: str | None = None
 ) -> tuple[Comparison, ...]:
-    """Compare every arm with its baseline, in the spec's order; skip those of other mathematics."""
-    metric = time_metric(matched)
+    """Compare every arm with its baseline, in the spec's order; skip those of other mathematics.
+
+    The metric is by default a time.
+    """
+    metric = metric or time_metric(matched)
     sides = [
         (arm, base)
         for arm, base in _sides(record, baseline)

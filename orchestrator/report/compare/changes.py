@@ -1,67 +1,69 @@
-"""Changes between two sweeps: every arm is compared with itself, config by config.
+"""Changes between two sweeps: the report's comparison of pairs, with arms `before` and `after`.
 
-The two sweeps ran at different times. Other changes in between (temperature, other work, a driver)
-therefore affect every ratio; pairing by config removes only the differences between configs. That
-is why the default margin is wider than within a sweep.
+Each arm is compared with itself, and each config that both sides have is one block. The two sweeps
+ran at different times. Other changes in between (temperature, other work, a driver) therefore
+affect every ratio. That is why the default margin is wider than within a sweep.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
-from orchestrator.analysis.comparisons.speed import Verdict
-from orchestrator.analysis.statistics.estimates import (
-    MIN_BLOCKS,
-    Estimate,
-    exponential,
-    geometric_mean,
-)
-from orchestrator.analysis.statistics.formatting import count
-from orchestrator.analysis.statistics.verdicts import Judgement, judge
+from orchestrator.analysis.comparisons.speed import Comparison, Verdict
+from orchestrator.analysis.comparisons.speed import compare as compare_pairs
+from orchestrator.analysis.metrics.derived import finite
+from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.analysis.pairing.baseline import Baseline
+from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, match
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.arms import Arm
-from orchestrator.report.compare.accuracies import AccuracyChange, compare_accuracies
-from orchestrator.report.compare.costs import MEMORY, NeedChange, compare_needs
-from orchestrator.report.compare.differences import Difference, canary_speedup, differences
-from orchestrator.report.compare.matching import ConfigPair, MatchedArm, match_trials, matched_arms
+from orchestrator.core.criteria import Margins, ReportCriteria
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import Config, FinishedTrial, canonical
 from orchestrator.report.compare.sides import InvalidSide, Side
 
 FailOn = Literal["slower", "faster", "worse", "larger", "changed", "inconclusive"]
 
-_SIZES = {"more": "larger", "less": "smaller"}
-"""The name of a change of memory in the list of changes that a comparison can fail on."""
+NEEDS = {"peak_gpu_mib": "GPU memory", "peak_rss_mib": "memory", "compile_s": "time to compile"}
+"""The metrics that are compared besides speed and accuracy, with their names."""
+
+_SIZES = {"faster": "larger", "slower": "smaller"}
+"""The changes of memory that a comparison can fail on, by the verdict on the need."""
+
+_Pairs: TypeAlias = Sequence[tuple[Arm, Arm]]
 
 
 @dataclass(frozen=True, slots=True)
 class ArmChange:
-    """An arm on both sides.
+    """An arm on both sides; `comparison` has the one after as its arm, with configs as blocks.
 
-    `speedup` is the geometric mean over configs of the time before divided by the time after, with
-    its plain 95 % interval: above 1 the arm became faster. The verdict follows from `corrected`,
-    which allows for the other arms. It is `same` if this interval lies within the margin. It is
-    `faster` or `slower` if the interval excludes 1 and the estimate is beyond the margin. `reason`
-    explains an inconclusive verdict.
-
-    `memory` is the ratio of the peak memory of fresh trainers, after over before, on the GPU if it
-    was measured there. `needs` has all changes of memory and compile time. With `quiet_only` no
-    pair has a disturbed trial. `lost` counts configs that the arm completed before, but not after.
+    A change within the margin is `inconclusive`, even if it is shown. `needs` compares the memory
+    of fresh trainers and the compile time of warm ones, with the arm before as its arm: a `speedup`
+    above 1 (`faster`) is a need that grew. `lost` counts the configs that the arm completed before,
+    and only failed at after.
     """
 
     before: Arm
     after: Arm
-    pairs: tuple[ConfigPair, ...]
-    speedup: Estimate | None
-    corrected: Estimate | None
-    p_value: float | None
-    verdict: Verdict
-    reason: str | None
-    quiet_only: bool
-    accuracy: AccuracyChange | None
-    memory: Estimate | None
-    needs: tuple[NeedChange, ...]
+    comparison: Comparison
+    needs: Mapping[str, Comparison]
     lost: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the arm's speed: `faster` is faster after."""
+        return self.comparison.verdict
+
+    @property
+    def speedup(self) -> Estimate | None:
+        """The time per step before divided by that after, with its plain 95 % interval."""
+        return self.comparison.speedup
 
     @property
     def is_on_other_hardware(self) -> bool:
@@ -69,30 +71,50 @@ class ArmChange:
         return self.before.hardware != self.after.hardware
 
     @property
+    def diverged_alone(self) -> str | None:
+        """Why the accuracy has no verdict, if only one side diverged at some config."""
+        accuracy = self.comparison.accuracy
+        alone = accuracy and (accuracy.diverged or accuracy.baseline_diverged)
+        if not (accuracy and alone and accuracy.reason):
+            return None
+        return accuracy.reason.replace("block", "config").replace("the baseline's", "the earlier")
+
+    @property
     def inconclusive_reason(self) -> str | None:
         """Why a change of speed or accuracy is inconclusive; None if it is not."""
         if self.is_on_other_hardware:
             return f"before on {self.before.hardware}"
-        if self.verdict == "inconclusive":
-            return self.reason
-        learned = self.accuracy  # of the configs that did not diverge
-        return learned.reason if learned and learned.has_one_sided_divergence else None
+        return self.comparison.reason or self.diverged_alone
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between the sides apart from the code; `–` for a missing value."""
+
+    subject: Literal["setting", "data", "hardware", "version", "machine"]
+    name: str
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Two sides, the differences between them, and the changes of all arms that both have.
+    """The labels of two sides, their differences, and the changes of all arms that both have.
 
-    `unlike_inputs` are the inputs whose difference prevents a comparison of accuracies. The canary
-    is the calibration probe: work that never changes. `canary_speedup` is its time before divided
-    by its time after, which is the change of the machine's speed, or None if it did not run.
+    `configs` are those of the blocks. `incomplete` has the states of sides that are not complete.
+    `unlike_inputs` are the inputs whose difference prevents a
+    comparison of accuracies. `canary_speedup` is the time of the calibration probe, work that never
+    changes, before divided by that after; None if it did not run.
     """
 
-    before: Side
-    after: Side
+    before: str
+    after: str
+    workload: str
+    incomplete: Mapping[str, str]
     margin: float
     differences: tuple[Difference, ...]
     arms: tuple[ArmChange, ...]
+    configs: tuple[Config, ...]
     only_before: tuple[Arm, ...]
     only_after: tuple[Arm, ...]
     unlike_inputs: str | None
@@ -106,7 +128,7 @@ class Changes:
         """
         return (
             *((arm.after, arm.inconclusive_reason) for arm in self.arms if arm.inconclusive_reason),
-            *((arm, f"only {self.before.label} has it") for arm in self.only_before),
+            *((arm, f"only {self.before} has it") for arm in self.only_before),
         )
 
     @property
@@ -116,19 +138,17 @@ class Changes:
 
     @property
     def moved_together(self) -> bool:
-        """All arms changed by the same factor, more likely due to the machine than to the code."""
-        speedups = [arm.speedup.value for arm in self.arms if arm.speedup]
-        if len(speedups) < 2 or not any(_is_change(arm) for arm in self.arms):
-            return False
-        return max(speedups) / min(speedups) < 1 + self.margin
+        """All arms, or the only arm and the calibration probe, changed by the same factor.
 
-    @property
-    def moved_with_canary(self) -> bool:
-        """The only arm changed as the calibration probe did: the cause may be the machine."""
-        if len(self.arms) != 1 or not _is_change(self.arms[0]) or self.canary_speedup is None:
+        The cause is then more likely the machine than the code.
+        """
+        if not any(arm.verdict in ("faster", "slower") for arm in self.arms):
             return False
-        shown = self.arms[0].corrected
-        return shown is not None and shown.low <= self.canary_speedup <= shown.high
+        if len(self.arms) == 1:
+            shown, probe = self.arms[0].comparison.corrected, self.canary_speedup
+            return shown is not None and probe is not None and shown.low <= probe <= shown.high
+        speedups = [arm.speedup.value for arm in self.arms if arm.speedup]
+        return len(speedups) > 1 and max(speedups) / min(speedups) < 1 + self.margin
 
 
 def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
@@ -138,55 +158,74 @@ def compare(before: Side, after: Side, margin: float = 0.05) -> Changes:
         InvalidSide: The sides are of different workloads, or are the same sweep.
     """
     _expect_two_of_a_kind(before, after)
-    unlike = differences(before, after)
-    subjects = [difference.subject for difference in unlike]
-    inputs = [subject for subject in subjects if subject in ("settings", "data")]
-    unlike_inputs = " and ".join(dict.fromkeys(inputs)) or None
-    pairs = matched_arms(before.arms, after.arms)
-    names = {name for side in (before, after) for trial in side.trials for name in trial.config}
-    matched = [
-        match_trials(before, after, arms, names, accuracy=unlike_inputs is None) for arms in pairs
-    ]
-    speeds = judge([arm.log_ratios for arm in matched], math.log1p(margin))
-    accuracies = compare_accuracies(before, after, matched)
-    judged = zip(matched, speeds, accuracies, compare_needs(matched, margin), strict=True)
+    differences = _differences(before.record, after.record)
+    inputs = {"setting": "settings", "data": "data"}
+    unlike = {inputs[d.subject]: None for d in differences if d.subject in inputs}
+    named = _named_pairs(before.arms, after.arms)
+    record, configs = _relabelled(before, after, named, is_accuracy_comparable=not unlike)
+    given = [side.record.criteria.margins.accuracy for side in (before, after) if not side.is_file]
+    margins = Margins(margin, min(given, default=Margins().accuracy))
+    record = replace(record, criteria=ReportCriteria(margins=margins))
+    earlier = {other: _labelled(one, before) for one, other in named}
+    later = {other: _labelled(other, after) for one, other in named}
+    sides = [(earlier[other], later[other]) for _, other in named]
+    matched = _matched(record, sides)
+    speeds = _compared(record, matched, [(other, one) for one, other in sides])
+    needs = {
+        metric: _compared(record, _counted(matched, metric), sides, metric) for metric in NEEDS
+    }
+    changes = tuple(
+        ArmChange(
+            one,
+            other,
+            speeds[later[other]],
+            {m: own[earlier[other]] for m, own in needs.items() if own[earlier[other]].speedup},
+            _lost(record, earlier[other], later[other]),
+        )
+        for one, other in named
+    )
+    probes = _canary_ms(before.record), _canary_ms(after.record)
     return Changes(
-        before,
-        after,
+        before.label,
+        after.label,
+        after.record.workload,
+        {s.label: s.record.state for s in (before, after) if s.record.state != "complete"},
         margin,
-        unlike,
-        tuple(
-            _change(arm, speed, margin, accuracy, needs) for arm, speed, accuracy, needs in judged
-        ),
-        tuple(arm for arm in before.arms if arm not in {one for one, _ in pairs}),
-        tuple(arm for arm in after.arms if arm not in {other for _, other in pairs}),
-        unlike_inputs,
-        canary_speedup(before, after),
+        differences,
+        changes,
+        configs,
+        tuple(arm for arm in before.arms if arm not in {one for one, _ in named}),
+        tuple(arm for arm in after.arms if arm not in {other for _, other in named}),
+        " and ".join(unlike) or None,
+        probes[0] / probes[1] if probes[0] and probes[1] else None,
     )
 
 
 def failing(changes: Changes, requested: Iterable[FailOn]) -> tuple[ArmChange, ...]:
     """Return the arms on the same hardware that changed in one of the requested ways."""
-    wanted = set(requested)
-    all_ways = {"slower", "faster", "worse", "better", "larger", "smaller"}
-    ways = all_ways if "changed" in wanted else all_ways & wanted
-    return tuple(arm for arm in changes.arms if not arm.is_on_other_hardware and ways & _ways(arm))
+    wanted: set[str] = set(requested)
+    if "changed" in wanted:
+        wanted |= {"slower", "faster", "worse", "better", "larger", "smaller"}
+    wanted -= {"inconclusive"}
+    return tuple(
+        arm for arm in changes.arms if not arm.is_on_other_hardware and wanted & _ways(arm)
+    )
 
 
 def _ways(arm: ArmChange) -> set[str]:
     """Return the ways in which an arm changed that a comparison can fail on."""
-    memory = (need.verdict for need in arm.needs if need.metric in MEMORY)
-    ways = {arm.verdict, *(_SIZES.get(verdict, "") for verdict in memory)}
-    return {*ways, arm.accuracy.verdict if arm.accuracy else ""}
+    accuracy = arm.comparison.accuracy
+    memory = {_SIZES.get(own.verdict, "") for m, own in arm.needs.items() if m != "compile_s"}
+    return {arm.verdict, *memory, accuracy.verdict if accuracy else ""}
 
 
 def _expect_two_of_a_kind(before: Side, after: Side) -> None:
-    if before.workload != after.workload:
+    if before.record.workload != after.record.workload:
         raise InvalidSide(
-            f"expected two sweeps of one workload; received {before.label} of {before.workload} "
-            f"and {after.label} of {after.workload}"
+            f"expected two sweeps of one workload; received {before.label} of "
+            f"{before.record.workload} and {after.label} of {after.record.workload}"
         )
-    if before.run_id == after.run_id:
+    if before.record.run_id == after.record.run_id:
         both = before.label if before.label == after.label else f"{before.label} and {after.label}"
         raise InvalidSide(
             "expected two sweeps, or two generations of one; received one sweep on both sides "
@@ -195,51 +234,175 @@ def _expect_two_of_a_kind(before: Side, after: Side) -> None:
         )
 
 
-def _change(
-    matched: MatchedArm,
-    judged: Judgement,
-    margin: float,
-    accuracy: AccuracyChange | None,
-    needs: tuple[NeedChange, ...],
-) -> ArmChange:
-    speedup = geometric_mean([pair.before / pair.after for pair in matched.pairs])
-    verdict, reason = _verdict(matched, speedup, judged, margin)
-    return ArmChange(
-        matched.before,
-        matched.after,
-        matched.pairs,
-        speedup,
-        exponential(judged.corrected) if judged.corrected else None,
-        judged.p_value,
-        verdict,
-        reason,
-        matched.quiet_only,
-        accuracy,
-        next((need.ratio for need in needs if need.metric in MEMORY), None),
-        needs,
-        matched.lost,
+def _named_pairs(before: Sequence[Arm], after: Sequence[Arm]) -> _Pairs:
+    """Pair equal arms; others by their name, if one arm of either side has it on other hardware."""
+
+    def by_name(arms: Sequence[Arm], others: Sequence[Arm]) -> dict[Any, list[Arm]]:
+        names = defaultdict(list)
+        for arm in arms:
+            if arm not in others:
+                names[arm.implementation, arm.device, str(arm.usage)].append(arm)
+        return names
+
+    moved, there = by_name(before, after), by_name(after, before)
+    same = {
+        own[0]: there[name][0] for name, own in moved.items() if len(own) == 1 == len(there[name])
+    }
+    same |= {arm: arm for arm in before if arm in after}
+    return [(arm, same[arm]) for arm in before if arm in same]
+
+
+def _labelled(arm: Arm, side: Side) -> Arm:
+    """Return the arm of a side, which differs from that of the other side by its hardware's id."""
+    ref = arm.hardware_class
+    of_side = replace(ref, id=f"{ref.id} {side.record.run_id}", name=f"{ref.name} in {side.label}")
+    return replace(arm, hardware=replace(arm.hardware, hardware_class=of_side))
+
+
+def _relabelled(
+    before: Side, after: Side, arms: _Pairs, *, is_accuracy_comparable: bool
+) -> tuple[SweepRecord, tuple[Config, ...]]:
+    """Return both sweeps as one, with a block for each config, and the configs.
+
+    Configs include the settings that the other side searches. Of the repeats of a config only the
+    quiet ones are kept, if there are any.
+    """
+    trials: list[FinishedTrial] = []
+    blocks: dict[str, int] = {}
+    configs: list[Config] = []
+    names = {n for side in (before, after) for t in side.record.trials for n in t.config}
+    for side, own_arms in zip((before, after), zip(*arms, strict=True), strict=False):
+        labels = {arm: _labelled(arm, side) for arm in own_arms}
+        settings = side.record.settings
+        for trial in side.record.trials:
+            if trial.arm not in labels:
+                continue
+            everything = {**settings, **trial.config}
+            config = {name: everything[name] for name in sorted(names) if name in everything}
+            block = blocks.setdefault(canonical(config), len(blocks))
+            configs += [config] if block == len(configs) else []
+            metrics = dict(trial.metrics)
+            if not is_accuracy_comparable:
+                metrics.pop("val_accuracy", None)
+            own = replace(trial.trial, arm=labels[trial.arm], block=block, config=config, repeat=0)
+            trials.append(FinishedTrial(own, replace(trial.outcome, metrics=metrics), trial.run_id))
+    quiet = {(t.arm, t.block) for t in trials if t.status == "complete" and not t.disturbance}
+    kept = [t for t in trials if not t.disturbance or (t.arm, t.block) not in quiet]
+    return (
+        replace(
+            after.record,
+            trials=tuple(kept),
+            current=(),
+            datasets=(*before.record.datasets, *after.record.datasets),
+        ),
+        tuple(configs),
     )
 
 
-def _verdict(
-    matched: MatchedArm, speedup: Estimate | None, judged: Judgement, margin: float
-) -> tuple[Verdict, str | None]:
-    configs = len(matched.pairs)
-    if speedup is None or configs < MIN_BLOCKS:
-        number = count(configs, "config") if configs else "no config"
-        few = f"{number} in common; at least {MIN_BLOCKS} are needed"
-        return "inconclusive", matched.absence_reason or few
-    if matched.disturbance_reason:
-        return "inconclusive", matched.disturbance_reason
-    if judged.finding == "same":
-        return "same", None
-    if judged.finding == "inconclusive":
-        return "inconclusive", "the interval includes 1, and extends beyond the margin"
-    way: Verdict = "faster" if judged.finding == "more" else "slower"
-    if abs(math.log(speedup.value)) <= math.log1p(margin):
-        return "inconclusive", f"{way}, but possibly within the margin"
-    return way, None
+def _matched(record: SweepRecord, sides: _Pairs) -> CompleteRounds:
+    """Match the configs of each pair of arms by itself: a failure of one arm concerns no other."""
+    own: dict[Arm, list[FinishedTrial]] = defaultdict(list)
+    for trial in record.trials:
+        own[trial.arm].append(trial)
+    matches = [
+        match(replace(record, arms=pair, blocks=0, trials=(*own[pair[0]], *own[pair[1]])))
+        for pair in sides
+    ]
+    return CompleteRounds(
+        blocks=tuple(sorted({block for own in matches for block in own.blocks})),
+        rounds=frozenset().union(*(own.rounds for own in matches)),
+        set_aside=tuple(arm for own in matches for arm in own.set_aside),
+        gaps=(),
+        trials={arm: trials for own in matches for arm, trials in own.trials.items()},
+        disturbances={a: causes for own in matches for a, causes in own.disturbances.items()},
+    )
 
 
-def _is_change(arm: ArmChange) -> bool:
-    return arm.verdict in ("faster", "slower")
+def _counted(matched: CompleteRounds, metric: str) -> CompleteRounds:
+    """Return the trials whose trainers make the metric comparable: all, if all were fresh."""
+    (measure,) = (measure for measure in MEASURES if measure.metric == metric)
+    every = [t for rounds in matched.trials.values() for own in rounds.values() for t in own]
+    alike = all(trial.trainer_trials == 0 for trial in every)
+    counted = {
+        arm: {r: [t for t in own if alike or measure.counts(t)] for r, own in rounds.items()}
+        for arm, rounds in matched.trials.items()
+    }
+    return replace(matched, trials=counted)
+
+
+def _compared(
+    record: SweepRecord, matched: CompleteRounds, sides: _Pairs, metric: str | None = None
+) -> dict[Arm, Comparison]:
+    """Compare the first arm of each pair with the second; nothing is shown within the margin."""
+    record = replace(record, arms=tuple(arm for arm, _ in sides))
+    comparisons = {}
+    for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
+        ratio = judged.speedup.value if judged.speedup else 1
+        reason = judged.reason and judged.reason.replace("block", "config")
+        if judged.verdict in ("faster", "slower") and abs(math.log(ratio)) <= math.log1p(
+            judged.margin
+        ):
+            reason = f"{judged.verdict}, but possibly within the margin"
+        verdict: Verdict = "inconclusive" if reason else judged.verdict
+        comparisons[judged.arm] = replace(judged, verdict=verdict, reason=reason)
+    return comparisons
+
+
+def _lost(record: SweepRecord, earlier: Arm, later: Arm) -> int:
+    complete, tried = defaultdict(set), defaultdict(set)
+    for trial in record.trials:
+        tried[trial.arm].add(trial.block)
+        if trial.status == "complete":
+            complete[trial.arm].add(trial.block)
+    lost = (complete[earlier] & tried[later]) - complete[later]
+    return len(lost) if complete[later] else 0
+
+
+def _differences(before: SweepRecord, after: SweepRecord) -> tuple[Difference, ...]:
+    """List differences of settings, data, versions, hardware, and of the calibration probe's time.
+
+    A param that one side searches and the other fixes is not a difference of settings: only
+    configs of both sides are compared.
+    """
+    records = (before, after)
+    searched = {name for record in records for trial in record.trials for name in trial.config}
+    settings, data = (
+        [
+            {name: canonical(v) for name, v in record.settings.items() if name not in searched}
+            for record in records
+        ],
+        [{item.name: item.digest for item in record.datasets} for record in records],
+    )
+    hardware = [
+        {"classes": ", ".join(sorted({str(arm.hardware_class) for arm in record.arms}))}
+        for record in records
+    ]
+    differences = [
+        *_unlike("setting", *settings),
+        *_unlike("data", *data),
+        *_unlike("version", before.environment, after.environment),
+        *_unlike("hardware", *hardware),
+    ]
+    if (one := _canary_ms(before)) and (other := _canary_ms(after)):
+        differences.append(
+            Difference("machine", "calibration probe (ms)", number(one), number(other))
+        )
+    return tuple(differences)
+
+
+def _unlike(
+    subject: Literal["setting", "data", "version", "hardware"],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> list[Difference]:
+    return [
+        Difference(subject, name, before.get(name, ABSENT), after.get(name, ABSENT))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _canary_ms(record: SweepRecord) -> float | None:
+    """Return the median time of the calibration probe: work that never changes."""
+    times = [time for time in finite(record.trials, "canary_ms") if time > 0]
+    return statistics.median(times) if times else None

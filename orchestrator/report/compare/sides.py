@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import (
-    ConfigValue,
-    FailureReason,
-    FailureRecord,
-    FinishedTrial,
-    Outcome,
-    OutcomeStatus,
-    Telemetry,
-    Trial,
-)
 from orchestrator.report.formats.json_format import FORMAT, VERSION
-
-_ADVICE = "Write one with `rnnsweep report SWEEP -o FILE.json`"
 
 
 class InvalidSide(Refusal):
@@ -33,41 +21,16 @@ class InvalidSide(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The trials of a sweep, with their inputs.
-
-    `run_id` identifies the sweep, whatever its label. `data` has digests by the name of a dataset.
-    `arms` are those that can run, in the spec's order. `accuracy_margin` is None for a report
-    file, which lacks it. `validation_samples` has a number for each dataset.
-    """
+    """A sweep with its name for the reader; a report file lacks the margins of its spec."""
 
     label: str
-    workload: str
-    state: str
-    settings: Mapping[str, Any]
-    data: Mapping[str, str]
-    environment: Mapping[str, str]
-    arms: tuple[Arm, ...]
-    trials: tuple[FinishedTrial, ...]
-    run_id: str
-    accuracy_margin: float | None = None
-    validation_samples: tuple[int, ...] = ()
+    record: SweepRecord
+    is_file: bool = False
 
-
-def of_record(record: SweepRecord, label: str) -> Side:
-    """Return a sweep of the store as a side."""
-    return Side(
-        label,
-        record.workload,
-        record.state,
-        record.settings,
-        {item.name: item.digest for item in record.datasets},
-        record.environment,
-        _with_those_that_ran(record.arms, record.trials),
-        record.trials,
-        record.run_id,
-        record.criteria.margins.accuracy,
-        tuple(item.validation_samples for item in record.datasets),
-    )
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that can run, in the spec's order, and those of earlier starts."""
+        return tuple(dict.fromkeys([*self.record.arms, *(t.arm for t in self.record.trials)]))
 
 
 def read_report(path: Path) -> Side:
@@ -77,129 +40,44 @@ def read_report(path: Path) -> Side:
         InvalidSide: The file cannot be read, is no such report, or has another version.
     """
     try:
-        text = path.read_bytes()
-        _expect_kind(path, _Kind.model_validate_json(text))
-        content = _Report.model_validate_json(text)
+        content = json.loads(path.read_bytes())
+        kind = content.get("format"), content.get("version")
+        if kind == (FORMAT, VERSION):
+            record = TypeAdapter(SweepRecord).validate_python(_as_record(content))
+            return Side(f"{content['sweep']['label']} ({path.name})", record, is_file=True)
+        reason = f"received format {kind[0]!r}, version {kind[1]}"
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise InvalidSide(f"{path}: expected a report's JSON file, received: {reason}") from error
+        reason = f"received: {(error.strerror or str(error)).lower()}"
     except ValidationError as error:
-        raise InvalidSide(_no_report(path, error)) from error
-    trials = tuple(item.finished() for item in content.trials)
-    head = content.sweep
-    return Side(
-        f"{head.label} ({path.name})",
-        head.workload,
-        head.state,
-        head.settings,
-        {item.name: item.digest for item in head.datasets},
-        head.environment,
-        _with_those_that_ran(tuple(item.arm for item in content.arms), trials),
-        trials,
-        head.run_id,
-        None,
-        tuple(item.validation_samples for item in head.datasets),
+        problem = error.errors(include_url=False)[0]
+        reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        reason = f"received another content ({type(error).__name__}: {error})"
+    raise InvalidSide(
+        f"{path}: expected a report's JSON file of version {VERSION}; {reason}. "
+        "Write one with `rnnsweep report SWEEP -o FILE.json`"
     )
 
 
-def _expect_kind(path: Path, content: _Kind) -> None:
-    """Check the version first: other errors of another version would be misleading."""
-    if content.format != FORMAT:
-        raise InvalidSide(
-            f"{path}: expected format {FORMAT!r}, received {content.format!r}. {_ADVICE}"
-        )
-    if content.version != VERSION:
-        raise InvalidSide(
-            f"{path}: expected version {VERSION} of a report's JSON, received "
-            f"version {content.version}, written by another version of rnnsweep. {_ADVICE}"
-        )
+def _as_record(content: dict[str, Any]) -> dict[str, Any]:
+    """Lay out a report as the record of its sweep."""
+    head = content["sweep"]
+    return {
+        **head,
+        "arms": [item["arm"] for item in content["arms"]],
+        "impossible": [],
+        "expected_trials": head["trials"]["expected"],
+        "trials": [_as_trial(entry) for entry in content["trials"]],
+    }
 
 
-def _no_report(path: Path, error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    place = ".".join(map(str, problem["loc"]))
-    message = f"{place}: {problem['msg']}" if place else problem["msg"]
-    return f"{path}: expected a report's JSON file; {message}. {_ADVICE}"
-
-
-def _with_those_that_ran(
-    arms: tuple[Arm, ...], trials: tuple[FinishedTrial, ...]
-) -> tuple[Arm, ...]:
-    return tuple(dict.fromkeys([*arms, *(trial.arm for trial in trials)]))
-
-
-class _Part(BaseModel):
-    """The properties of a report that a comparison needs; others are ignored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class _ArmSummary(_Part):
-    arm: Arm
-
-
-class _Dataset(_Part):
-    name: str
-    digest: str
-    validation_samples: int = 0
-
-
-class _Head(_Part):
-    label: str
-    run_id: str
-    workload: str
-    state: str
-    environment: Mapping[str, str]
-    settings: Mapping[str, Any]
-    datasets: tuple[_Dataset, ...]
-
-
-class _Trial(_Part):
-    run_id: str
-    trial_key: str
-    block: int
-    config: Mapping[str, ConfigValue]
-    arm: Arm
-    repeat: int
-    seed: int
-    started_s: float
-    ended_s: float
-    status: OutcomeStatus
-    metrics: Mapping[str, float | None]
-    trainer_trials: int
-    failure_reason: FailureReason | None
-    failure_message: str | None
-    disturbance: Mapping[str, float]
-    cost_basis: str | None
-    energy_scope: str | None
-
-    def finished(self) -> FinishedTrial:
-        failure = None
-        if self.failure_reason is not None:
-            failure = FailureRecord(self.failure_reason, self.failure_message or "")
-        return FinishedTrial(
-            Trial(self.trial_key, self.block, self.config, self.arm, self.repeat, self.seed),
-            Outcome(
-                self.status,
-                self.started_s,
-                self.ended_s,
-                metrics={name: value for name, value in self.metrics.items() if value is not None},
-                failure=failure,
-                trainer_trials=self.trainer_trials,
-                telemetry=Telemetry(energy_scope=self.energy_scope),
-                disturbance=self.disturbance,
-                cost_basis=self.cost_basis,
-            ),
-            self.run_id,
-        )
-
-
-class _Kind(_Part):
-    format: str
-    version: int
-
-
-class _Report(_Part):
-    sweep: _Head
-    arms: tuple[_ArmSummary, ...]
-    trials: tuple[_Trial, ...]
+def _as_trial(entry: dict[str, Any]) -> dict[str, Any]:
+    """Lay out a trial as a record has it, with the figures that are compared."""
+    kept = ("status", "started_s", "ended_s", "trainer_trials", "disturbance")
+    outcome = {name: entry[name] for name in kept}
+    outcome["metrics"] = {k: value for k, value in entry["metrics"].items() if value is not None}
+    if entry["failure_reason"]:
+        failure = {"reason": entry["failure_reason"], "message": entry["failure_message"] or ""}
+        outcome["failure"] = failure
+    trial = {**entry, "key": entry["trial_key"]}
+    return {"trial": trial, "outcome": outcome, "run_id": entry["run_id"]}

@@ -72,7 +72,7 @@ def to_json(summary: ReportSummary) -> str:
 
     Entries of the longer lists have a line each: easy to compare, and fast to write.
     """
-    content = {"format": FORMAT, "version": VERSION, **_plain(summary)}
+    content = {"format": FORMAT, "version": VERSION, **plain(summary)}
     lines = ",\n".join(f"  {_dump(key)}: {_entries(value)}" for key, value in content.items())
     return f"{{\n{lines}\n}}\n"
 
@@ -88,18 +88,18 @@ def _dump(value: Any) -> str:
     return json.dumps(value, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Write dataclasses as objects of their fields, mappings sorted, infinite numbers as null."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, FinishedTrial):
-        return _plain(_trial_entry(value))
+        return plain(_trial_entry(value))
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(getattr(value, name)) for name in _names(type(value))}
+        return {name: plain(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, Mapping):
         return _mapping(value)
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -111,7 +111,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key): _plain(value[key]) for key in sorted(value, key=str)}
+    return {str(key): plain(value[key]) for key in sorted(value, key=str)}
 
 
 def _trial_entry(finished: FinishedTrial) -> TrialEntry:
