@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from orchestrator.analysis.comparisons.speed import difference_of
 from orchestrator.analysis.pairing.baseline import pick_baseline
 from orchestrator.analysis.pairing.complete_rounds import match
-from orchestrator.analysis.pairing.paired_arms import arm_values, pair_up, time_metric
+from orchestrator.analysis.pairing.pairs import arm_values
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, t_interval
 from orchestrator.analysis.statistics.stopping_looks import confidence_for, looks
 from orchestrator.core.arms import Arm
@@ -116,11 +116,10 @@ def half_widths(
     None for too few blocks in which both arms are complete: more may come.
     """
     record = _record(trials, arms)
-    matched = match(record)
-    numbers = arm_values(matched, time_metric(matched))
+    values = arm_values(match(record))
     widths: dict[Arm, float | None] = {}
     for arm, base in fair_pairs(arms, baseline):
-        ratios = pair_up(numbers, arm, base).verdict_log_ratios
+        ratios = values.pair(arm, base).times.verdict_log_ratios
         interval = t_interval(ratios, confidence_for(auto)) if len(ratios) >= MIN_BLOCKS else None
         widths[arm] = math.expm1((interval.high - interval.low) / 2) if interval else None
     return widths

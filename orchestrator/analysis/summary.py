@@ -39,7 +39,7 @@ from orchestrator.analysis.pairing.complete_rounds import (
     match,
     ranges,
 )
-from orchestrator.analysis.pairing.paired_arms import time_metric
+from orchestrator.analysis.pairing.pairs import time_metric
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import mathematics_of

@@ -18,7 +18,7 @@ from typing import Literal
 
 from orchestrator.analysis.comparisons.divergence import ends
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.paired_arms import PairedArms
+from orchestrator.analysis.pairing.pairs import PairedArms
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge

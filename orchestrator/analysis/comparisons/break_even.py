@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -14,8 +13,8 @@ from scipy.special import stdtrit
 
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
-from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import known_implementation, mathematics_of
 
@@ -119,20 +118,17 @@ def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) 
     As for speed-ups, only quiet rounds count if enough blocks have one.
     """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
-    shared = sorted((ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base)))
-    reasons = (matched.disturbances.get(side, {}) for side in (arm, base))
-    noisy = set(shared).intersection(chain.from_iterable(reasons))
-    quiet = [key for key in shared if key not in noisy]
-    used, undisturbed, disturbed = (len({block for block, _ in r}) for r in (shared, quiet, noisy))
-    blocks: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for key in quiet if undisturbed >= MIN_BLOCKS else shared:
-        (compile_s, step_ms), (base_compile_s, base_step_ms) = ours[key], theirs[key]
-        blocks[key[0]].append((compile_s - base_compile_s, base_step_ms - step_ms))
+    shared = (ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base))
+    selection = select_rounds(shared, [matched.disturbances.get(side, {}) for side in (arm, base)])
     expenses = (
-        BlockExpense(block, *(math.fsum(side) / len(side) for side in zip(*rounds, strict=True)))
-        for block, rounds in blocks.items()
+        BlockExpense(
+            block,
+            fmean(ours[key][0] - theirs[key][0] for key in rounds),
+            fmean(theirs[key][1] - ours[key][1] for key in rounds),
+        )
+        for block, rounds in selection.by_block.items()
     )
-    return _Expenses(tuple(expenses), trainers, disturbance_reason(used, undisturbed, disturbed))
+    return _Expenses(tuple(expenses), trainers, selection.reason)
 
 
 def _paid(

@@ -8,10 +8,10 @@ in at most 5 % of groups.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.groups import Among, Group, groups
+from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
     MIN_BLOCKS,
@@ -26,7 +27,6 @@ from orchestrator.analysis.statistics.estimates import (
     exponential,
     geometric_mean,
 )
-from orchestrator.analysis.statistics.quiet_blocks import disturbance_reason
 from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
 from orchestrator.core.arms import Arm
@@ -109,7 +109,7 @@ def _logs(matched: CompleteRounds, metric: str) -> _Logs:
         for key, trials in rounds.items():
             logs = [math.log(value) for value in finite(trials, metric) if value > 0]
             if logs:
-                means.setdefault(arm, {})[key] = math.fsum(logs) / len(logs)
+                means.setdefault(arm, {})[key] = fmean(logs)
     return means
 
 
@@ -128,33 +128,15 @@ class _Shared:
 def _shared(matched: CompleteRounds, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
     """Return the group's common rounds: quiet ones if they are enough, else all; None if none."""
     rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.not_interleaved(arms)
-    noisy = {key for arm in arms for key in matched.disturbances.get(arm, ())} & rounds
-    used, quiet, disturbed = (_blocks(keys) for keys in (rounds, rounds - noisy, noisy))
     if not rounds:
         return None
-    if len(quiet) >= MIN_BLOCKS:
-        return _Shared(_means(rounds - noisy, arms, logs))
-    if len(used) < MIN_BLOCKS:
-        reason: str | None = f"at least {MIN_BLOCKS} are needed"
-    else:
-        reason = disturbance_reason(len(used), len(quiet), len(disturbed))
-    return _Shared(_means(rounds, arms, logs), len(disturbed), reason)
-
-
-def _blocks(rounds: set[Round]) -> set[int]:
-    return {block for block, _ in rounds}
-
-
-def _means(rounds: set[Round], arms: Sequence[Arm], logs: _Logs) -> Numbers:
-    blocks: dict[int, list[Round]] = defaultdict(list)
-    for key in sorted(rounds):
-        blocks[key[0]].append(key)
-    return np.array(
-        [
-            [math.fsum(logs[arm][key] for key in keys) / len(keys) for keys in blocks.values()]
-            for arm in arms
-        ]
-    )
+    selection = select_rounds(rounds, [matched.disturbances.get(arm, {}) for arm in arms])
+    blocks = selection.by_block.values()
+    means = np.array([[fmean(logs[arm][key] for key in keys) for keys in blocks] for arm in arms])
+    reason = selection.reason
+    if len(blocks) < MIN_BLOCKS:
+        reason = f"at least {MIN_BLOCKS} are needed"
+    return _Shared(means, 0 if selection.quiet_only else len(selection.disturbed), reason)
 
 
 def _rank(metric: str, group: Group, shared: _Shared, margin: float, error: float) -> Ranking:

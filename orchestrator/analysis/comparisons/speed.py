@@ -15,14 +15,7 @@ from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compa
 from orchestrator.analysis.metrics.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.paired_arms import (
-    ArmValues,
-    PairedArms,
-    arm_values,
-    pair_up,
-    time_metric,
-)
-from orchestrator.analysis.pairing.pairs import Pair
+from orchestrator.analysis.pairing.pairs import ArmValues, Pair, PairedArms, arm_values
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
@@ -104,25 +97,24 @@ def compare(
 
     The metric is by default a time.
     """
-    metric = metric or time_metric(matched)
+    values = arm_values(matched, metric)
     sides = [
         (arm, base)
         for arm, base in _sides(record, baseline)
         if base is None or not difference_of(arm, base)
     ]
-    numbers = arm_values(matched, metric)
-    paired = [pair_up(numbers, arm, base) if base else None for arm, base in sides]
+    paired = [values.pair(arm, base) if base else None for arm, base in sides]
     margins = record.criteria.margins
     # The sweep may have ended by the widths of these intervals.
     error = 1 - confidence_for(record.criteria.auto_blocks)
-    log_ratios = [pair.verdict_log_ratios if pair else [] for pair in paired]
+    log_ratios = [pair.times.verdict_log_ratios if pair else [] for pair in paired]
     speeds = judge(log_ratios, math.log1p(margins.speed), error)
     accuracies = compare_accuracies(record, matched, sides, paired)
     both = zip(speeds, accuracies, strict=True)
     return tuple(
-        _compare(matched, (arm, base), metric, pair, judged, record.criteria)
+        _compare(matched, (arm, base), values.metric, pair, judged, record.criteria)
         if base is not None and pair is not None
-        else _incomparable(arm, metric, margins)
+        else _incomparable(arm, values.metric, margins)
         for (arm, base), pair, judged in zip(sides, paired, both, strict=True)
     )
 
@@ -131,10 +123,10 @@ def contrast(
     record: SweepRecord, matched: CompleteRounds, baseline: Baseline
 ) -> tuple[Contrast, ...]:
     """List the arms whose mathematics differs from their baseline's, in the order of the spec."""
-    numbers = arm_values(matched, time_metric(matched))
+    values = arm_values(matched)
     confidence = confidence_for(record.criteria.auto_blocks)
     return tuple(
-        _contrast(numbers, arm, base, confidence)
+        _contrast(values, arm, base, confidence)
         for arm, base in _sides(record, baseline)
         if base is not None and difference_of(arm, base)
     )
@@ -170,14 +162,15 @@ def _compare(
 ) -> Comparison:
     (arm, base), (speed, accuracy) = sides, judged
     plain = confidence_for(criteria.auto_blocks)
+    times, disturbed = pair.times, pair.times.selection.disturbed
     return Comparison(
         arm=arm,
         baseline=base,
         metric=metric,
-        pairs=pair.times,
-        speedup=pair.ratio(plain),
+        pairs=times.pairs,
+        speedup=times.ratio(plain),
         verdict=_SPEED.get(speed.finding, "inconclusive"),
-        reason=(pair.disturbance_reason or _inconclusive_reason(matched, sides, metric, pair.times))
+        reason=(times.selection.reason or _inconclusive_reason(matched, sides, metric, times.pairs))
         if speed.finding == "inconclusive"
         else None,
         corrected=exponential(speed.corrected) if speed.corrected else None,
@@ -188,17 +181,17 @@ def _compare(
         blocks_needed=speed.blocks_needed,
         accuracy=accuracy,
         measures=(arm.measure, base.measure),
-        quiet_only=pair.quiet_only,
-        disturbed_blocks=tuple(sorted(pair.disturbed)),
-        disturbance=pair.disturbed[min(pair.disturbed)] if pair.disturbed else {},
+        quiet_only=times.selection.quiet_only,
+        disturbed_blocks=tuple(sorted(disturbed)),
+        disturbance=disturbed[min(disturbed)] if disturbed else {},
         not_interleaved_rounds=pair.not_interleaved,
     )
 
 
-def _contrast(numbers: ArmValues, arm: Arm, base: Arm, confidence: float) -> Contrast:
-    pair = pair_up(numbers, arm, base)
-    ratio, differs = pair.ratio(confidence), difference_of(arm, base)
-    return Contrast(arm, base, differs, numbers.metric, pair.times, ratio, pair.difference)
+def _contrast(values: ArmValues, arm: Arm, base: Arm, confidence: float) -> Contrast:
+    pair = values.pair(arm, base)
+    ratio, differs = pair.times.ratio(confidence), difference_of(arm, base)
+    return Contrast(arm, base, differs, values.metric, pair.times.pairs, ratio, pair.difference)
 
 
 def _inconclusive_reason(

@@ -1,33 +1,79 @@
-"""Time, energy and cost to a target accuracy, by arm and by comparison with the baseline.
+"""Time, energy and cost to a target accuracy, by arm, and the times compared with the baseline's.
 
-All trainings that ended count; those that diverged never reached the target. Compared are whole
-trainings of equal mathematics and work, and energies of one scope.
+All trainings that ended count. A trial reaches a target at the end of the first epoch whose
+`val_accuracy` is at least the target. Its time is the seconds of training until then, without
+validation. Its energy and its cost are those of its timed epochs times the share of their seconds:
+exact if it reached the target in its last epoch, else an estimate that assumes even power. A trial
+that diverged never reaches a target, because it leaves no usable model.
+
+The median over many trials counts those that never reached the target as longer than any, so that
+it exists if more than half of them reached it. (Kaplan and Meier's estimate would assume that
+trials which ended early resemble the others, but a config that is too small to reach the target
+does not resemble a larger one.)
+
+A ratio of times exists only in blocks in which all repeats of both sides reach the accuracy. A
+block that one side alone reaches counts as a win without a number. Such blocks can revoke a verdict
+from the other blocks, by sign tests that are uncorrected, at 5 %, because they can only revoke:
+
+- `less` and `more` are revoked if the other side alone reaches the accuracy in significantly more
+  blocks, or in more blocks while this side is not first in significantly more of all blocks that
+  either side reaches.
+- `same` is revoked if one side alone reaches the accuracy in significantly more blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from orchestrator.analysis.comparisons.divergence import diverged, with_diverged
 from orchestrator.analysis.comparisons.speed import difference_of
-from orchestrator.analysis.comparisons.target_comparison import (
-    TargetComparison,
-    TargetTrials,
-    compare_reached,
-)
-from orchestrator.analysis.comparisons.target_trials import (
-    EXPENSES,
-    ExpenseToTarget,
-    Goal,
-    TargetTrial,
-    expense_to_target,
-    scopes_of,
-)
+from orchestrator.analysis.metrics.derived import scopes_of
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
+from orchestrator.analysis.pairing.pairs import (
+    Pair,
+    PairedTimes,
+    geometric,
+    pair_times,
+    round_values,
+)
+from orchestrator.analysis.statistics.estimates import (
+    CONFIDENCE,
+    MIN_BLOCKS,
+    Estimate,
+    exponential,
+    sign_test,
+)
+from orchestrator.analysis.statistics.stopping_looks import confidence_for
+from orchestrator.analysis.statistics.verdicts import Finding, Judgement, judge
 from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import ReportCriteria
 from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import FinishedTrial
+
+TargetVerdict = Literal["same", "less", "more", "inconclusive"]
+
+_VERDICTS: Mapping[Finding, TargetVerdict] = {"same": "same", "more": "less", "less": "more"}
+_ERROR = 1 - CONFIDENCE
+
+_Rounds = Mapping[Round, Sequence[FinishedTrial]]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpenseToTarget:
+    """Quartiles of an expense until a target, which `reached` of `trials` trials reached.
+
+    A quartile is None if it lies among the trials that did not.
+    """
+
+    trials: int
+    reached: int
+    lower_quartile: float | None
+    median: float | None
+    upper_quartile: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +93,69 @@ class TargetArm:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetComparison:
+    """An arm against its baseline, by the time until the target.
+
+    `ratio` is the geometric mean over `pairs` of the baseline's time over the arm's, with its plain
+    95 % interval: above 1 the arm needs `less`. The verdict follows from `corrected`, which is
+    corrected for the other comparisons of this target, with the same `margin` as a speed-up's,
+    unless the other blocks contradict it. `reason` explains an `inconclusive` verdict and is None
+    otherwise. `both`, `only_arm`, `only_baseline` and `neither` count blocks by the sides that
+    reached it.
+    """
+
+    arm: Arm
+    baseline: Arm
+    pairs: tuple[Pair, ...]
+    ratio: Estimate | None
+    corrected: Estimate | None
+    confidence: float | None
+    p_value: float | None
+    verdict: TargetVerdict
+    reason: str | None
+    margin: float
+    both: int
+    only_arm: int
+    only_baseline: int
+    neither: int
+    quiet_only: bool
+    disturbed_blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
-    """The expenses until one val_accuracy, and their comparisons."""
+    """The expenses until one val_accuracy, and the comparisons of the times."""
 
     accuracy: float
     arms: tuple[TargetArm, ...]
     comparisons: tuple[TargetComparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """An accuracy to reach; `reported` if trainers had it as their `target_accuracy`."""
+
+    accuracy: float
+    reported: bool = False
+
+    def seconds(self, trial: FinishedTrial) -> float | None:
+        """Return the seconds of training until the trial reached it; infinite if it never did.
+
+        They follow from the accuracies of its epochs or, if the trainer reported the goal, from
+        `time_to_accuracy_s`. None without either.
+        """
+        if diverged(trial):
+            return math.inf
+        if not any("val_accuracy" in epoch.metrics for epoch in trial.epochs):
+            if self.reported and "val_accuracy" in trial.metrics:
+                return trial.metrics.get("time_to_accuracy_s", math.inf)
+            return None
+        seconds = 0.0
+        for epoch in sorted(trial.epochs, key=lambda epoch: epoch.index):
+            seconds += epoch.seconds
+            if epoch.metrics.get("val_accuracy", -math.inf) >= self.accuracy:
+                return seconds
+        return math.inf
 
 
 def reach(
@@ -66,76 +169,194 @@ def reach(
     Without any data the spec's target is omitted, and a requested one has no arms.
     """
     own = record.settings.get("target_accuracy")
-    goals = {float(own): Goal(float(own), reported=True)} if own is not None else {}
-    wanted = list(asked)
-    for accuracy in wanted:
-        goals.setdefault(accuracy, Goal(accuracy))
-    arms = [arm for arm in record.arms if arm.measure == "full"]
+    wanted = dict.fromkeys(asked)
+    goals = [Goal(float(own), reported=True)] if own is not None else []
+    goals += [Goal(accuracy) for accuracy in wanted if accuracy != own]
+    if not goals:
+        return ()
     ended = with_diverged(record, matched)
-    targets = (_target(record, ended, baseline, arms, goal) for goal in goals.values())
+    targets = [_target(record, ended, baseline, goal) for goal in goals]
     return tuple(target for target in targets if target.arms or target.accuracy in wanted)
 
 
 def _target(
-    record: SweepRecord,
-    matched: CompleteRounds,
-    baseline: Baseline | None,
-    arms: Sequence[Arm],
-    goal: Goal,
+    record: SweepRecord, ended: CompleteRounds, baseline: Baseline | None, goal: Goal
 ) -> Target:
-    of_rounds: dict[Arm, TargetTrials] = {
-        arm: {r: [TargetTrial(t, goal.seconds(t)) for t in trials] for r, trials in rounds.items()}
-        for arm, rounds in matched.trials.items()
-        if arm in arms
+    arms = [arm for arm in record.arms if arm.measure == "full"]
+    trials = {
+        arm: [trial for own in rounds.values() for trial in own]
+        if (rounds := ended.trials.get(arm))
+        else _unmatched(record, arm)
+        for arm in arms
     }
-    every = {arm: of_rounds.get(arm) or _unmatched(record, arm, goal) for arm in arms}
-    if not any(map(_has_times, every.values())):
+    if not any(
+        goal.seconds(trial) is not None and not diverged(trial)
+        for own in trials.values()
+        for trial in own
+    ):
         return Target(goal.accuracy, (), ())
-    rows = [_arm(arm, every[arm].values()) for arm in arms]
-    bases = [(arm, baseline.of.get(arm) if baseline else None) for arm in arms]
+    rows = [_arm(arm, trials[arm], goal) for arm in arms]
     sides = [
         (arm, base)
-        for arm, base in bases
-        if base in arms and base is not None and base != arm
+        for arm in arms
+        if baseline is not None
+        and (base := baseline.of.get(arm)) is not None
+        and base in arms and base != arm
         and not difference_of(arm, base) and arm.work == base.work
     ]  # fmt: skip
-    compared = [
-        comparison
-        for expense in EXPENSES
-        for comparison in compare_reached(record.criteria, matched, sides, expense, of_rounds)
-    ]
-    return Target(goal.accuracy, tuple(row for row in rows if row), tuple(compared))
+    comparisons = _compare(record.criteria, ended, sides, goal)
+    return Target(goal.accuracy, tuple(row for row in rows if row), comparisons)
 
 
-def _unmatched(record: SweepRecord, arm: Arm, goal: Goal) -> TargetTrials:
+def _unmatched(record: SweepRecord, arm: Arm) -> list[FinishedTrial]:
     """Return the trials of an arm without a complete round."""
-    rounds: dict[Round, list[TargetTrial]] = {}
-    for trial in record.trials:
-        if trial.arm == arm and (trial.status == "complete" or diverged(trial)):
-            of_round = rounds.setdefault((trial.block, trial.repeat), [])
-            of_round.append(TargetTrial(trial, goal.seconds(trial)))
-    return rounds
+    ended = (trial for trial in record.trials if trial.arm == arm)
+    return [trial for trial in ended if trial.status == "complete" or diverged(trial)]
 
 
-def _has_times(rounds: TargetTrials) -> bool:
-    """Check that a complete training has a time; one that diverged always has."""
-    return any(
-        one.seconds is not None and not diverged(one.trial)
-        for trials in rounds.values()
-        for one in trials
-    )
-
-
-def _arm(arm: Arm, rounds: Iterable[Sequence[TargetTrial]]) -> TargetArm | None:
+def _arm(arm: Arm, trials: Sequence[FinishedTrial], goal: Goal) -> TargetArm | None:
     """Return the expenses of an arm, None without any data; only the time if all diverged."""
-    trials = [one for of_round in rounds for one in of_round if one.seconds is not None]
-    time_s, energy_j, cost_usd = (
-        expense_to_target([one.expense(expense) for one in trials]) for expense in EXPENSES
-    )
+    timed = [(t, seconds) for t in trials if (seconds := goal.seconds(t)) is not None]
+    time_s = expense_to_target([seconds for _, seconds in timed])
     if time_s is None:
         return None
-    scopes = sorted(scopes_of(trials) - {""})
+    energy_j, cost_usd = (
+        expense_to_target([_share(trial, metric, seconds) for trial, seconds in timed])
+        for metric in ("energy_j", "train_cost_usd")
+    )
+    scopes = sorted(scopes_of(trial for trial, _ in timed) - {""})
     scope = scopes[0] if len(scopes) == 1 else ""
-    broken = sum(diverged(one.trial) for one in trials)
-    spent = cost_usd if broken < len(trials) else None
+    broken = sum(diverged(trial) for trial, _ in timed)
+    spent = cost_usd if broken < len(timed) else None
     return TargetArm(arm, time_s, energy_j if scope else None, scope, spent, broken)
+
+
+def _share(trial: FinishedTrial, metric: str, seconds: float) -> float | None:
+    """Return the share of an energy or a cost that these seconds of the timed epochs have."""
+    whole, train_s = trial.metrics.get(metric), trial.metrics.get("train_s")
+    if seconds == math.inf:
+        return seconds
+    if whole is None or not train_s or not math.isfinite(whole):
+        return None
+    return whole * min(1.0, seconds / train_s)
+
+
+def expense_to_target(values: Sequence[float | None]) -> ExpenseToTarget | None:
+    """Return the quartiles of expenses, which are infinite for trials that missed the target.
+
+    None if one is missing, because the others would be a selection.
+    """
+    numbers = sorted(value for value in values if value is not None)
+    if not numbers or len(numbers) < len(values):
+        return None
+    quartiles = (_quantile(numbers, q) for q in (0.25, 0.5, 0.75))
+    return ExpenseToTarget(len(numbers), sum(map(math.isfinite, numbers)), *quartiles)
+
+
+def _quantile(values: Sequence[float], share: float) -> float | None:
+    """Return a quantile of sorted values as `estimates.spread` does; None if it is infinite."""
+    place = share * (len(values) - 1)
+    low, high = values[math.floor(place)], values[math.ceil(place)]
+    return low + (high - low) * (place % 1) if math.isfinite(high) else None
+
+
+def _compare(
+    criteria: ReportCriteria,
+    ended: CompleteRounds,
+    sides: Sequence[tuple[Arm, Arm]],
+    goal: Goal,
+) -> tuple[TargetComparison, ...]:
+    """Compare the times of these pairs of arms, as one family."""
+
+    def time_of(trial: FinishedTrial) -> float | None:
+        seconds = goal.seconds(trial)
+        return seconds if seconds is not None and 0 < seconds < math.inf else None
+
+    values = {arm: round_values(own, time_of, geometric) for arm, own in ended.trials.items()}
+    is_reached = {arm: _blocks_reached(rounds, goal) for arm, rounds in ended.trials.items()}
+    compared = []
+    for arm, base in sides:
+        ours, theirs = is_reached.get(arm, {}), is_reached.get(base, {})
+        shared = ours.keys() & theirs.keys()
+        both = {block for block in shared if ours[block] and theirs[block]}
+        reached = [
+            {place: value for place, value in values.get(side, {}).items() if place[0] in both}
+            for side in (arm, base)
+        ]
+        disturbances = [ended.disturbances.get(side, {}) for side in (base, arm)]
+        times = pair_times(reached[0], reached[1], disturbances)
+        counts = tuple(
+            sum((ours[block], theirs[block]) == sides_reached for block in shared)
+            for sides_reached in ((True, True), (True, False), (False, True), (False, False))
+        )
+        compared.append((arm, base, times, counts))
+    judged = judge(
+        [times.verdict_log_ratios for _, _, times, _ in compared],
+        math.log1p(criteria.margins.speed),
+        1 - confidence_for(criteria.auto_blocks),
+    )
+    return tuple(
+        _comparison(*one, judgement, criteria)
+        for one, judgement in zip(compared, judged, strict=True)
+    )
+
+
+def _blocks_reached(rounds: _Rounds, goal: Goal) -> dict[int, bool]:
+    """Return, for each block with recorded times, true if all its repeats reached the goal."""
+    is_reached: dict[int, bool] = {}
+    for (block, _), trials in rounds.items():
+        for trial in trials:
+            if (seconds := goal.seconds(trial)) is not None:
+                is_reached[block] = is_reached.get(block, True) and math.isfinite(seconds)
+    return is_reached
+
+
+def _comparison(
+    arm: Arm,
+    base: Arm,
+    times: PairedTimes,
+    counts: tuple[int, ...],
+    judgement: Judgement,
+    criteria: ReportCriteria,
+) -> TargetComparison:
+    both, only_arm, only_baseline, neither = counts
+    verdict, reason = _verdict(judgement.finding, times.log_ratios, only_arm, only_baseline)
+    return TargetComparison(
+        arm,
+        base,
+        pairs=times.pairs,
+        ratio=times.ratio(confidence_for(criteria.auto_blocks)),
+        corrected=exponential(judgement.corrected) if judgement.corrected else None,
+        confidence=judgement.confidence,
+        p_value=judgement.p_value,
+        verdict=verdict,
+        reason=times.selection.reason or reason,
+        margin=criteria.margins.speed,
+        both=both,
+        only_arm=only_arm,
+        only_baseline=only_baseline,
+        neither=neither,
+        quiet_only=times.selection.quiet_only,
+        disturbed_blocks=tuple(sorted(times.selection.disturbed)),
+    )
+
+
+def _verdict(
+    finding: Finding, log_ratios: Sequence[float], only_arm: int, only_baseline: int
+) -> tuple[TargetVerdict, str | None]:
+    """Return the verdict of the blocks that both reach, unless the others revoke it; its reason."""
+    if len(log_ratios) < MIN_BLOCKS:
+        return "inconclusive", f"at least {MIN_BLOCKS} are needed"
+    if finding == "inconclusive":
+        return "inconclusive", "the interval includes 1 and exceeds the margin"
+    sign = 1 if finding == "more" else -1
+    is_lopsided = sign_test(only_arm, only_baseline) <= _ERROR
+    is_contradicted = is_lopsided if finding == "same" else False
+    if finding != "same" and sign * (only_arm - only_baseline) < 0:
+        first = only_arm + sum(ratio > 0 for ratio in log_ratios)
+        second = only_baseline + sum(ratio < 0 for ratio in log_ratios)
+        leads = sign * (first - second) > 0 and sign_test(first, second) <= _ERROR
+        is_contradicted = is_lopsided or not leads
+    if is_contradicted:
+        return "inconclusive", "the blocks that only one of them reaches contradict it"
+    return _VERDICTS[finding], None

@@ -21,7 +21,7 @@ an error of 5 %:
 
 So in one family of comparisons there is a wrong "more" or "less" in at most 5 % of sweeps, and a
 wrong "same" in at most 2.5 %, however many comparisons it has. The families are: the speed-ups of a
-report; its accuracies; one kind of expense to one target; the pairs of one ranking. A whole report
+report; its accuracies; the times to one target; the pairs of one ranking. A whole report
 has several families and can be wrong more often. All this holds for blocks that scatter evenly
 around their mean. If one block in ten is slower by half on one side only, an interval covers the
 mean of all such blocks in 80 % of sweeps with 6 or 12 blocks, and in 92 % of those with 40
@@ -89,7 +89,7 @@ def judge(
     """
     judged = [values for values in comparisons if len(values) >= MIN_BLOCKS]
     p_values = [_p_values(values, margin) for values in judged]
-    steps = (holm(family, error) for family in zip(*p_values, strict=True))
+    steps = (_holm(family, error) for family in zip(*p_values, strict=True))
     judgements = (
         _judgement(values, margin, *own) for values, *own in zip(judged, *steps, strict=True)
     )
@@ -115,7 +115,7 @@ def blocks_for(deviation: float, half_width: float, error: float) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class HolmStep:
+class _HolmStep:
     """One step of Holm's procedure: the level of a p-value, and the decision."""
 
     level: float
@@ -123,7 +123,7 @@ class HolmStep:
     adjusted_p: float
 
 
-def holm(p_values: Sequence[float], error: float) -> list[HolmStep]:
+def _holm(p_values: Sequence[float], error: float) -> list[_HolmStep]:
     """Apply Holm's procedure; what it does not reject gets the level at which it stopped.
 
     The same as statsmodels' `multipletests`, whose import takes longer than a whole report.
@@ -137,7 +137,7 @@ def holm(p_values: Sequence[float], error: float) -> list[HolmStep]:
     last = min(sum(p <= error for p in adjusted.values()), tests - 1)
     ranks = {place: min(rank, last) for rank, place in enumerate(order)}
     return [
-        HolmStep(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i])
+        _HolmStep(error / (tests - ranks[i]), adjusted[i] <= error, adjusted[i])
         for i in range(tests)
     ]
 
@@ -158,7 +158,7 @@ def _p_values(values: Sequence[float], margin: float) -> tuple[float, float]:
 
 
 def _judgement(
-    values: Sequence[float], margin: float, differs: HolmStep, same: HolmStep
+    values: Sequence[float], margin: float, differs: _HolmStep, same: _HolmStep
 ) -> Judgement:
     level = same.level if same.rejected else differs.level
     corrected = _interval(values, level)

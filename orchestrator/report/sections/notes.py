@@ -47,8 +47,8 @@ def _correction(summary: ReportSummary) -> list[str]:
             f"Verdicts use the corrected intervals, which allow for {judged} comparisons (Holm's "
             "procedure, separately for differences and for tests of sameness). Among them a wrong "
             "faster or slower occurs in at most 5 % of sweeps, and a wrong same in at most 2.5 %. "
-            "This covers these speed-ups only. Accuracies, each ranking, each kind of expense for "
-            "each target, and break-evens of compiling are corrected separately, so a whole report "
+            "This covers these speed-ups only. Accuracies, each ranking, the times to each "
+            "target, and break-evens of compiling are corrected separately, so a whole report "
             "may contain more errors."
         )
     plain = max(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
-from orchestrator.analysis.comparisons.target_comparison import TargetComparison
-from orchestrator.analysis.comparisons.target_trials import Expense, ExpenseToTarget
-from orchestrator.analysis.comparisons.targets import Target, TargetArm
+from orchestrator.analysis.comparisons.targets import (
+    ExpenseToTarget,
+    Target,
+    TargetArm,
+    TargetComparison,
+)
 from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import (
-    ABSENT,
     count,
     joined,
     number,
@@ -19,15 +22,9 @@ from orchestrator.analysis.statistics.formatting import (
     share,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Row, Section, Table
+from orchestrator.report.document import Column, Section, Table, make_table
 from orchestrator.report.wording.sentences import ArmNames
 
-_TITLES: Mapping[Expense, str] = {
-    "time_s": "time (s)",
-    "energy_j": "energy (J)",
-    "cost_usd": "cost (USD)",
-}
-_NEEDS: Mapping[Expense, str] = {"time_s": "time", "energy_j": "energy", "cost_usd": "money"}
 _NEVER = "never"
 """The text of a quartile among the trials that did not reach the target."""
 _KINDS = {"less": "faster", "more": "slower"}
@@ -40,7 +37,6 @@ def target_verdicts(summary: ReportSummary, name: ArmNames) -> list[tuple[str, s
         (_KINDS.get(comparison.verdict, comparison.verdict), _sentence(target, comparison, name))
         for target in summary.targets
         for comparison in target.comparisons
-        if comparison.expense == "time_s"
     ]
 
 
@@ -48,12 +44,7 @@ def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List what each arm needs to reach the targets, and compare it with its baseline."""
     if not summary.targets:
         return None
-    tables = [
-        table
-        for target in summary.targets
-        for table in (_arms(target, name), _comparisons(target, name))
-        if table.rows
-    ]
+    tables = [_table(target, name) for target in summary.targets if target.arms]
     title = "To val_accuracy " + joined([number(target.accuracy) for target in summary.targets])
     return Section(title, tables=tuple(tables), paragraphs=tuple(_notes(summary)))
 
@@ -72,16 +63,15 @@ def _notes(summary: ReportSummary) -> list[str]:
             "training time counts. Medians and quartiles rank trials that never reach it after all "
             "others. A quartile that falls among them is shown as never."
         )
-    spent = {expense for target in recorded for arm in target.arms for expense in _spent(arm)}
-    if spent - {"time_s"}:
+    if any(arm.energy_j or arm.cost_usd for target in recorded for arm in target.arms):
         notes.append(
             "Energy and cost to the target are estimates: those of the timed epochs (see Energy "
             "and cost) in proportion to the time."
         )
     if any(target.comparisons for target in recorded):
         notes.append(
-            "The ratio is the expense of the baseline divided by that of the arm, over the blocks "
-            "in which all repeats of both reach the target. A block in which only one of them "
+            "The ratio is the time of the baseline divided by that of the arm, over the blocks in "
+            "which all repeats of both reach the target. A block in which only one of them "
             "reaches it counts in favour of that one. A verdict is withdrawn if "
             "significantly more of these blocks contradict it than support it. It is also "
             "withdrawn if more of them contradict it, and the favoured arm is not first in "
@@ -95,20 +85,18 @@ def _sentence(target: Target, comparison: TargetComparison, name: ArmNames) -> s
     goal = f"val_accuracy {number(target.accuracy)}"
     blocks = comparison.both + comparison.only_arm + comparison.only_baseline + comparison.neither
     rest = _others(comparison, name)
-    often = _more_often(comparison, name)
-    end = f"{rest}{often}"
     if not comparison.both:
-        return f"there is no block in which both {arm} and {base} reach {goal}{end}"
+        return f"there is no block in which both {arm} and {base} reach {goal}{rest}"
     where = f"over {_where(comparison, blocks)} both reach it{_noise(comparison)}"
     shown = comparison.corrected or comparison.ratio
     if comparison.verdict == "same":
         text = f"{arm} and {base} reach {goal} in the same time within {share(comparison.margin)} "
-        return f"{text}({ratio_interval(shown)}), {where}{end}"
+        return f"{text}({ratio_interval(shown)}), {where}{rest}"
     if comparison.verdict != "inconclusive":
-        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{end}"
+        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{rest}"
     text = f"inconclusive: whether {arm} reaches {goal} sooner or later than {base}"
     estimate = f": {ratio(shown)} as fast" if shown else ""
-    return f"{text}{estimate}, {where}{rest}; {comparison.reason}{often}"
+    return f"{text}{estimate}, {where}{rest}; {comparison.reason}"
 
 
 def _where(comparison: TargetComparison, blocks: int) -> str:
@@ -142,67 +130,40 @@ def _others(comparison: TargetComparison, name: ArmNames) -> str:
     return f" ({', '.join(counts)})" if counts else ""
 
 
-def _more_often(comparison: TargetComparison, name: ArmNames) -> str:
-    who = comparison.more_often
-    return f"; {name(who)} reaches it significantly more often" if who else ""
-
-
 def _reached(arm: TargetArm) -> str:
     """Write `20 of 40`, and how many of the others diverged."""
     text = f"{arm.time_s.reached} of {arm.time_s.trials}"
     return f"{text}, {arm.diverged} diverged" if arm.diverged else text
 
 
-def _arms(target: Target, name: ArmNames) -> Table:
-    spent = [expense for expense in _TITLES if any(expense in _spent(arm) for arm in target.arms)]
+def _table(target: Target, name: ArmNames) -> Table:
+    comparisons = {comparison.arm: comparison for comparison in target.comparisons}
     scoped = len({arm.energy_scope for arm in target.arms if arm.energy_j}) > 1
-    headers = (
-        f"to {number(target.accuracy)}",
-        "reached",
-        *(_TITLES[expense] for expense in spent),
-        *(["energy of"] if scoped else []),
-    )
-    rows = tuple(
-        (
-            name(arm.arm),
-            _reached(arm),
-            *(_cell(_spent(arm).get(expense)) for expense in spent),
-            *([arm.energy_scope or ABSENT] if scoped else []),
-        )
-        for arm in target.arms
-    )
-    return Table(headers, rows, frozenset(range(1, 2 + len(spent))))
+
+    def compared(value: Callable[[TargetComparison], Any]) -> Callable[[TargetArm], Any]:
+        return lambda row: value(comparisons[row.arm]) if row.arm in comparisons else None
+
+    columns: list[Column[TargetArm]] = [
+        Column(f"to {number(target.accuracy)}", lambda row: name(row.arm)),
+        Column("reached", _reached, numeric=True),
+        Column("time", lambda row: row.time_s, "s", _cell),
+        Column("energy", lambda row: row.energy_j, "J", _cell, optional=True),
+        Column("cost", lambda row: row.cost_usd, "USD", _cell, optional=True),
+        Column("energy of", lambda row: (scoped and row.energy_scope) or None, optional=True),
+        Column("ratio (95 %)", compared(lambda c: c.ratio), show=ratio, optional=True),
+        Column("corrected", compared(lambda c: c.corrected), show=ratio_interval, optional=True),
+        Column("both", compared(lambda c: c.both), optional=True),
+        Column("others", compared(_other_blocks), optional=True),
+        Column("needs", compared(lambda c: c.verdict), optional=True),
+    ]
+    return make_table(columns, target.arms)
 
 
-def _comparisons(target: Target, name: ArmNames) -> Table:
-    headers: Row = ("arm", "of", "ratio (95 %)", "corrected", "both", "others", "needs")
-    rows = tuple(
-        (
-            name(comparison.arm),
-            _NEEDS[comparison.expense],
-            ratio(comparison.ratio),
-            ratio_interval(comparison.corrected),
-            str(comparison.both),
-            str(comparison.only_arm + comparison.only_baseline + comparison.neither),
-            comparison.verdict,
-        )
-        for comparison in target.comparisons
-    )
-    return Table(headers, rows, frozenset(range(2, 6)))
+def _other_blocks(comparison: TargetComparison) -> int:
+    return comparison.only_arm + comparison.only_baseline + comparison.neither
 
 
-def _spent(arm: TargetArm) -> dict[Expense, ExpenseToTarget]:
-    by_expense: dict[Expense, ExpenseToTarget | None] = {
-        "time_s": arm.time_s,
-        "energy_j": arm.energy_j,
-        "cost_usd": arm.cost_usd,
-    }
-    return {expense: reached for expense, reached in by_expense.items() if reached}
-
-
-def _cell(reached: ExpenseToTarget | None) -> str:
-    if reached is None:
-        return ABSENT
+def _cell(reached: ExpenseToTarget) -> str:
     low, median, high = reached.lower_quartile, reached.median, reached.upper_quartile
     if low is not None and median is not None and high is not None:
         return quartiles(Spread(reached.trials, median, low, high))

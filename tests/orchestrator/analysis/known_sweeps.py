@@ -1,13 +1,15 @@
-"""Sweeps with known truth: step times that follow a law of the size, with noise."""
+"""Sweeps with known truth: step times that follow a law of the size, and trainings to a target."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
-from orchestrator.core.trial import Config
+from orchestrator.core.trial import Config, EpochRecord, FinishedTrial
 from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
 
 UNITS = (16, 24, 32, 48, 64, 96, 128, 192)
@@ -47,3 +49,52 @@ def crossing_at(size: float, slope: float = 0.3, param: str = "units") -> dict[A
         PORTABLE: lambda config: 0.5 * float(config[param]),
         XLA: lambda config: 0.5 * float(config[param]) * (float(config[param]) / size) ** -slope,
     }
+
+
+RISING, FLAT = (0.5, 0.7, 0.8, 0.9), (0.5, 0.6, 0.6, 0.6)
+NAN = "non_finite: epoch 3: expected finite metrics; loss is nan"
+"""A failure as of a training that diverged."""
+
+Ending = Sequence[float] | str
+"""The accuracies of a training's epochs, or the failure that it ends with."""
+
+
+def training(
+    arm: Arm, block: int, ending: Ending = RISING, epoch_s: float = 2.0, **changes: Any
+) -> FinishedTrial:
+    """Return a training whose epochs take `epoch_s`; without metrics if it fails."""
+    if isinstance(ending, str):
+        return trial(
+            arm, block, **{"status": "failed", "failure": ending, "metrics": {}, **changes}
+        )
+    epochs = tuple(
+        EpochRecord(i, epoch_s, 0.1, {"val_accuracy": value}) for i, value in enumerate(ending)
+    )
+    measured = {"train_s": epoch_s * len(epochs), "val_accuracy": ending[-1], "step_ms": 5.0}
+    return trial(arm, block, epochs=epochs, **{**measured, **changes})
+
+
+def learning(
+    endings: Mapping[int, tuple[Ending, Ending]] = MappingProxyType({}),
+    blocks: int = 8,
+    **changes: Any,
+) -> SweepRecord:
+    """Return trainings of PORTABLE, and of XLA with epochs half as long, to val_accuracy 0.8.
+
+    Accuracies rise in every block, except in those that `endings` names.
+    """
+    trials = [
+        training(arm, block, ending, epoch_s, **changes)
+        for block in range(blocks)
+        for arm, ending, epoch_s in zip(
+            (PORTABLE, XLA), endings.get(block, (RISING, RISING)), (2.0, 1.0), strict=True
+        )
+    ]
+    return to_target(trials)
+
+
+def to_target(
+    trials: Sequence[FinishedTrial], arms: Sequence[Arm] = (PORTABLE, XLA)
+) -> SweepRecord:
+    """Return a sweep whose trainers had the target 0.8."""
+    return sweep(trials, arms, settings={"target_accuracy": 0.8})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.pairing.pairs import RoundValue, timed_pairs
+from orchestrator.analysis.pairing.pairs import RoundValue, pair_times
 from orchestrator.analysis.statistics.estimates import t_interval
 from orchestrator.analysis.statistics.stopping_looks import looks
 from orchestrator.analysis.statistics.verdicts import judge
@@ -206,9 +206,9 @@ def test_only_rounds_of_both_arms_count_as_disturbed() -> None:
     }
     load = {"other_processes": 90.0}
     reasons = {PORTABLE: {(0, 0): load, (2, 1): {"host_steal": 9.0}}, XLA: {(1, 0): load}}
-    pairing = timed_pairs(values, reasons, XLA, PORTABLE)
-    assert (pairing.disturbed, pairing.disturbance_reason) == ({0: load, 1: load}, None)
-    assert len(pairing.verdict_pairs) == 7
+    pairing = pair_times(values[XLA], values[PORTABLE], reasons.values())
+    assert (pairing.selection.disturbed, pairing.selection.reason) == ({0: load, 1: load}, None)
+    assert len(pairing.verdict_log_ratios) == 7
 
 
 def scattered(
