@@ -1,16 +1,18 @@
-"""A node's processors, as Linux reports them in `/proc` and `/sys`."""
+"""A node's processors and machine, by `lscpu` where it is installed, and by `/proc` and `/sys`."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections import Counter
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from orchestrator.hardware.profile import Cache, Cpu, NumaNode
-from orchestrator.hardware.sysfs import number_of, numbered, text_of
+from orchestrator.hardware.profile import Cache, Cpu, Machine, NumaNode
 
-CpuInfo = Mapping[str, str]
+CpuFields = Mapping[str, str]
 
 _VECTORS = {
     "sse4_2": "SSE4.2",
@@ -38,134 +40,156 @@ _VECTORS = {
 }
 """Linux' flag -> common name."""
 
-_ARM = {
-    "0x41": {
-        "0xd07": "Cortex-A57",
-        "0xd08": "Cortex-A72",
-        "0xd0b": "Cortex-A76",
-        "0xd0c": "Neoverse-N1",
-        "0xd40": "Neoverse-V1",
-        "0xd49": "Neoverse-N2",
-        "0xd4f": "Neoverse-V2",
-        "0xd84": "Neoverse-V3",
-        "0xd8e": "Neoverse-N3",
-    },
-    "0x46": {"0x001": "A64FX"},
-    "0x48": {"0xd01": "Kunpeng 920"},
-    "0xc0": {"0xac3": "AmpereOne", "0xac4": "AmpereOne A"},
+_MAKERS = {
+    "amazon ec2": "KVM",
+    "google compute engine": "KVM",
+    "openstack": "KVM",
+    "kvm": "KVM",
+    "qemu": "QEMU",
+    "microsoft corporation virtual machine": "Hyper-V",
+    "vmware": "VMware",
+    "xen": "Xen",
 }
-"""Implementer -> part -> name, of server cores. A 64-bit ARM kernel reports no model name."""
+"""Vendor and product of a machine (in lower case) -> hypervisor, where `lscpu` names none."""
 
-_SIZE = re.compile(r"(\d+)\s*([KMG]?)")
-_KIB = {"": 1 / 1024, "K": 1, "M": 1024, "G": 1024**2}
+_NO_PRODUCT = ("to be filled by o.e.m.", "system product name", "default string", "not specified")
 
 
-def read_cpuinfo(root: Path) -> CpuInfo:
-    """Return the fields of the first processor in `/proc/cpuinfo`, and those of the machine."""
+def read_fields(root: Path) -> CpuFields:
+    """Return the fields of the first processor in `/proc/cpuinfo`, and those of `lscpu`.
+
+    Names of `lscpu` begin with a capital (`Model name`). On x86 those of the kernel do not.
+    """
     fields: dict[str, str] = {}
     for line in (text_of(root / "proc/cpuinfo") or "").splitlines():
         key, _, value = line.partition(":")
         if value.strip():
             fields.setdefault(key.strip(), " ".join(value.split()))
+    return fields | _lscpu()
+
+
+def _lscpu() -> dict[str, str]:
+    """Return what `lscpu` prints; nothing where it is not installed, or too old for JSON."""
+    try:
+        done = subprocess.run(
+            ["lscpu", "--json", "--bytes"],
+            capture_output=True,
+            check=True,
+            timeout=10,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+        fields: dict[str, str] = {}
+        for name, value in _flat(json.loads(done.stdout)["lscpu"]):
+            fields.setdefault(name, value)
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+        return {}
     return fields
 
 
-def cpu_model(info: CpuInfo) -> str | None:
+def _flat(entries: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield fields and values; some versions nest them by topic."""
+    for entry in entries:
+        if entry.get("data") not in (None, "-"):
+            yield entry["field"].removesuffix(":"), entry["data"]
+        yield from _flat(entry.get("children", []))
+
+
+def cpu_model(fields: CpuFields) -> str | None:
     """Return `AMD EPYC 9654 96-Core Processor` or `Neoverse-V1`; None where it is not known."""
-    ids = _part_ids(info)
-    if ids is None:
-        return info.get("model name") or info.get("Model")
-    implementer, part = ids
-    name = _ARM.get(implementer.lower(), {}).get(part.lower())
-    return name or f"ARM implementer {implementer} part {part}"
+    return fields.get("model name") or fields.get("Model name") or cpu_part(fields)
 
 
-def cpu_part(info: CpuInfo) -> str | None:
+def cpu_part(fields: CpuFields) -> str | None:
     """Return `ARM 0x41 0xd40`, implementer and part; None where the kernel names the model."""
-    ids = _part_ids(info)
-    return None if ids is None else f"ARM {' '.join(ids).lower()}"
-
-
-def _part_ids(info: CpuInfo) -> tuple[str, str] | None:
-    implementer, part = info.get("CPU implementer"), info.get("CPU part")
-    if "model name" in info or "Model" in info or implementer is None or part is None:
+    implementer, part = fields.get("CPU implementer"), fields.get("CPU part")
+    if "model name" in fields or implementer is None or part is None:
         return None
-    return implementer, part
+    return f"ARM {implementer.lower()} {part.lower()}"
 
 
-def read_cpu(root: Path, info: CpuInfo) -> Cpu:
+def read_cpu(root: Path, fields: CpuFields) -> Cpu:
     """Return the processors of the machine.
 
     Args:
         root: the folder that holds `proc` and `sys`.
-        info: what `read_cpuinfo` returned for it.
+        fields: what `read_fields` returned for it.
     """
-    sockets, cores, logical = _topology(root, info)
-    flags = (info.get("flags") or info.get("Features") or "").split()
+    listed = text_of(root / "proc/cpuinfo") or ""
+    processors = re.findall(r"^processor\s*:", listed, re.MULTILINE)
+    packages = set(re.findall(r"^physical id\s*:.*", listed, re.MULTILINE))
+    sockets = _count(fields, "Socket(s)") or len(packages) or None
+    cores_each = _count(fields, "Core(s) per socket") or _count(fields, "cpu cores")
+    flags = (fields.get("flags") or fields.get("Features") or fields.get("Flags") or "").split()
     return Cpu(
-        signature=_signature(info),
+        signature=_signature(fields),
         sockets=sockets,
-        cores=cores,
-        logical_cpus=logical,
+        cores=sockets * cores_each if sockets and cores_each else None,
+        logical_cpus=len(processors) or None,
         vectors=tuple(dict.fromkeys(_VECTORS[flag] for flag in _VECTORS if flag in flags)),
-        caches=_caches(root),
-        numa=_numa(root),
+        caches=tuple(_caches(fields)),
+        numa=tuple(_numa(root)),
     )
 
 
-def _signature(info: CpuInfo) -> str | None:
+def _signature(fields: CpuFields) -> str | None:
     """Return vendor, family, model and stepping, as far as reported: `AuthenticAMD 25/17/1`."""
-    x86 = [info.get(key) for key in ("cpu family", "model", "stepping")]
-    arm = [info.get(key) for key in ("CPU part", "CPU variant", "CPU revision")]
-    vendor = info.get("vendor_id") or info.get("CPU implementer")
-    numbers = "/".join(filter(None, x86 if any(x86) else arm))
-    return " ".join(filter(None, [vendor, numbers])) or None
+    names = {"Vendor ID": "vendor_id", "CPU family": "cpu family", "Model": "model"}
+    names |= {"Stepping": "stepping"}
+    vendor, *numbers = (fields.get(lscpu) or fields.get(proc) for lscpu, proc in names.items())
+    text = " ".join(filter(None, [vendor, "/".join(filter(None, numbers))]))
+    return text or cpu_part(fields)
 
 
-def _topology(root: Path, info: CpuInfo) -> tuple[int | None, int | None, int | None]:
-    """Return the numbers of sockets, cores and logical CPUs that are online."""
-    processors = (text_of(root / "proc/cpuinfo") or "").split("\n\n")
-    listed = sum(block.startswith("processor") for block in processors)
-    online = [
-        cpu / "topology"
-        for cpu in numbered(root / "sys/devices/system/cpu", "cpu")
-        if (cpu / "topology").is_dir()
-    ]
-    packages = {number_of(cpu / "physical_package_id") for cpu in online} - {None, -1}
-    cores = {
-        text_of(cpu / "core_cpus_list") or text_of(cpu / "thread_siblings_list") for cpu in online
-    }
-    if online and None not in cores:
-        return len(packages) or None, len(cores), len(online)
-    sockets = int(info["siblings"]) if info.get("siblings", "").isdigit() else 0
-    cores_each = int(info["cpu cores"]) if info.get("cpu cores", "").isdigit() else 0
-    if not listed or not sockets or not cores_each:
-        return None, None, listed or None
-    count = max(1, listed // sockets)
-    return count, count * cores_each, listed
+def _count(fields: CpuFields, name: str) -> int | None:
+    text = fields.get(name, "")
+    return int(text) or None if text.isdecimal() else None
 
 
-def _caches(root: Path) -> tuple[Cache, ...]:
-    """Return L1d, L2, L3, …. A cache that CPUs share is counted once."""
-    seen: set[tuple[str, int, str]] = set()
-    for cpu in numbered(root / "sys/devices/system/cpu", "cpu"):
-        for index in numbered(cpu / "cache", "index"):
-            level, kind = text_of(index / "level"), text_of(index / "type")
-            size = _SIZE.match(text_of(index / "size") or "")
-            if level is None or size is None or kind == "Instruction":
-                continue
-            kib = round(int(size[1]) * _KIB[size[2]])
-            name = f"L{level}d" if kind == "Data" else f"L{level}"
-            if kib:
-                seen.add((name, kib, text_of(index / "shared_cpu_list") or cpu.name))
-    counts = Counter((name, kib) for name, kib, _ in seen)
-    return tuple(Cache(name, kib, count) for (name, kib), count in sorted(counts.items()))
+def _caches(fields: CpuFields) -> Iterator[Cache]:
+    """Yield L1d, L2, L3, …: `lscpu` has the size of all instances together."""
+    for name, text in sorted(fields.items()):
+        level = re.fullmatch(r"(L1d|L\d) cache", name)
+        size = re.fullmatch(r"(\d+) \((\d+) instances?\)", text)
+        if level and size and int(size[2]):
+            yield Cache(level[1], int(size[1]) // int(size[2]) // 1024, int(size[2]))
 
 
-def _numa(root: Path) -> tuple[NumaNode, ...]:
-    nodes = []
-    for node in numbered(root / "sys/devices/system/node", "node"):
+def _numa(root: Path) -> Iterator[NumaNode]:
+    folders = (root / "sys/devices/system/node").glob("node[0-9]*")
+    for node in sorted(folders, key=lambda path: (len(path.name), path.name)):
         total = re.search(r"MemTotal:\s+(\d+) kB", text_of(node / "meminfo") or "")
         memory_mib = int(total[1]) // 1024 if total else None
-        nodes.append(NumaNode(text_of(node / "cpulist") or "", memory_mib))
-    return tuple(nodes)
+        yield NumaNode(text_of(node / "cpulist") or "", memory_mib)
+
+
+def read_machine(root: Path, fields: CpuFields) -> Machine:
+    """Return the kind of machine that the node is.
+
+    An x86 CPU reports whether a hypervisor runs it. An ARM CPU does not: without a sign of a
+    hypervisor the answer is unknown.
+    """
+    product = _product(root)
+    text = (product or "").lower()
+    hypervisor = fields.get("Hypervisor vendor")
+    if hypervisor is None and ".metal" not in text:  # a cloud's machine without a hypervisor
+        hypervisor = next((name for maker, name in _MAKERS.items() if maker in text), None)
+    virtual: bool | None = True if hypervisor else None
+    if "flags" in fields:
+        virtual = "hypervisor" in fields["flags"].split()
+    return Machine(virtual, hypervisor if virtual else None, product)
+
+
+def _product(root: Path) -> str | None:
+    texts = [text_of(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
+    names = [text for text in texts if text and text.lower() not in _NO_PRODUCT]
+    if len(names) == 2 and names[1].startswith(names[0]):  # "Google", "Google Compute Engine"
+        names = names[1:]
+    return " ".join(names) or None
+
+
+def text_of(file: Path) -> str | None:
+    """Return the text of a file, stripped; None where it is unreadable or empty."""
+    try:
+        return file.read_text(errors="replace").strip() or None
+    except OSError:
+        return None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.core.text import counted
+from orchestrator.hardware.cpu import text_of
 from orchestrator.hardware.nvml import Nvml, NvmlDevice, NvmlError
 from orchestrator.hardware.profile import Gpu
-from orchestrator.hardware.sysfs import number_of
 
-_NVIDIA = 0x10DE
-_DISPLAY = 0x03
+_NVIDIA = "0x10de"
+_DISPLAY = "0x03"
 """PCI's class of VGA and 3D controllers, its first byte."""
 
 
@@ -92,21 +91,23 @@ def _gpu(nvml: Nvml, index: int) -> Gpu | str:
     name, uuid = device.name(), device.uuid()
     if name is None or uuid is None:
         return _refusal(device)
-    memory, capability, link = device.memory(), device.compute_capability(), device.pcie_link()
+    memory = device.memory()
+    generation, lanes = device.number("pcie_generation"), device.number("pcie_lanes")
+    lanes_now = device.number("pcie_lanes_now")
     gpu = Gpu(
         index,
         name,
         uuid,
         memory_mib=None if memory is None else int(memory.total_mib),
-        compute_capability=None if capability is None else ".".join(map(str, capability)),
-        power_limit_w=device.power_limit_w(),
-        max_sm_clock_mhz=device.max_sm_clock_mhz(),
-        max_memory_clock_mhz=device.max_memory_clock_mhz(),
-        ecc=device.ecc(),
-        mig=device.mig(),
-        pcie_generation=link.max_generation,
-        pcie_lanes=link.max_lanes,
-        pcie_lanes_now=link.lanes,
+        compute_capability=device.compute_capability(),
+        power_limit_w=device.number("power_limit_w"),
+        max_sm_clock_mhz=device.number("max_sm_clock_mhz"),
+        max_memory_clock_mhz=device.number("max_memory_clock_mhz"),
+        ecc=device.mode("Ecc"),
+        mig=device.mode("Mig"),
+        pcie_generation=None if generation is None else int(generation),
+        pcie_lanes=None if lanes is None else int(lanes),
+        pcie_lanes_now=None if lanes_now is None else int(lanes_now),
     )
     return _refusal(device) if device.lost else gpu
 
@@ -120,10 +121,9 @@ def _refusal(device: NvmlDevice) -> str:
 def _without_driver(root: Path) -> str:
     """Return why there is no NVML. GPUs on the bus show that there should be one."""
     on_bus = 0
-    with contextlib.suppress(OSError):
-        for device in (root / "sys/bus/pci/devices").iterdir():
-            kind = number_of(device / "class") or 0
-            on_bus += number_of(device / "vendor") == _NVIDIA and kind >> 16 == _DISPLAY
+    for device in (root / "sys/bus/pci/devices").glob("*"):
+        is_display = (text_of(device / "class") or "").startswith(_DISPLAY)
+        on_bus += is_display and text_of(device / "vendor") == _NVIDIA
     if not on_bus:
         return "no NVIDIA driver is installed (NVML's library is not there)"
     verb = "is" if on_bus == 1 else "are"

@@ -1,4 +1,4 @@
-"""The one file that uses NVML: facts of a GPU, read by typed calls.
+"""The one file that uses NVML, through one safe wrapper.
 
 Opening NVML, or a GPU, raises `NvmlError`. A reading never raises. It is None where the GPU does
 not report it, and the reason is in the device's `errors`.
@@ -7,19 +7,15 @@ not report it, and the reason is in the device's `errors`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal
 
 import pynvml
 
-T = TypeVar("T")
-
 _MIB = 2**20
-
 _NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
-_NO_FUNCTION = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
 _LOST = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
 
 REASONS = {
@@ -43,6 +39,26 @@ THROTTLING = frozenset(REASONS.values()) - {
     "display_clock_setting",
 }
 """The reasons that slow down a busy GPU."""
+
+_NUMBERS: Mapping[str, tuple[str, float, tuple[int, ...]]] = {
+    # of the last instant, or of the last second on an Ampere or later
+    "power_w": ("nvmlDeviceGetPowerUsage", 1000, ()),
+    "power_limit_w": ("nvmlDeviceGetEnforcedPowerLimit", 1000, ()),
+    # since the driver was loaded; updated about every 100 ms
+    "energy_j": ("nvmlDeviceGetTotalEnergyConsumption", 1000, ()),
+    "temperature_c": ("nvmlDeviceGetTemperature", 1, (pynvml.NVML_TEMPERATURE_GPU,)),
+    "sm_clock_mhz": ("nvmlDeviceGetClockInfo", 1, (pynvml.NVML_CLOCK_SM,)),
+    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", 1, (pynvml.NVML_CLOCK_MEM,)),
+    "max_sm_clock_mhz": ("nvmlDeviceGetMaxClockInfo", 1, (pynvml.NVML_CLOCK_SM,)),
+    "max_memory_clock_mhz": ("nvmlDeviceGetMaxClockInfo", 1, (pynvml.NVML_CLOCK_MEM,)),
+    # over the next 20 ms: the call waits for them
+    "pcie_rx_mib_s": ("nvmlDeviceGetPcieThroughput", 1024, (pynvml.NVML_PCIE_UTIL_RX_BYTES,)),
+    "pcie_tx_mib_s": ("nvmlDeviceGetPcieThroughput", 1024, (pynvml.NVML_PCIE_UTIL_TX_BYTES,)),
+    "pcie_lanes_now": ("nvmlDeviceGetCurrPcieLinkWidth", 1, ()),
+    "pcie_lanes": ("nvmlDeviceGetMaxPcieLinkWidth", 1, ()),
+    "pcie_generation": ("nvmlDeviceGetMaxPcieLinkGeneration", 1, ()),
+}
+"""A reading -> the call, how many of NVML's units are one of ours, and the call's arguments."""
 
 
 class NvmlError(RuntimeError):
@@ -74,16 +90,6 @@ class Memory:
     used_mib: float
 
 
-@dataclass(frozen=True, slots=True)
-class PcieLink:
-    """A GPU's link to its host: generation and lanes now (fewer at rest), and the most it can."""
-
-    generation: int | None
-    lanes: int | None
-    max_generation: int | None
-    max_lanes: int | None
-
-
 class NvmlDevice:
     """One GPU. `errors` has the last error of each call, by the call's name."""
 
@@ -96,107 +102,62 @@ class NvmlDevice:
         """True where a reading failed because the GPU fell off the bus."""
         return any(error.lost for error in self.errors.values())
 
+    def number(self, name: str) -> float | None:
+        """Return the reading of that name in `_NUMBERS`, whose unit ends the name."""
+        call, divisor, arguments = _NUMBERS[name]
+        value = self._read(call, *arguments)
+        return None if value is None else float(value) / divisor
+
     def name(self) -> str | None:
         """Return `NVIDIA H200`."""
-        return self._read("nvmlDeviceGetName", str)
+        value: str | None = self._read("nvmlDeviceGetName")
+        return value
 
     def uuid(self) -> str | None:
         """Return `GPU-…`, the same in every process and after every start."""
-        return self._read("nvmlDeviceGetUUID", str)
+        value: str | None = self._read("nvmlDeviceGetUUID")
+        return value
 
     def memory(self) -> Memory | None:
         """Return its memory, without the driver's own part where NVML can separate it."""
-        split = self._read("nvmlDeviceGetMemoryInfo_v2", _memory)
-        return split or self._read("nvmlDeviceGetMemoryInfo", _memory)
+        call = "nvmlDeviceGetMemoryInfo"
+        memory = self._read(call, pynvml.nvmlMemory_v2) or self._read(call)
+        return memory and Memory(memory.total / _MIB, memory.used / _MIB)
 
-    def compute_capability(self) -> tuple[int, int] | None:
-        """Return `(9, 0)`."""
-        return self._read("nvmlDeviceGetCudaComputeCapability", lambda pair: (pair[0], pair[1]))
+    def compute_capability(self) -> str | None:
+        """Return `9.0`."""
+        pair = self._read("nvmlDeviceGetCudaComputeCapability")
+        return pair and ".".join(map(str, pair))
 
     def utilization_pct(self) -> float | None:
         """Return the share of the last sampling period (up to 1 s) in which a kernel ran."""
-        return self._read("nvmlDeviceGetUtilizationRates", lambda rates: float(rates.gpu))
-
-    def power_w(self) -> float | None:
-        """Return the power draw: of the last instant, or the last second on an Ampere or later."""
-        return self._read("nvmlDeviceGetPowerUsage", _thousandth)
-
-    def power_limit_w(self) -> float | None:
-        """Return the highest power draw that the limits allow."""
-        return self._read("nvmlDeviceGetEnforcedPowerLimit", _thousandth)
-
-    def energy_j(self) -> float | None:
-        """Return the energy used since the driver was loaded; updated about every 100 ms."""
-        return self._read("nvmlDeviceGetTotalEnergyConsumption", _thousandth)
-
-    def temperature_c(self) -> float | None:
-        """Return the temperature of its chip."""
-        return self._read("nvmlDeviceGetTemperature", float, pynvml.NVML_TEMPERATURE_GPU)
-
-    def sm_clock_mhz(self) -> float | None:
-        """Return the clock of its multiprocessors, now."""
-        return self._read("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_SM)
-
-    def memory_clock_mhz(self) -> float | None:
-        """Return the clock of its memory, now."""
-        return self._read("nvmlDeviceGetClockInfo", float, pynvml.NVML_CLOCK_MEM)
-
-    def max_sm_clock_mhz(self) -> float | None:
-        """Return the highest clock of its multiprocessors."""
-        return self._read("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_SM)
-
-    def max_memory_clock_mhz(self) -> float | None:
-        """Return the highest clock of its memory."""
-        return self._read("nvmlDeviceGetMaxClockInfo", float, pynvml.NVML_CLOCK_MEM)
+        rates = self._read("nvmlDeviceGetUtilizationRates")
+        return rates and float(rates.gpu)
 
     def clock_reasons(self) -> frozenset[str] | None:
         """Return the reasons for its clocks, of `REASONS`; `other` for those of newer drivers."""
-        new = self._read("nvmlDeviceGetCurrentClocksEventReasons", _reasons)
-        if new is not None:
-            return new
-        return self._read("nvmlDeviceGetCurrentClocksThrottleReasons", _reasons)
-
-    def pcie_rx_mib_s(self) -> float | None:
-        """Return the rate from the host over the next 20 ms: the call waits for them."""
-        return self._read("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_RX_BYTES)
-
-    def pcie_tx_mib_s(self) -> float | None:
-        """Return the rate to the host over the next 20 ms: the call waits for them."""
-        return self._read("nvmlDeviceGetPcieThroughput", _of_kib, pynvml.NVML_PCIE_UTIL_TX_BYTES)
-
-    def pcie_link(self) -> PcieLink:
-        """Return its link to the host."""
-        return PcieLink(
-            self._read("nvmlDeviceGetCurrPcieLinkGeneration", int),
-            self._read("nvmlDeviceGetCurrPcieLinkWidth", int),
-            self._read("nvmlDeviceGetMaxPcieLinkGeneration", int),
-            self._read("nvmlDeviceGetMaxPcieLinkWidth", int),
-        )
+        mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if mask is None:
+            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
+        if mask is None:
+            return None
+        names = {name for bit, name in REASONS.items() if mask & bit}
+        return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))
 
     def compute_pids(self) -> frozenset[int] | None:
         """Return the ids of the processes that compute on it, as seen outside containers."""
-        return self._read(
-            "nvmlDeviceGetComputeRunningProcesses",
-            lambda processes: frozenset(int(process.pid) for process in processes),
-        )
+        processes = self._read("nvmlDeviceGetComputeRunningProcesses")
+        return None if processes is None else frozenset(int(process.pid) for process in processes)
 
-    def ecc(self) -> bool | None:
-        """Return whether its memory corrects errors; None where it cannot."""
-        return self._read("nvmlDeviceGetEccMode", lambda modes: bool(modes[0]))
+    def mode(self, name: Literal["Ecc", "Mig"]) -> bool | None:
+        """Return whether its memory corrects errors, or whether it is split into parts."""
+        modes = self._read(f"nvmlDeviceGet{name}Mode")
+        return None if modes is None else bool(modes[0])
 
-    def mig(self) -> bool | None:
-        """Return whether it is split into parts; None where it cannot be."""
-        return self._read("nvmlDeviceGetMigMode", lambda modes: bool(modes[0]))
-
-    def _read(self, call: str, read: Callable[[Any], T], *arguments: Any) -> T | None:
+    def _read(self, call: str, *arguments: Any) -> Any:
+        """Call NVML; return None and note the error if that fails."""
         try:
-            with _asking(call):
-                function = getattr(pynvml, call, None)
-                if call == "nvmlDeviceGetMemoryInfo_v2":  # one function, two calls
-                    function, arguments = pynvml.nvmlDeviceGetMemoryInfo, (pynvml.nvmlMemory_v2,)
-                if function is None:
-                    raise NvmlError(call, _NO_FUNCTION, "pynvml is too old for it")
-                value = read(function(self._handle, *arguments))
+            value = _call(call, self._handle, *arguments)
         except NvmlError as error:
             self.errors[call] = error
             return None
@@ -213,8 +174,7 @@ class Nvml:
         Raises:
             NvmlError: there is none, its driver is not loaded or of another version, ….
         """
-        with _asking("nvmlInit"):
-            pynvml.nvmlInit()
+        _call("nvmlInit")
         return self
 
     def __exit__(
@@ -223,8 +183,8 @@ class Nvml:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(NvmlError), _asking("nvmlShutdown"):
-            pynvml.nvmlShutdown()
+        with contextlib.suppress(NvmlError):
+            _call("nvmlShutdown")
 
     def count(self) -> int:
         """Return the number of GPUs of the node.
@@ -232,8 +192,7 @@ class Nvml:
         Raises:
             NvmlError: NVML does not report it.
         """
-        with _asking("nvmlDeviceGetCount"):
-            return int(pynvml.nvmlDeviceGetCount())
+        return int(_call("nvmlDeviceGetCount"))
 
     def device(self, index: int) -> NvmlDevice:
         """Return the GPU of an index, in the order of the bus.
@@ -241,45 +200,33 @@ class Nvml:
         Raises:
             NvmlError: there is none, or it fell off the bus.
         """
-        with _asking("nvmlDeviceGetHandleByIndex"):
-            return NvmlDevice(pynvml.nvmlDeviceGetHandleByIndex(index))
-
-    def device_of(self, uuid: str) -> NvmlDevice:
-        """Return the GPU of a UUID.
-
-        Raises:
-            NvmlError: there is none, or it fell off the bus.
-        """
-        with _asking("nvmlDeviceGetHandleByUUID"):
-            return NvmlDevice(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+        return NvmlDevice(_call("nvmlDeviceGetHandleByIndex", index))
 
     def driver(self) -> str | None:
         """Return the driver's version, `580.95.05`; None where NVML does not report it."""
-        with contextlib.suppress(NvmlError), _asking("nvmlSystemGetDriverVersion"):
-            return str(pynvml.nvmlSystemGetDriverVersion())
+        with contextlib.suppress(NvmlError):
+            return str(_call("nvmlSystemGetDriverVersion"))
         return None
 
     def cuda(self) -> str | None:
         """Return the newest CUDA of the driver, `13.0`; None where NVML does not report it."""
-        with contextlib.suppress(NvmlError), _asking("nvmlSystemGetCudaDriverVersion_v2"):
-            version = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+        with contextlib.suppress(NvmlError):
+            version = int(_call("nvmlSystemGetCudaDriverVersion_v2"))
             return f"{version // 1000}.{version % 1000 // 10}"
         return None
 
 
-@contextlib.contextmanager
-def _asking(call: str) -> Iterator[None]:
-    """Turn any error of a call into an `NvmlError`."""
+def _call(name: str, *arguments: Any) -> Any:
+    """Call a function of pynvml; turn any error into an `NvmlError`."""
     try:
-        yield
-    except NvmlError:
-        raise
+        return getattr(pynvml, name)(*arguments)
     except pynvml.NVMLError as error:
-        raise NvmlError(call, int(error.value), _reason(error)) from error
+        raise NvmlError(name, int(error.value), _reason(error)) from error
     except pynvml.NVMLLibraryMismatchError as error:
-        raise NvmlError(call, _NO_FUNCTION, "this driver is too old for it") from error
+        code = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+        raise NvmlError(name, code, "this driver is too old for it") from error
     except Exception as error:  # pynvml decodes what a broken driver wrote, for one
-        raise NvmlError(call, None, f"{type(error).__name__}: {error}") from error
+        raise NvmlError(name, None, f"{type(error).__name__}: {error}") from error
 
 
 def _reason(error: Any) -> str:
@@ -287,20 +234,3 @@ def _reason(error: Any) -> str:
         return str(error)
     except Exception:  # noqa: BLE001  (a code that pynvml has no words for, asked of the library)
         return f"NVML error {error.value}"
-
-
-def _memory(memory: Any) -> Memory:
-    return Memory(memory.total / _MIB, memory.used / _MIB)
-
-
-def _thousandth(number: Any) -> float:
-    return float(number) / 1000
-
-
-def _of_kib(number: Any) -> float:
-    return float(number) / 1024
-
-
-def _reasons(mask: Any) -> frozenset[str]:
-    names = {name for bit, name in REASONS.items() if mask & bit}
-    return frozenset(names | ({"other"} if int(mask) & ~sum(REASONS) else set()))

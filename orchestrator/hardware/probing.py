@@ -12,10 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.hardware.cpu import cpu_model, cpu_part, read_cpu, read_cpuinfo
+from orchestrator.hardware.cpu import cpu_model, cpu_part, read_cpu, read_fields, read_machine
 from orchestrator.hardware.gpus import probe_gpus, visible_gpus
 from orchestrator.hardware.profile import NodeProfile
-from orchestrator.hardware.virtualization import read_machine
 from workloads.cgroups import read_limits
 from workloads.cpus import usable_cpus
 
@@ -44,13 +43,13 @@ def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
             process. For a task of Ray's, to which Ray itself shows no GPU.
         root: the folder that holds `proc` and `sys`.
     """
-    answers, info = probe_gpus(root), read_cpuinfo(root)
+    answers, fields = probe_gpus(root), read_fields(root)
     gpus = answers.gpus
     if not every_gpu:
         gpus = visible_gpus(gpus, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return NodeProfile(
         hostname=platform.node(),
-        cpu_model=cpu_model(info) or platform.processor() or platform.machine(),
+        cpu_model=cpu_model(fields) or platform.processor() or platform.machine(),
         cpus=usable_cpus(root),
         memory_mib=psutil.virtual_memory().total >> 20,
         gpus=gpus,
@@ -58,12 +57,12 @@ def probe(*, every_gpu: bool = False, root: Path = _ROOT) -> NodeProfile:
         system=platform.platform(),
         python=platform.python_version(),
         cuda=answers.cuda,
-        cpu=read_cpu(root, info),
+        cpu=read_cpu(root, fields),
         limits=read_limits(root),
-        machine=read_machine(root, info),
+        machine=read_machine(root, fields),
         gpu_faults=answers.faults,
         no_nvml=answers.no_nvml,
-        cpu_part=cpu_part(info),
+        cpu_part=cpu_part(fields),
         packages=installed(),
     )
 

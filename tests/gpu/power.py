@@ -32,7 +32,7 @@ class Meter:
             raise NoMeter("NVML sees no GPU")
         self._nvml = Nvml()
         try:
-            self._gpu = self._nvml.__enter__().device_of(gpus[0].uuid)
+            self._gpu = self._nvml.__enter__().device(gpus[0].index)
         except NvmlError as error:
             raise NoMeter(f"NVML reports nothing about {gpus[0].name}: {error}") from error
         return self
@@ -52,9 +52,9 @@ class Meter:
             return
         memory = self._gpu.memory()
         readings = {
-            "power_w": self._gpu.power_w(),
-            "energy_j": self._gpu.energy_j(),
-            "temperature_c": self._gpu.temperature_c(),
+            "power_w": self._gpu.number("power_w"),
+            "energy_j": self._gpu.number("energy_j"),
+            "temperature_c": self._gpu.number("temperature_c"),
             "utilization_pct": self._gpu.utilization_pct(),
             "memory_mib": memory.used_mib if memory else None,
         }

@@ -47,7 +47,6 @@ NODE_CALLS = (
 
 GPU_CALLS = (
     "nvmlDeviceGetHandleByIndex_v2",
-    "nvmlDeviceGetHandleByUUID",
     "nvmlDeviceGetName",
     "nvmlDeviceGetUUID",
     "nvmlDeviceGetMemoryInfo",

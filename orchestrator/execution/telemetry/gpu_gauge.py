@@ -87,7 +87,7 @@ class GpuGauge:
         self.reason: str | None = None
         try:
             self._gpus = [
-                _VisibleGpu(device, device.energy_j() is not None, nvml.highest_mhz)
+                _VisibleGpu(device, device.number("energy_j") is not None, nvml.highest_mhz)
                 for device in _visible(nvml.get(), visible)
             ]
             if not self._gpus:
@@ -150,32 +150,32 @@ def _visible(nvml: Nvml, visible: str | None) -> list[NvmlDevice]:
 
 def _quick(gpu: _VisibleGpu) -> GpuReading:
     if gpu.has_counter:
-        return GpuReading(energy_j=gpu.device.energy_j())
-    return GpuReading(power_w=gpu.device.power_w())
+        return GpuReading(energy_j=gpu.device.number("energy_j"))
+    return GpuReading(power_w=gpu.device.number("power_w"))
 
 
 def _whole(
     gpu: _VisibleGpu, quick: GpuReading, family: Collection[int], trainers: int
 ) -> GpuReading:
     device = gpu.device
-    power_w = device.power_w() if gpu.has_counter else quick.power_w
+    power_w = device.number("power_w") if gpu.has_counter else quick.power_w
     with gpu.is_time_for("pcie", _PCIE_S) as is_time:
         if is_time:
-            gpu.pcie = device.pcie_rx_mib_s(), device.pcie_tx_mib_s()
+            gpu.pcie = device.number("pcie_rx_mib_s"), device.number("pcie_tx_mib_s")
     with gpu.is_time_for("processes", _PROCESSES_S) as is_time:
         if is_time:
             gpu.others = _others(device.compute_pids(), family, trainers)
     memory, reasons = device.memory(), device.clock_reasons()
-    clock_mhz = device.sm_clock_mhz()
+    clock_mhz = device.number("sm_clock_mhz")
     return GpuReading(
         quick.energy_j,
         power_w,
         device.utilization_pct(),
         memory.used_mib if memory else None,
         memory.total_mib if memory else None,
-        device.temperature_c(),
+        device.number("temperature_c"),
         clock_mhz,
-        device.memory_clock_mhz(),
+        device.number("memory_clock_mhz"),
         None if reasons is None else tuple(sorted(reasons)),
         *gpu.pcie,
         gpu.others,
