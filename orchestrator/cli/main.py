@@ -13,7 +13,7 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,9 +35,12 @@ from orchestrator.cli.options import (
     spec_argument,
     yes_option,
 )
-from orchestrator.cli.output import show, width
+from orchestrator.cli.output import show, wants_colour, width
 from orchestrator.core.errors import Refusal
 from orchestrator.storage.home import sweep_home
+
+if TYPE_CHECKING:
+    from orchestrator.report.document import Document
 
 _address_option = click.option(
     "--address",
@@ -168,7 +171,8 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
     """
     from orchestrator.cluster import connection
     from orchestrator.diagnostics import peaks
-    from orchestrator.hardware import classify, describe_hardware, hardware_json
+    from orchestrator.diagnostics.hardware_listing import hardware_document, hardware_json
+    from orchestrator.hardware import classify
 
     if fresh and not measure:
         raise Refusal("--fresh: expected together with --measure; received it alone")
@@ -185,7 +189,7 @@ def hardware(address: str | None, measure: bool, fresh: bool, form: str) -> int:
     if form == "json":
         _print_json(hardware_json(classes, measured.peaks))
     else:
-        show(f"{describe_hardware(classes, measured.peaks, width())}\n")
+        show_document(hardware_document(classes, measured.peaks))
     return WITH_FAILURES if measured.failures else COMPLETE
 
 
@@ -307,6 +311,13 @@ def ui(port: int, host: str) -> int:
     from orchestrator.storage.tracking import tracking_uri
 
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
+
+
+def show_document(document: Document) -> None:
+    """Print a document as text, in the width and the colours of the terminal."""
+    from orchestrator.report.formats.text import to_text
+
+    show(to_text(document, width(), colour=wants_colour()))
 
 
 def _print_json(body: Any) -> None:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from orchestrator.hardware.classes import HardwareClass, classify, no_gpu_class_reason
 from orchestrator.hardware.gpus import visible_gpus
-from orchestrator.hardware.json_format import hardware_json
 from orchestrator.hardware.probing import probe
 from orchestrator.hardware.profile import Gpu, Node, NodeProfile
-from orchestrator.hardware.text import describe_hardware
 
 __all__ = [
     "Gpu",
@@ -19,8 +17,6 @@ __all__ = [
     "Node",
     "NodeProfile",
     "classify",
-    "describe_hardware",
-    "hardware_json",
     "no_gpu_class_reason",
     "probe",
     "visible_gpus",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.diagnostics.peaks.worker import WORKLOAD
+from orchestrator.diagnostics.peaks.measurement import WORKLOAD
 from tests.gpu.images import images
 from tests.gpu.lab import Answer, Lab
 from tests.gpu.outcomes import Outcome, judged

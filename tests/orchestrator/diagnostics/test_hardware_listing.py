@@ -1,0 +1,136 @@
+"""Hardware as a document of 60 columns and more, and as JSON that its schema allows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from orchestrator import hardware
+from orchestrator.diagnostics import hardware_listing
+from orchestrator.diagnostics.hardware_listing import hardware_document, hardware_json
+from orchestrator.diagnostics.peaks import Peak, Rate
+from orchestrator.hardware import Node, NodeProfile, classify
+from orchestrator.report.document import Document
+from orchestrator.report.formats.text import to_text
+from tests.nvml.simulated import GPU_IS_LOST, NOT_SUPPORTED, SimulatedGpu, SimulatedNvml
+from tests.orchestrator.hardware.machines import SAMPLES
+
+SCHEMA = json.loads(Path(hardware_listing.__file__).with_name("hardware.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+NAME = "NVIDIA H200"
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Node]:
+    """A Xeon with two GPUs (one lost, one that reports little), and other machines."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    silent = {"nvmlDeviceGetEnforcedPowerLimit": NOT_SUPPORTED}
+    gpus = [
+        SimulatedGpu(name=NAME, uuid="GPU-aaaa"),
+        SimulatedGpu(name=NAME, uuid="GPU-bbbb", errors=silent, pcie_lanes=None),
+        SimulatedGpu(name=NAME, errors={"*": GPU_IS_LOST}),
+    ]
+    nodes = []
+    for name, sample in SAMPLES.items():
+        (tmp_path / name).mkdir()
+        SimulatedNvml(gpus if name == "xeon" else ()).in_this_process(monkeypatch, tmp_path)
+        profile = hardware.probe(root=sample.present(monkeypatch, tmp_path / name))
+        profile = dataclasses.replace(profile, hostname=f"host-{name}")
+        labels = {"ray.io/node-id": name * 8, "ray.io/accelerator-type": "H200"}
+        nodes.append(Node(name * 8, profile, profile.cpus, len(profile.gpus), labels))
+    return nodes
+
+
+def peak(of: str, precision: str, *, rate: Rate = Rate(2.12e11, 1.9e11, 2.2e11)) -> Peak:  # noqa: B008
+    copied = None if precision == "tf32" else Rate(1.8e10, 1.7e10, 1.85e10)
+    at = "2026-11-21T16:20:00Z"
+    return Peak(of, "torch", precision, rate, copied, {"torch": "2.13.0"}, "host-xeon", at)
+
+
+def facts(document: Document, section: int) -> dict[str, str]:
+    """Return the facts of the nodes of the first table of a section."""
+    return {row[0]: row[1] for row in document.sections[section].tables[0].rows}
+
+
+def test_the_object_is_what_its_schema_allows(nodes: list[Node]) -> None:
+    classes = classify(nodes)
+    body = hardware_json(classes, [peak(classes[-1].id, one) for one in ("float32", "tf32")])
+    VALIDATOR.validate(body)
+    assert len(body["classes"][-1]["peaks"]) == 2
+    (node,) = body["classes"][-1]["nodes"]
+    assert node["gpu_faults"] == ["GPU 2 does not answer: GPU is lost"]
+    assert [gpu["power_limit_w"] for gpu in node["gpus"]] == [70.0, None]
+    properties = SCHEMA["$defs"]["node"]["properties"]
+    assert {field.name for field in dataclasses.fields(NodeProfile)} < set(properties)
+
+
+def test_a_document_has_the_facts_of_each_node(nodes: list[Node]) -> None:
+    classes = classify(nodes)
+    document = hardware_document(classes, [peak(classes[-1].id, "bf16")])
+    hosts = [item.nodes[0].profile.hostname for item in classes]
+    by_host = {host: facts(document, number) for number, host in enumerate(hosts, 1)}
+    assert by_host["host-cloud_container"]["limits"] == "1.5 CPUs' time, 64 MiB memory (cgroup v2)"
+    assert by_host["host-graviton"]["machine"] == "virtual (KVM), Amazon EC2 c7g.xlarge"
+    text = " ".join(to_text(document, 160).split())
+    for part in (
+        "2 sockets, 16 cores, 32 threads",
+        "AVX-512 (VNNI, BF16, FP16), AMX (INT8, BF16)",
+        "L1d 48 KiB × 16, L2 2 MiB × 16, L3 60 MiB × 2",
+        "2 NUMA nodes (252 GiB each)",
+        "GPU 2 does not answer: GPU is lost",
+        "NVIDIA 580.95.05, runs CUDA up to 13.0",
+        "ray.io/accelerator-type=H200",
+        "torch bf16 212 GFLOP/s (190–220) 18 GB/s (17–18.5) 2.13.0 on host-xeon on 2026-11-21",
+    ):
+        assert part in text, text
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_text_fits(nodes: list[Node], width: int) -> None:
+    classes = classify(nodes)
+    text = to_text(hardware_document(classes, [peak(classes[-1].id, "bf16")]), width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_equal_nodes_share_a_table_and_a_machine_with_a_gpu_is_described_once(
+    nodes: list[Node],
+) -> None:
+    xeon = dataclasses.replace(nodes[0].profile, gpus=(), gpu_faults=())
+    hosts = ("a", "b", "c")
+    alike = [Node(f"{host}-id", dataclasses.replace(xeon, hostname=host), 8) for host in hosts]
+    (table,) = hardware_document(classify(alike)).sections[1].tables
+    assert table.headers == ("node", "a (a-id), b (b-id), c (c-id)")
+    cpu, gpu = (facts(hardware_document(classify(nodes[:1])), number) for number in (1, 2))
+    assert "processor" in cpu and "GPU 0" not in cpu
+    assert list(gpu) == ["for trials", "GPU 0", "GPU 1", "driver"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown", "is_disturbed"),
+    [
+        (Rate(9.5e11, 9e11, 1.2e12), "950 GFLOP/s (900–1200)", False),
+        (Rate(7.9e14, 7.8e14, 7.95e14), "790 TFLOP/s (780–795)", False),
+        (Rate(1.234e10, 0.5e10, 1.3e10), "12.3 GFLOP/s (5–13)", True),
+    ],
+)
+def test_rates(nodes: list[Node], rate: Rate, shown: str, is_disturbed: bool) -> None:
+    _, gpu = classify(nodes[:1])
+    part = hardware_document([gpu], [peak(gpu.id, "bf16", rate=rate)]).sections[1]
+    assert part.tables[-1].rows[0][1] == shown
+    assert any("rounds differ" in text for _, text in part.bullets) is is_disturbed
+
+
+def test_missing_peaks_are_named(nodes: list[Node]) -> None:
+    cpu, gpu = classify(nodes[:1])
+    hint = "are not measured yet: run rnnsweep hardware --measure"
+    for classes, peaks, expected in (
+        ([cpu, gpu], [], (f"peak speeds {hint}",)),
+        ([cpu, gpu], [peak(gpu.id, "bf16")], (f"peak speeds of {cpu.name} {hint}",)),
+        ([gpu], [peak(gpu.id, "bf16")], ()),
+    ):
+        assert hardware_document(classes, peaks).sections[0].paragraphs == expected

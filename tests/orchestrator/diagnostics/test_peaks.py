@@ -1,0 +1,236 @@
+"""Measured peaks, their nodes and their storage; with doubles of trainers, and with real ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from orchestrator.diagnostics import peaks, trainer_answers
+from orchestrator.diagnostics.peaks import Peak, Rate, measurement
+from orchestrator.diagnostics.peaks.measurement import BackendRates, PeakRequest, measure_rates
+from orchestrator.diagnostics.peaks.stored import FILE_NAME, store_peaks
+from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile, classify
+from workloads.context import Context
+
+PACKAGES = {"tensorflow": "2.21.0", "keras": "3.15.1", "torch": "2.13.0"}
+METRICS = {f"product_flops_per_s{end}": 2e11 for end in ("", "_low", "_high")}
+RATE = Rate(2e11, 2e11, 2e11)
+
+
+def pretended(trial: Context) -> dict[str, float]:
+    """Return rates by precision; `fp16` fails, and `bf16` on a CPU ends the trainer."""
+    trial.environment(cuda_build=None, devices=os.environ.get("CUDA_VISIBLE_DEVICES", "all"))
+    precision = trial.implementation.precision
+    if precision == "fp16":
+        raise ValueError("no such precision here")
+    if precision == "bf16" and trial.device == "cpu":
+        print("out of memory, for one")
+        os.kill(os.getpid(), signal.SIGKILL)
+    product = {"float32": 1.0, "tf32": 2.0, "bf16": 4.0}[precision]
+    return {f"product_flops_per_s{end}": product for end in ("", "_low", "_high")}
+
+
+def node(
+    name: str = "a", *, gpus: tuple[Gpu, ...] = (), cluster: bool = False, **packages: str
+) -> Node:
+    profile = NodeProfile(name, "CPU A", 8, 16_000, gpus, "580.1", "Linux", "3.11")
+    profile = dataclasses.replace(profile, packages={**PACKAGES, **packages})
+    return Node(f"id-{name}" if cluster else "", profile, 8)
+
+
+def gpu(capability: str | None = "9.0") -> Gpu:
+    return Gpu(0, "NVIDIA H200", "GPU-aaaa", 140_000, compute_capability=capability)
+
+
+def measure(
+    home: Path, classes: tuple[HardwareClass, ...], *, fresh: bool = False
+) -> tuple[peaks.PeakMeasurements, list[str]]:
+    lines: list[str] = []
+    return peaks.measure(classes, home, lines.append, fresh=fresh), lines
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[PeakRequest]:
+    """The requests to trainers, which all succeed."""
+    requests: list[PeakRequest] = []
+
+    def answer(
+        request: PeakRequest, begin: Callable[[str], object] = str
+    ) -> dict[str, BackendRates]:
+        requests.append(request)
+        for backend in request.backends:
+            begin(backend)
+        facts = {"cuda_build": "12.8", "cudnn_build": "9.1", "devices": "CPU", "python": "3.11"}
+        metrics = dict.fromkeys(request.precisions, METRICS)
+        return {backend: BackendRates(dict(metrics), facts) for backend in request.backends}
+
+    monkeypatch.setattr(measurement, "measure_rates", answer)
+    return requests
+
+
+def test_each_backend_and_precision_of_a_class_is_measured_once(
+    tmp_path: Path, asked: list[PeakRequest]
+) -> None:
+    classes = classify([node()])
+    measured, lines = measure(tmp_path, classes)
+    assert asked == [PeakRequest("cpu", ("tensorflow", "torch"), ("float32", "bf16"))]
+    assert [(peak.backend, peak.precision) for peak in measured.peaks] == [
+        (backend, precision)
+        for backend in ("tensorflow", "torch")
+        for precision in ("float32", "bf16")
+    ]
+    assert (measured.failures, len(lines)) == ((), 2)
+    assert measured.peaks[0].versions == {"method": "1", "tensorflow": "2.21.0", "keras": "3.15.1"}
+    assert measure(tmp_path, classes) == (measured, [])
+    assert peaks.stored_peaks(tmp_path, classes) == measured.peaks
+    measure(tmp_path, classes, fresh=True)
+    assert len(asked) == 2
+
+
+def test_other_versions_are_measured_again(tmp_path: Path, asked: list[PeakRequest]) -> None:
+    measure(tmp_path, classify([node()]))
+    newer = classify([node(torch="2.14.0")])
+    assert {peak.backend for peak in peaks.stored_peaks(tmp_path, newer)} == {"tensorflow"}
+    measure(tmp_path, newer)
+    assert asked[-1].backends == ("torch",)
+    assert len(peaks.stored_peaks(tmp_path, classify([node()]))) == 4, "the older ones stay"
+
+
+@pytest.mark.parametrize(
+    ("capability", "precisions"),
+    [
+        ("7.5", ("float32", "bf16")),
+        ("12.0", ("float32", "tf32", "bf16")),
+        (None, ("float32", "tf32", "bf16")),
+    ],
+)
+def test_a_gpu_is_measured_in_tf32_where_it_has_it(
+    tmp_path: Path, asked: list[PeakRequest], capability: str | None, precisions: tuple[str, ...]
+) -> None:
+    measured, _ = measure(tmp_path, classify([node(gpus=(gpu(capability),))]))
+    assert asked[1] == PeakRequest("gpu", ("tensorflow", "torch"), precisions, "GPU-aaaa")
+    versions = measured.peaks[-1].versions
+    assert [versions[name] for name in ("driver", "cuda", "cudnn")] == ["580.1", "12.8", "9.1"]
+
+
+class Ray:
+    """As much of Ray as a pinned task uses; the task of the GPU may fail."""
+
+    class exceptions:  # noqa: N801  (as Ray has it)
+        class RayError(Exception):
+            """Any error of Ray's."""
+
+    def __init__(self, message: str | None) -> None:
+        self.options: list[dict[str, Any]] = []
+        self._message = message
+
+    def remote(self, function: Callable[..., Any]) -> SimpleNamespace:
+        def options(**chosen: Any) -> SimpleNamespace:
+            self.options.append(chosen)
+            return SimpleNamespace(remote=lambda request: (function, request))
+
+        return SimpleNamespace(options=options)
+
+    def get(self, reference: tuple[Callable[..., Any], PeakRequest]) -> Any:
+        function, request = reference
+        if request.device == "gpu" and self._message is not None:
+            raise Ray.exceptions.RayError(self._message)
+        return function(request)
+
+
+@pytest.mark.parametrize("message", [None, "task failed\nthe worker died"])
+def test_a_cluster_measures_on_a_node_of_each_class(
+    tmp_path: Path,
+    asked: list[PeakRequest],
+    monkeypatch: pytest.MonkeyPatch,
+    message: str | None,
+) -> None:
+    ray = Ray(message)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    nodes = [node("a", cluster=True), node("b", cluster=True, gpus=(gpu(),))]
+    measured, _ = measure(tmp_path, classify(nodes))
+    chosen = [(o["label_selector"], o["num_cpus"], o["num_gpus"]) for o in ray.options]
+    assert chosen == [({"ray.io/node-id": "id-a"}, 8, 0), ({"ray.io/node-id": "id-b"}, 8, 1)]
+    assert {request.gpu for request in asked} == {None}  # Ray shows a task its GPU
+    hosts = {peak.node for peak in measured.peaks}
+    if message is None:
+        assert (hosts, measured.failures) == ({"a", "b"}, ())
+    else:
+        (failure,) = measured.failures
+        assert hosts == {"a"} and failure.endswith("could not be measured: the worker died")
+
+
+def test_a_backend_that_fails_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {
+        "tensorflow": BackendRates({"float32": METRICS}, {}, "bf16: it was ended by SIGKILL"),
+        "torch": BackendRates({"float32": METRICS, "bf16": METRICS}),
+    }
+    monkeypatch.setattr(measurement, "measure_rates", lambda request, begin: answers)
+    measured, lines = measure(tmp_path, classify([node()]))
+    assert len(measured.peaks) == 3
+    (failure,) = measured.failures
+    assert failure.endswith("could not be measured by tensorflow: bf16: it was ended by SIGKILL")
+    assert failure in lines
+
+
+def test_a_home_that_cannot_be_written_stores_nothing(
+    tmp_path: Path, asked: list[PeakRequest]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    measured, lines = measure(file / "home", classify([node()]))
+    assert len(measured.peaks) == 4
+    assert lines[-1].startswith(f"the peaks cannot be stored in {file / 'home'}: ")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"version": 3}', '{"version": 2, "peaks": [{}]}'])
+def test_an_invalid_file_is_replaced(tmp_path: Path, text: str) -> None:
+    classes = classify([node()])
+    (tmp_path / FILE_NAME).write_text(text)
+    assert peaks.stored_peaks(tmp_path, classes) == ()
+    versions = {"method": "1", **PACKAGES}
+    one = Peak(classes[0].id, "torch", "bf16", RATE, None, versions, "a", "2026-11-21T16:20:00Z")
+    older = dataclasses.replace(one, precision="float32", versions={**versions, "method": "0"})
+    store_peaks(tmp_path, [one, older])
+    store_peaks(tmp_path, [dataclasses.replace(one, node="b")])
+    assert peaks.stored_peaks(tmp_path, classes) == (dataclasses.replace(one, node="b"),)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+    assert json.loads((tmp_path / FILE_NAME).read_text())["format"] == "rnnsweep-peaks"
+
+
+def test_trainers_answer_for_each_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "WORKLOAD", f"{__name__}:pretended")
+    begun: list[str] = []
+    request = PeakRequest("gpu", ("torch", "jax"), ("float32", "fp16", "bf16"), gpu="GPU-aaaa")
+    answers = measure_rates(request, begun.append)
+    assert list(answers) == begun == ["torch", "jax"]
+    for answer in answers.values():
+        products = {name: of["product_flops_per_s"] for name, of in answer.metrics.items()}
+        assert products == {"float32": 1.0, "bf16": 4.0}
+        assert answer.facts == {"devices": "GPU-aaaa"}  # absent facts are left out
+        assert answer.reason == "fp16: ValueError: no such precision here"
+
+
+def test_a_trainer_that_ends_or_hangs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "WORKLOAD", f"{__name__}:pretended")
+    (answer,) = measure_rates(PeakRequest("cpu", ("torch",), ("float32", "bf16"))).values()
+    assert (list(answer.metrics), answer.facts) == (["float32"], {"devices": "-1"})
+    assert answer.reason == (
+        "bf16: the trainer process was ended by SIGKILL; its last output: out of memory, for one"
+    )
+    monkeypatch.setattr(measurement, "WORKLOAD", "tests.workloads.examples.hostile:sleeps")
+    monkeypatch.setattr(trainer_answers, "_IDLE_S", 0.0)
+    (answer,) = measure_rates(PeakRequest("cpu", ("torch",), ("float32",))).values()
+    assert not answer.metrics
+    assert (answer.reason or "").startswith("float32: neither an event nor CPU time for ")
