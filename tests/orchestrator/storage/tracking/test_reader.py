@@ -62,7 +62,7 @@ def test_a_damaged_record_is_skipped(home: Path, caplog: pytest.LogCaptureFixtur
 
 def change_record(home: Path) -> None:
     (run,) = children(home)
-    text = run.data.tags["record"].replace('"version":4', '"version":99')
+    text = run.data.tags["record"].replace('"version":5', '"version":99')
     MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", text)
     table(home).unlink()
 
@@ -79,14 +79,14 @@ def drop_manifest_version(home: Path) -> None:
 
 def change_table(home: Path) -> None:
     content = pq.read_table(table(home))
-    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":2', b'"version":99')
+    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":3', b'"version":99')
     pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
 
 
 def change_record_in_table(home: Path) -> None:
     content = pq.read_table(table(home))
     texts = [
-        text.replace('"version":4', '"version":99') for text in content.column("record").to_pylist()
+        text.replace('"version":5', '"version":99') for text in content.column("record").to_pylist()
     ]
     index = content.schema.get_field_index("record")
     pq.write_table(content.set_column(index, "record", [texts]), table(home))
