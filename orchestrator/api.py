@@ -265,7 +265,7 @@ def predict(
     Returns:
         One entry for each arm and target. `value` is in the unit of the target's name, and 90 % of
         such trials are expected between `low` and `high`. These are None, and `reason` is set,
-        if the config is too far from those measured, or too few were measured.
+        if the config is outside of the measured ranges, or too few were measured.
 
     Raises:
         NotPredicted: the sweep has no such arm, or there is no such target.
@@ -280,10 +280,9 @@ def predict(
         >>> large = {**config, "units": 512}
         >>> (step,) = predict("quickstart", large, "tensorflow/portable", ["step_ms"])
         >>> step.reason.partition(": ")[2]
-        'units 512 is too far from 32 to 43, which were measured'
+        'units: expected 32 to 43, as measured; received 512'
     """
-    from orchestrator.analysis.cost_model import TARGETS
-    from orchestrator.analysis.forecast.predict import predict_from
+    from orchestrator.analysis.cost_model import TARGETS, predict_from
 
     record = _record(sweep, generation, tracking_uri)
     return predict_from(record, config, arm, TARGETS if targets is None else targets)

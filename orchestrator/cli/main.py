@@ -90,7 +90,7 @@ def run(spec: Path, overrides: tuple[str, ...], **options: Any) -> int:
 @with_exit_code
 def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str) -> None:
     """Show what would run where, and what cannot and why."""
-    from orchestrator.analysis.forecast.forecast import describe_forecast, forecast
+    from orchestrator.analysis.forecast import describe_forecast, forecast
     from orchestrator.cluster import connection
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.hardware import classify
@@ -115,7 +115,7 @@ def plan(spec: Path, overrides: tuple[str, ...], address: str | None, form: str)
     expected = forecast(made, folder, checked, each_config=form == "json")
     lanes = make_lanes(made)
     if form == "json":
-        head = {"format": "rnnsweep-plan", "version": 1}
+        head = {"format": "rnnsweep-plan", "version": 2}
         opening = {"open_blocks": open_limit(checked, made, lanes)}
         _print_json({**head, **made.as_json(), **opening, **dataclasses.asdict(expected)})
         expect_runnable(checked, made)

@@ -1,413 +1,179 @@
-"""Test the prediction of configs that were not measured, on draws with known truth."""
+"""Predictions for configs that were not measured, on draws with known truth."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 import random
-import statistics
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from orchestrator.analysis.cost_model import (
-    CostModel,
+    TARGETS,
+    Expectation,
     NotPredicted,
     Observation,
-    draw_configs,
+    expect,
     fit,
     observe,
+    predict_from,
     trial_seconds,
 )
-from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast
-from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
-from orchestrator.hardware import classify
-from orchestrator.planning.plan import make_plan
-from orchestrator.spec import Search, SweepSpec, parse
-from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from orchestrator.core.arms import Arm, Usage
+from orchestrator.core.trial import Config, FinishedTrial
 from tests.orchestrator.sample_hardware import in_slices, on_cpu
-from tests.orchestrator.sample_plans import node
+from tests.orchestrator.sample_records import paired
+from tests.orchestrator.sample_sweeps import PORTABLE, XLA, failed, finished
 
-CPU = on_cpu("CPU A", 2)
-SMALL, LARGE = Arm("tensorflow/portable", CPU), Arm("torch/portable", CPU)
-ARMS = (SMALL, LARGE)
+ARMS = (PORTABLE, XLA)
 
 
 def seconds_of(config: Config, arm: Arm) -> float:
-    """Return the true seconds: overhead and arithmetic, in different shares on the two arms."""
-    units, layers = float(config["units"]), float(config["layers"])
-    overhead, speed = (2.0, 1.0) if arm == SMALL else (6.0, 0.4)
-    return overhead * layers + speed * layers * (units / 64) ** 2
+    """Return the true seconds: each arm has its own level and its own growth."""
+    start, growth = (2.0, 1.0) if arm == PORTABLE else (6.0, 0.8)
+    return start * float(config["layers"]) * (float(config["units"]) / 64) ** growth
 
 
 def drawn(count: int, seed: int = 0, noise: float = 0.05) -> list[Observation]:
     rng = random.Random(seed)
     configs: list[Config] = [
-        {"units": round(math.exp(rng.uniform(math.log(16), math.log(256)))), "layers": layers}
-        for layers in (1 + index % 3 for index in range(count))
+        {"units": round(math.exp(rng.uniform(math.log(16), math.log(256)))), "layers": 1 + i % 3}
+        for i in range(count)
     ]
     return [
-        Observation(
-            config, arm, {"trial_s": seconds_of(config, arm) * rng.lognormvariate(0, noise)}
-        )
-        for config in configs
+        Observation(c, arm, {"trial_s": seconds_of(c, arm) * rng.lognormvariate(0, noise)})
+        for c in configs
         for arm in ARMS
     ]
 
 
-@pytest.fixture(scope="module")
-def model() -> CostModel:
-    return fit(drawn(24), "trial_s")
+def predicted(shown: Sequence[Observation], config: Config, arm: Arm = PORTABLE) -> Expectation:
+    (expectation,) = fit(shown, "trial_s").predict([(config, arm)])
+    return expectation
 
 
-def test_configs_that_were_not_measured_are_predicted(model: CostModel) -> None:
-    truth = drawn(40, seed=1, noise=0.0)
-    errors = [
-        abs(
-            model.predict(observation.params, observation.arm).value / observation.took["trial_s"]
-            - 1
-        )
-        for observation in truth
-        if not model.features.refusal_reason(observation.params, observation.arm)
+def test_sizes_that_were_not_measured_are_predicted_within_their_interval() -> None:
+    model = fit(drawn(40), "trial_s")
+    hidden = [one for one in drawn(60, seed=1) if 20 < float(one.params["units"]) < 240]
+    expected = model.predict([(one.params, one.arm) for one in hidden])
+    assert (model.method, model.configs) == ("ridge", 40)
+    errors, inside = [], []
+    for one, expectation in zip(hidden, expected, strict=True):
+        assert expectation.value is not None
+        assert expectation.low is not None
+        assert expectation.high is not None
+        errors.append(abs(expectation.value / seconds_of(one.params, one.arm) - 1))
+        inside.append(expectation.low <= one.took["trial_s"] <= expectation.high)
+    assert np.median(errors) < 0.05
+    assert 0.8 < np.mean(inside) <= 1
+    assert model.median_error == pytest.approx(0.04, abs=0.02)
+
+
+def test_the_median_is_used_where_sizes_explain_nothing() -> None:
+    rng = random.Random(5)
+    noise = [
+        replace(one, took={"trial_s": (2.0 if one.arm == XLA else 1.0) * rng.lognormvariate(0, 1)})
+        for one in drawn(12)
     ]
-    assert len(errors) > 60
-    assert statistics.median(errors) < 0.1
-    assert model.held_out.median < 0.15
-    assert model.method != "medians"
+    model = fit(noise, "trial_s")
+    assert model.method == "medians"
+    values = {arm: [o.took["trial_s"] for o in noise if o.arm == arm] for arm in ARMS}
+    for arm in ARMS:
+        (expectation,) = model.predict([({"units": 64, "layers": 2}, arm)])
+        assert expectation.value == pytest.approx(np.exp(np.median(np.log(values[arm]))))
 
 
-def test_intervals_hold_what_is_then_measured(model: CostModel) -> None:
-    """Of 80 new trials 90 % are promised: fewer than 62 would be rarer than 1 in 1000."""
-    inside = 0
-    for observation in drawn(40, seed=2):
-        with_interval = model.predict(dict(observation.params), observation.arm)
-        inside += with_interval.low <= observation.took["trial_s"] <= with_interval.high
-    assert inside >= 62
-    assert 0.75 <= model.held_out.coverage <= 1
-
-
-def test_the_method_with_the_smallest_error_is_chosen(model: CostModel) -> None:
-    assert set(model.tried) == {"medians", "log-linear", "quadratic", "gaussian process"}
-    alike = [
-        Observation(
-            observation.params,
-            observation.arm,
-            {"trial_s": 5.0 if observation.arm == SMALL else 9.0},
-        )
-        for observation in drawn(8)
-    ]
-    flat = fit(alike, "trial_s")
-    assert flat.predict({"units": 64, "layers": 1}, LARGE).value == pytest.approx(9.0)
-
-
-def test_an_arm_with_few_trials_leans_on_the_others() -> None:
-    """Arms are of one shape; the second was measured at its smallest sizes only."""
-    every = [
-        Observation(
-            observation.params, arm, {"trial_s": seconds_of(observation.params, SMALL) * factor}
-        )
-        for observation in drawn(24, noise=0.0)[::2]
-        for arm, factor in ((SMALL, 1.0), (LARGE, 3.0))
-        if arm == SMALL or float(observation.params["units"]) < 60
-    ]
-    pooled = fit(every, "trial_s", ["log-linear", "quadratic"])
-    asked: Config = {"units": 128, "layers": 2}
-    assert pooled.predict(asked, LARGE).value == pytest.approx(
-        3 * seconds_of(asked, SMALL), rel=0.25
-    )
+def test_an_arm_with_few_trials_borrows_the_slopes_of_the_others() -> None:
+    shown = drawn(30)
+    few = [one for one in shown if one.arm == PORTABLE] + [o for o in shown if o.arm == XLA][:3]
+    config: Config = {"units": 200, "layers": 3}
+    assert predicted(few, config, XLA).value == pytest.approx(seconds_of(config, XLA), rel=0.3)
 
 
 @pytest.mark.parametrize(
-    ("changes", "arm", "message"),
+    ("config", "reason"),
     [
-        ({"units": 1000}, SMALL, "units 1000 is too far from"),
-        ({"units": 4}, SMALL, "units 4 is too far from"),
-        ({"units": 0}, SMALL, "units 0 is too far from"),
-        ({"units": "many"}, SMALL, "units many is too far from"),
-        ({"batch_size": 64}, SMALL, "every trial had batch_size 32, none 64"),
-        ({"cell": "rnn"}, SMALL, 'no trial had cell "rnn"'),
-        ({}, Arm("jax/portable", on_cpu("CPU A", 2)), "no trial of jax/portable on CPU A"),
+        ({"units": 3000}, "units: expected 32 to 244, as measured; received 3000"),
+        ({"units": 2}, "units: expected 32 to 244, as measured; received 2"),
+        ({"units": math.nan}, "units: expected 32 to 244, as measured; received NaN"),
+        ({"units": None}, "units: expected 32 to 244, as measured; received nothing"),
+        ({"unit": 37}, "unit: no trial had such a parameter"),
+        ({"epochs": 3}, "epochs: expected 2, as measured; received 3"),
+        ({"cell": "rnn"}, 'cell: expected "gru" or "lstm", as measured; received "rnn"'),
+        ({"cell": None}, 'cell: expected "gru" or "lstm", as measured; received nothing'),
+        ({"epochs": None}, None),
+        ({"dropout": None}, None),
+        ({"dropout": 0.25}, None),
     ],
 )
-def test_what_is_too_far_from_what_was_measured_is_refused(
-    changes: Config, arm: Arm, message: str
+def test_what_is_outside_of_the_measured_ranges_is_refused(
+    config: dict[str, Any], reason: str | None
 ) -> None:
-    observations = [
-        dataclasses.replace(
-            observation,
-            params={**observation.params, "batch_size": 32, "cell": ("gru", "lstm")[index % 2]},
-        )
-        for index, observation in enumerate(drawn(9))
+    cells: list[Config] = [{"cell": "gru"}, {"cell": "lstm", "dropout": 0.2}]
+    shown = [
+        replace(one, params={**one.params, "epochs": 2, **cells[index // 2 % 2], **more})
+        for index, one in enumerate(drawn(24))
+        for more in ({}, {"dropout": 0.3})
     ]
-    narrow = fit(observations, "trial_s", ["log-linear"])
-    asked: Config = {"units": 64, "layers": 2, "batch_size": 32, "cell": "gru"}
-    narrow.predict(asked, SMALL)
-    with pytest.raises(NotPredicted) as refused:
-        narrow.predict({**asked, **changes}, arm)
-    assert str(refused.value).startswith("trial_s of ")
-    assert message in str(refused.value)
+    usual: Config = {"units": 100, "layers": 2, "epochs": 2, "cell": "gru"}
+    asked = {name: value for name, value in {**usual, **config}.items() if value is not None}
+    expectation = predicted(shown, asked)
+    assert (expectation.value is None) is (reason is not None)
+    assert expectation.reason == (None if reason is None else f"trial_s of {PORTABLE}: {reason}")
 
 
-def test_the_interval_grows_beyond_what_was_measured(model: CostModel) -> None:
-    highest = max(param.high for param in model.features.numeric if param.name == "units")
-
-    def width(units: float) -> float:
-        prediction = model.predict({"units": units, "layers": 2}, SMALL)
-        return prediction.high / prediction.low
-
-    assert width(highest) < width(highest * 1.5) < width(highest * 1.99)
-
-
-def layered(sizes: list[tuple[int, int]]) -> CostModel:
-    rng = random.Random(3)
-    return fit(
-        [
-            Observation(
-                (config := {"units": units, "layers": layers}),
-                SMALL,
-                {"trial_s": seconds_of(config, SMALL) * rng.lognormvariate(0, 0.05)},
-            )
-            for units, layers in sizes
-        ],
-        "trial_s",
-        ["log-linear"],
+def test_an_arm_without_trials_and_too_few_configs_are_refused() -> None:
+    other = Arm("torch/fused", on_cpu())
+    assert predicted(drawn(8), {"units": 64, "layers": 2}, other).reason == (
+        f"trial_s of {other}: no trial of {other} was measured"
     )
-
-
-UNITS = (16, 23, 32, 45, 64, 91, 128, 181, 256)
-
-
-def test_sizes_that_were_never_large_together_are_beyond_what_was_measured() -> None:
-    """Many units at one layer, many layers at 16 units: both at once is no config like these."""
-    corner: Config = {"units": 256, "layers": 3}
-    ell = layered([*((units, 1) for units in UNITS), (16, 2), (16, 3)])
-    assert ell.features.beyond({"units": 256, "layers": 1}) == 0
-    assert ell.features.beyond({"units": 16, "layers": 3}) == 0
-    inside, outside = ell.predict({"units": 256, "layers": 1}, SMALL), ell.predict(corner, SMALL)
-    assert math.log(outside.high / outside.low) > 2 * math.log(inside.high / inside.low)
-    whole = layered([(units, layers) for units in UNITS for layers in (1, 2, 3)])
-    assert whole.features.beyond(corner) == pytest.approx(0, abs=1e-9)
-    assert whole.features.beyond({"units": 512, "layers": 3}) == pytest.approx(1)
-
-
-def test_sizes_that_changed_only_together_predict_none_alone() -> None:
-    diagonal = layered([(16 * layers, layers) for layers in range(1, 17)])
-    diagonal.predict({"units": 88, "layers": 5}, SMALL)
-    message = "each of layers 16, units 16 was measured, but no config like this combination"
-    with pytest.raises(NotPredicted, match=message):
-        diagonal.predict({"units": 16, "layers": 16}, SMALL)
-
-
-def test_too_few_configs_teach_nothing() -> None:
-    with pytest.raises(NotPredicted, match="at least 5 configs to learn from, received 4"):
+    with pytest.raises(NotPredicted, match="of at least 5 configs to learn from, received 4"):
         fit(drawn(4), "trial_s")
-    with pytest.raises(NotPredicted, match=r"energy_j: .* received 0"):
-        fit(drawn(9), "energy_j")
 
 
-def test_params_of_other_kinds_and_those_switched_off() -> None:
-    """`clip` is a number or a word, `dropout` there in some configs only, and may be 0."""
-    observations = [
-        Observation(
-            {"clip": (1, 5, "off")[i % 3], **({"dropout": 0.1 * (i % 5)} if i % 2 else {})},
-            SMALL,
-            {"trial_s": 4.0 * (1 + i % 3)},
-        )
-        for i in range(18)
-    ]
-    narrow = fit(observations, "trial_s", ["log-linear"])
-    off = narrow.predict({"clip": "off"}, SMALL).value
-    assert off == pytest.approx(12.0, rel=0.1)
-    assert narrow.predict({"clip": 5, "dropout": 0.0}, SMALL).value < off
-    with pytest.raises(NotPredicted, match='no trial had clip "on"'):
-        narrow.predict({"clip": "on"}, SMALL)
+def test_every_target_is_expected_or_has_a_reason() -> None:
+    config: Config = {"units": 64, "layers": 2}
+    expected = expect(drawn(8), [(config, arm) for arm in ARMS], {})
+    assert [(one.arm, one.target) for one in expected] == [(a, t) for a in ARMS for t in TARGETS]
+    assert all((one.value is None) is (one.target != "trial_s") for one in expected)
+    assert all((one.reason is None) is (one.target == "trial_s") for one in expected)
 
 
-def finished(
-    config: Config, arm: Arm, block: int, seconds: float, **changes: object
-) -> FinishedTrial:
-    identity = SweepIdentity("mine", 1, "image_rows", {}, {}, 0, None)
-    outcome = Outcome("complete", 100.0, 100.0 + seconds, node="n", trainer_trials=1)
-    trial = make_trial(identity, Block(block, config), arm, 0)
-    return FinishedTrial(trial, dataclasses.replace(outcome, **changes))  # type: ignore[arg-type]
+def test_a_record_predicts_for_its_arms_only() -> None:
+    record = paired(6)
+    predictions = predict_from(record, {}, targets=["step_ms"])
+    assert [one.arm for one in predictions] == list(record.arms)
+    with pytest.raises(NotPredicted, match=r"expected an arm of it \(.*\); got 'jax/portable'"):
+        predict_from(record, {}, "jax/portable")
+    with pytest.raises(NotPredicted, match=r"expected of trial_s, .*; received 'accuracy'"):
+        predict_from(record, {}, targets=["accuracy"])
 
 
-def test_what_is_observed_of_trials() -> None:
-    config: Config = {"units": 8}
-    metrics = {"peak_rss_mib": 900.0, "step_ms": 2.0, "energy_j": math.nan}
-    seen = observe(
-        [
-            finished(config, SMALL, 0, 30.0, trainer_trials=0, metrics=metrics),
-            finished(config, SMALL, 1, 10.0, metrics=metrics),
-            finished(config, LARGE, 0, 40.0, trainer_trials=0),
-            finished(config, LARGE, 1, 99.0, status="failed"),
-        ],
-        {"cell": "gru", "layers": [1, 2]},
-    )
-    assert [observation.took for observation in seen] == [
-        {"peak_rss_mib": 900.0, "step_ms": 2.0},  # its start is in its time, and others are known
-        {"step_ms": 2.0, "trial_s": 10.0},
-        {"trial_s": 40.0},  # all that is known of this arm
-    ]
-    assert seen[0].params == {"cell": "gru", "units": 8}
+def lasting(seconds: float, arm: Arm = PORTABLE, block: int = 0, **changes: Any) -> FinishedTrial:
+    return finished(block, arm, **{"started_s": 0.0, "ended_s": seconds, **changes})
 
 
-def test_trials_that_take_turns_share_their_time() -> None:
-    timed = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
-    trials = [finished({"units": 8}, arm, 0, 60.0) for arm in timed]
-    assert trial_seconds([*trials, finished({"units": 8}, SMALL, 0, 60.0)]) == [30.0, 30.0, 60.0]
+def test_complete_trials_are_observed_with_all_that_their_cost_depends_on() -> None:
+    less = Arm(PORTABLE.implementation, on_cpu("CPU", 2, Usage(settings={"epochs": 1})))
+    trials = [lasting(3.0, less), failed()]
+    (seen,) = observe(trials, {"epochs": 3, "cell": "lstm", "layers_of": [1]})
+    assert seen.params == {**trials[0].trial.config, "epochs": 1, "cell": "lstm"}
+    assert seen.took == {"trial_s": 3.0, "step_ms": pytest.approx(8.123456789)}
 
 
-def test_while_one_prepares_the_others_wait_and_that_counts_once() -> None:
-    """60 s of which the second one's trainer had the first 20 to itself: 30 s each."""
-    timed = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
-    first = finished({"units": 8}, timed[0], 0, 60.0)
-    second = finished({"units": 8}, timed[1], 0, 60.0)
-    began_s = second.outcome.started_s + 20
-    late = dataclasses.replace(second.outcome, started_s=began_s)
-    assert trial_seconds([first, dataclasses.replace(second, outcome=late)]) == [30.0, 30.0]
-    torn = dataclasses.replace(second.outcome, round_id="another")
-    assert trial_seconds([first, dataclasses.replace(second, outcome=torn)]) == [60.0, 60.0]
+def test_start_up_is_left_out_of_times_and_memory_is_from_first_trials_alone() -> None:
+    peak = {"peak_rss_mib": 400.0}
+    first = lasting(9.0, metrics=peak, trainer_trials=0)
+    warm = lasting(3.0, block=1, metrics=peak, trainer_trials=1)
+    assert [one.took for one in observe([first])] == [{"trial_s": 9.0, **peak}]
+    assert [one.took for one in observe([first, warm])] == [peak, {"trial_s": 3.0}]
 
 
-def test_draws_are_of_the_space() -> None:
-    search = Search.model_validate(
-        {
-            "sampler": "random",
-            "configs": 4,
-            "space": {
-                "units": {"low": 16, "high": 128, "log": True},
-                "rate": {"low": 1e-4, "high": 1e-1, "log": True},
-                "dropout": {"low": 0.0, "high": 0.5},
-                "steps": {"low": 10, "high": 50, "step": 10},
-                "layers": {"low": 1, "high": 3},
-                "cell": ["gru", "lstm"],
-                "peephole": {"choices": [True, False], "when": {"cell": "lstm"}},
-            },
-        }
-    )
-    draws = draw_configs(search, 400, seed=1)
-    assert draws == draw_configs(search, 400, seed=1)
-    for config in draws:
-        for name, value in config.items():
-            assert search.space[name].contains(value), (name, value)
-        assert ("peephole" in config) is (config["cell"] == "lstm")
-    below = sum(float(config["units"]) < math.sqrt(16 * 128) for config in draws)
-    assert 150 < below < 250  # on a logarithmic scale half of them
-
-
-SPEC = """
-name: mine
-workload: image_rows
-search:
-  sampler: random
-  configs: 30
-  space: {units: {low: 16, high: 256, log: true}, layers: [1, 2, 3]}
-arms: {implementations: [tensorflow/portable, torch/portable], hardware: [cpu]}
-prices: [{hardware: cpu, usd_per_hour: 3.6, source: a list, date: 2026-11-01}]
-"""
-
-
-@pytest.fixture
-def forecast_after(tmp_path: Path) -> Callable[[int], Forecast]:
-    """Return a function that makes a sweep of 30 configs, runs some of them, and forecasts it."""
-    spec: SweepSpec = parse(SPEC, source="mine.yaml")
-    plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
-    configs = draw_configs(spec.search, 30, seed=7)
-
-    def forecast_of(number: int) -> Forecast:
-        folder = SweepFolder(tmp_path, f"mine{number}")
-        identity = SweepIdentity("mine", 1, "image_rows", {}, {}, 0, None)
-        with Journal.open(folder.generation(1)) as journal:
-            journal.append(SweepOpened(identity, {}))
-            for block in range(number):
-                journal.append(BlockSuggested(block, configs[block], 0.0))
-                for arm in plan.arms:
-                    took = seconds_of(configs[block], arm)
-                    spent = {"energy_j": 50 * took, "peak_rss_mib": 500 + 10 * took}
-                    done = finished(
-                        configs[block], arm, block, took, metrics=spent, trainer_trials=0
-                    )
-                    journal.append(TrialFinished(done))
-        return forecast(plan, folder, spec)
-
-    return forecast_of
-
-
-def test_a_plan_is_judged_by_the_sizes_to_come(forecast_after: Callable[[int], Forecast]) -> None:
-    ahead = forecast_after(15)
-    assert (ahead.done, ahead.remaining) == (30, 30)
-    assert ahead.totals is not None
-    seconds, usd = ahead.totals.seconds, ahead.totals.usd
-    spec = parse(SPEC, source="mine.yaml")
-    hidden = draw_configs(spec.search, 30, seed=7)[15:]
-    truth = sum(seconds_of(config, arm) for config in hidden for arm in ARMS)
-    assert seconds.low < truth < seconds.high
-    assert ahead.remaining_s == seconds.value
-    assert usd is not None
-    assert usd.value == pytest.approx(seconds.value / 3600 * 3.6, rel=1e-6)
-    energy_j = ahead.totals.energy_j
-    assert energy_j is not None
-    assert energy_j.low < 50 * truth < energy_j.high
-    largest = max(seconds_of(one, arm) for one in hidden for arm in ARMS)
-    assert 0.6 < ahead.totals.peak_mib["peak_rss_mib"] / (500 + 10 * largest) < 2
-    text = describe_forecast(ahead)
-    assert "kWh in their timed epochs" in text
-    assert "  peak memory up to " in text
-    assert "30 trials are done; the other 30 may take " in text
-    assert "judged by their sizes: a " in text
-    assert " model of 15 configs" in text
-    assert " USD\n" in text
-    json.dumps(dataclasses.asdict(ahead), allow_nan=False)
-
-
-def test_few_trials_are_judged_by_their_medians(forecast_after: Callable[[int], Forecast]) -> None:
-    unknown = "how long it takes is known once each arm has run a trial"
-    assert describe_forecast(forecast_after(0)) == unknown
-    ahead = forecast_after(2)
-    assert ahead.totals is None
-    assert ahead.remaining_s is not None
-    assert "judged by these (trial_s: expected complete trials of at least 5" in (
-        describe_forecast(ahead)
-    )
-    bounded = describe_forecast(ahead, at_most=True)
-    assert bounded.startswith("4 trials are done; the other at most 56 may take ")
-
-
-def test_a_finished_sweep_has_no_forecast(forecast_after: Callable[[int], Forecast]) -> None:
-    ahead = forecast_after(30)
-    assert (ahead.remaining, ahead.remaining_s, ahead.totals) == (0, 0.0, None)
-
-
-def test_other_sweeps_of_the_home_help_a_new_one(
-    tmp_path: Path, forecast_after: Callable[[int], Forecast]
-) -> None:
-    forecast_after(14)  # leaves the sweep mine14 in the home
-    spec = parse(SPEC.replace("configs: 30", "configs: 6"), source="mine.yaml")
-    plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
-    ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
-    assert (ahead.done, ahead.remaining) == (0, 12)
-    assert ahead.helped_by == ("mine",)
-    assert ahead.totals is not None
-    draws = draw_configs(spec.search, 2000, seed=3)
-    mean_s = sum(seconds_of(config, arm) for config in draws for arm in ARMS) / len(draws)
-    assert ahead.totals.seconds.low < 6 * mean_s < ahead.totals.seconds.high
-    text = describe_forecast(ahead)
-    assert text.startswith("12 trials may take ")
-    assert describe_forecast(ahead, at_most=True).startswith("at most 12 trials may take ")
-    assert "with those of mine" in text
-
-
-def test_sweeps_of_another_workload_or_a_broken_journal_do_not_help(
-    tmp_path: Path, forecast_after: Callable[[int], Forecast]
-) -> None:
-    forecast_after(14)
-    (tmp_path / "sweeps" / "mine14" / "1" / "journal.jsonl").write_text("{broken\n{broken\n")
-    spec = parse(SPEC, source="mine.yaml")
-    plan = make_plan(spec, classify([node("n0", cpu_model="CPU A")]))
-    ahead = forecast(plan, SweepFolder(tmp_path, "new"), spec)
-    assert (ahead.totals, ahead.remaining_s) == (None, None)
+def test_interleaved_trials_share_the_seconds_of_their_round() -> None:
+    slices = [Arm(arm.implementation, in_slices(arm.hardware)) for arm in ARMS]
+    taking_turns = [lasting(10.0, slices[0]), lasting(12.0, slices[1], started_s=2.0)]
+    alone = [lasting(5.0, block=3)]
+    assert trial_seconds([*taking_turns, *alone]) == [6.0, 6.0, 5.0]

@@ -1,70 +1,128 @@
-"""How long the rest of a sweep may take."""
+"""The time, energy and money that the rest of a sweep may take."""
 
 from __future__ import annotations
 
-from orchestrator.analysis.forecast.forecast import Forecast, describe_forecast, forecast_from
-from orchestrator.core.trial import FinishedTrial, Outcome
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.analysis.forecast import Forecast, describe_forecast, forecast, makespan
+from orchestrator.core.arms import Arm
+from orchestrator.core.trial import Block, Config, FinishedTrial, Outcome, SweepIdentity, make_trial
 from orchestrator.hardware import classify
-from tests.orchestrator.sample_plans import blocks_of, drain, node, plan
+from orchestrator.planning.plan import make_plan
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import BlockSuggested, Journal, SweepOpened, TrialFinished
+from tests.orchestrator.sample_plans import node, plan
+from tests.orchestrator.sample_specs import spec
 
-SECONDS = {"tensorflow/kernel0": 10.0, "tensorflow/kernel1": 40.0}
-BY_ARM = {f"{implementation} on CPU A, 2 CPUs": s for implementation, s in SECONDS.items()}
-
-
-def finished(number: int, nodes: int = 1) -> tuple[list[FinishedTrial], Forecast]:
-    laid = plan(classify([node(f"n{index}") for index in range(nodes)]), blocks=10, repeats=2)
-    trials = [issue.trial for issue in drain(blocks_of(laid))][:number]
-    done = [
-        FinishedTrial(trial, Outcome("complete", 0.0, SECONDS[trial.arm.implementation]))
-        for trial in trials
-    ]
-    return done, forecast_from(laid, done)
+ForecastAfter = Callable[..., Forecast]
+CONFIGS: list[Config] = [{"units": 8 + 4 * (7 * n % 30), "layers": 1 + n % 3} for n in range(30)]
+PRICES = [{"hardware": "cpu", "usd_per_hour": 3.6, "source": "a list", "date": "2026-11-01"}]
+SPACE = {"units": {"low": 8, "high": 128}, "layers": [1, 2, 3]}
 
 
-def test_nothing_is_predicted_before_each_arm_has_run() -> None:
-    assert finished(0)[1] == Forecast(0, 40, None)
-    (first,), ahead = finished(1)
-    seconds = SECONDS[first.trial.arm.implementation]
-    assert ahead == Forecast(1, 39, None, {str(first.trial.arm): seconds})
+def seconds_of(config: Config, arm: Arm) -> float:
+    speed = 1.0 if arm.implementation.startswith("torch") else 3.0
+    return speed * float(config["units"]) * float(config["layers"])
 
 
-def test_each_arm_is_judged_by_its_own_trials() -> None:
-    assert finished(4)[1] == Forecast(4, 36, 18 * 10.0 + 18 * 40.0, BY_ARM)
+@pytest.fixture
+def forecast_after(tmp_path: Path) -> ForecastAfter:
+    """Return a function that runs some blocks of a sweep of 30 on two arms, and forecasts it."""
+
+    def forecast_of(blocks: int, *, each_config: bool = False, **changes: Any) -> Forecast:
+        usual = {"configs": 30, "space": SPACE, "prices": PRICES}
+        arms = {"implementations": ["tensorflow/portable", "torch/portable"]}
+        swept = spec(**{**usual, **arms, **changes})
+        made = make_plan(swept, classify([node("n0")]))
+        folder = SweepFolder(tmp_path, swept.name)
+        identity = SweepIdentity(swept.name, 1, "image_rows", {}, {}, 0, None)
+        with Journal.open(folder.generation(1)) as journal:
+            journal.append(SweepOpened(identity, {}))
+            for index, config in enumerate(CONFIGS[:blocks]):
+                journal.append(BlockSuggested(index, config, 0.0))
+                for arm in made.arms:
+                    took = seconds_of(config, arm)
+                    outcome = Outcome("complete", 0.0, took, metrics={"energy_j": 50 * took})
+                    trial = make_trial(identity, Block(index, config), arm, 0)
+                    journal.append(TrialFinished(FinishedTrial(trial, outcome)))
+        return forecast(made, folder, swept, each_config=each_config)
+
+    return forecast_of
 
 
-def test_nodes_share_the_work() -> None:
-    done, ahead = finished(6, nodes=3)
-    work_s = 20 * 10.0 + 20 * 40.0 - sum(event.outcome.ended_s for event in done)
-    assert ahead.remaining_s == work_s / 3
+def test_the_rest_is_predicted_in_time_energy_and_money(forecast_after: ForecastAfter) -> None:
+    ahead = forecast_after(15)
+    assert (ahead.done, ahead.remaining, ahead.model_error) == (30, 30, None)
+    arms = [Arm(text.partition(" on ")[0], None) for text in ahead.trial_s]  # type: ignore[arg-type]
+    truth = sum(seconds_of(config, arm) for config in CONFIGS[15:] for arm in arms)
+    assert ahead.seconds is not None
+    assert ahead.energy_j is not None
+    assert ahead.usd is not None
+    assert ahead.seconds.low < truth < ahead.seconds.high < 2 * truth
+    assert ahead.energy_j.value == pytest.approx(50 * ahead.seconds.value)
+    assert ahead.usd.value == pytest.approx(ahead.seconds.value / 3600 * 3.6)
+    text = describe_forecast(ahead)
+    assert text.startswith("30 trials are done; the other 30 may take ")
+    assert "kWh in their timed epochs" in text
+    assert " USD\n" in text
+    json.dumps(dataclasses.asdict(ahead), allow_nan=False)
 
 
-def test_nothing_is_left_of_a_finished_sweep() -> None:
-    assert finished(40)[1] == Forecast(40, 0, 0.0, BY_ARM)
+def test_known_configs_are_predicted_by_their_sizes(forecast_after: ForecastAfter) -> None:
+    ahead = forecast_after(20, sampler=None, space=None, configs=CONFIGS, each_config=True)
+    assert (ahead.done, ahead.remaining, len(ahead.expected)) == (40, 20, 20 * 5)
+    hidden = [one for one in ahead.expected if one.target == "trial_s"]
+    assert ahead.model_error is not None
+    assert ahead.model_error < 0.05
+    assert ahead.seconds is not None
+    truth = sum(seconds_of(one.config, one.arm) for one in hidden)
+    assert ahead.seconds.value == pytest.approx(truth, rel=0.1)
+    assert "off by " in describe_forecast(ahead)
 
 
-def test_trials_outside_the_plan_do_not_count() -> None:
-    done, _ = finished(40)
-    smaller = plan(classify([node("n0")]), blocks=3, repeats=1)
-    assert forecast_from(smaller, done) == Forecast(6, 0, 0.0, BY_ARM)
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_nothing_is_predicted_from_less_than_two_trials(
+    blocks: int, forecast_after: ForecastAfter
+) -> None:
+    ahead = forecast_after(blocks)
+    assert (ahead.done, ahead.remaining, ahead.seconds) == (2 * blocks, 60 - 2 * blocks, None)
+    assert len(ahead.trial_s) == 2 * blocks
+    assert "once each arm has run two trials" in describe_forecast(ahead)
 
 
-def test_classes_that_share_a_node_share_its_time() -> None:
-    hardware = classify([node("a", gpus=1), node("b", gpus=1)])
-    laid = plan(hardware, implementations=1, blocks=10)
-    trials = [issue.trial for issue in drain(blocks_of(laid))][:4]
-    done = [FinishedTrial(trial, Outcome("complete", 0.0, 6.0)) for trial in trials]
-    assert {str(trial.arm.hardware) for trial in trials} == {
-        hardware_class.name for hardware_class in hardware
-    }
-    assert forecast_from(laid, done).remaining_s == 16 * 6.0 / 2
+def test_few_trials_have_a_wide_interval(forecast_after: ForecastAfter) -> None:
+    few, many = forecast_after(3).seconds, forecast_after(15, name="other").seconds
+    assert few is not None
+    assert many is not None
+    assert (few.high - few.low) / few.value > 2 * (many.high - many.low) / many.value
+    assert few.low >= 0
 
 
-def test_what_is_to_be_done_again_is_missing_and_shows_how_long_it_takes() -> None:
-    done, _ = finished(40)
-    laid = plan(classify([node("n0")]), blocks=10, repeats=2)
-    retimed = {event.trial.key for event in done if event.trial.block == 3}
-    assert forecast_from(laid, done, retimed) == Forecast(36, 4, 2 * 10.0 + 2 * 40.0, BY_ARM)
+def test_a_finished_sweep_has_no_forecast(forecast_after: ForecastAfter) -> None:
+    ahead = forecast_after(30)
+    assert (ahead.remaining, ahead.seconds) == (0, None)
+    assert describe_forecast(ahead, at_most=True) == "all 60 trials are done"
 
 
-def test_of_a_finished_sweep_only_that_is_reported() -> None:
-    assert describe_forecast(finished(40)[1], at_most=True) == "all 40 trials are done"
+def test_energy_and_money_are_unknown_without_measurement_or_price(
+    forecast_after: ForecastAfter,
+) -> None:
+    ahead = forecast_after(6, prices=None)
+    assert ahead.usd is None
+    elsewhere = [{**PRICES[0], "hardware": "NVIDIA T4"}]
+    assert forecast_after(6, prices=elsewhere, name="b").usd is None
+
+
+def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:
+    three = plan(classify([node(f"n{index}") for index in range(3)]))
+    assert makespan(three, dict.fromkeys(three.arms, 30.0)) == 20.0
+    mixed = plan(classify([node("a", gpus=1), node("b", gpus=1)]), implementations=1)
+    assert makespan(mixed, dict.fromkeys(mixed.arms, 30.0)) == 30.0
+    apart = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1)
+    assert makespan(apart, dict(zip(apart.arms, (30.0, 12.0), strict=True))) == 30.0

@@ -1,0 +1,341 @@
+"""Prediction of the time, memory and energy of configs that were not measured.
+
+The logarithm of a cost is fitted by ridge regression on the logarithms of the params, because costs
+are positive and differ by factors. Arms share the slopes, and each has a level of its own. Whole
+configs are held out, with their trials on every arm: a config to predict has no trials. Their
+residuals give the interval (split conformal prediction). If the ridge does not predict held-out
+configs better than each arm's median, the median is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.core.arms import Arm
+from orchestrator.core.errors import Refusal
+from orchestrator.core.names import names_arm
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import (
+    Config,
+    ConfigValue,
+    FinishedTrial,
+    Outcome,
+    canonical,
+    is_number,
+)
+
+TARGETS = ("trial_s", "step_ms", "peak_rss_mib", "peak_gpu_mib", "energy_j")
+"""The costs that can be predicted. `trial_s` is a trial's whole time, from its set-up to its last
+prediction; energy is that of the timed epochs."""
+
+MEMORY = ("peak_rss_mib", "peak_gpu_mib")
+"""The costs that only a trainer's first trial has: later ones include earlier memory."""
+
+MIN_CONFIGS = 5
+"""The smallest number of configs of which some can be held out."""
+
+COVERAGE = 0.9
+"""The share of intervals that shall contain the measured value."""
+
+_FOLDS = 5
+_PENALTIES = tuple(10.0**exponent for exponent in range(-4, 3))
+_OWN_LEVEL, _OWN_SLOPE = 3.0, 0.5  # arms may differ by any factor, but less in their growth
+
+Row: TypeAlias = tuple[Config, Arm]
+Method: TypeAlias = Literal["ridge", "medians"]
+Numbers: TypeAlias = NDArray[np.float64]
+Predict: TypeAlias = Callable[[Sequence[Row]], Numbers]
+
+
+class NotPredicted(Refusal):
+    """A refusal to predict: a config outside of the measured ranges, or too few measurements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One complete trial: its params (settings and config), its arm, and its costs."""
+
+    params: Config
+    arm: Arm
+    took: Mapping[str, float]
+
+    @property
+    def group(self) -> str:
+        """The params as text: trials with the same params, on any arm, are held out together."""
+        return canonical(self.params)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """The expected cost of a trial of the config on the arm, with its 90 % interval.
+
+    Without a prediction there are no numbers, and `reason` explains it.
+    """
+
+    config: Config
+    arm: Arm
+    target: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+def observe(
+    finished: Iterable[FinishedTrial], settings: Mapping[str, Any] | None = None
+) -> list[Observation]:
+    """Return the complete trials of one sweep, with its settings that are numbers or words.
+
+    A trainer's first trial includes its start-up: if an arm has others, its time is left out.
+    Memory is from first trials alone. Interleaved trials share the time of their round.
+    """
+    trials = [one for one in finished if one.outcome.status == "complete"]
+    fixed = {k: v for k, v in (settings or {}).items() if isinstance(v, bool | int | float | str)}
+    warm = {one.trial.arm for one in trials if one.outcome.trainer_trials}
+    return [
+        Observation(
+            params_of(fixed, one.trial.config, one.trial.arm),
+            one.trial.arm,
+            _took(one, seconds, one.trial.arm in warm),
+        )
+        for one, seconds in zip(trials, trial_seconds(trials), strict=True)
+    ]
+
+
+def params_of(settings: Mapping[str, Any], config: Config, arm: Arm) -> Config:
+    """Return all that a trial's cost may depend on except its arm, with the arm's own settings."""
+    return {**settings, **config, **arm.usage.settings}
+
+
+def trial_seconds(finished: Sequence[FinishedTrial]) -> list[float]:
+    """Return the seconds that each trial kept its slot; interleaved ones share their round's."""
+    by_slot: dict[object, list[Outcome]] = defaultdict(list)
+    for one in finished:
+        by_slot[_slot(one)].append(one.outcome)
+    spans_s = {
+        slot: max(o.ended_s for o in outcomes) - min(o.started_s for o in outcomes)
+        for slot, outcomes in by_slot.items()
+    }
+    return [spans_s[_slot(one)] / len(by_slot[_slot(one)]) for one in finished]
+
+
+def _slot(finished: FinishedTrial) -> object:
+    """Return a key that the interleaved trials of a round share; else the trial's own."""
+    trial = finished.trial
+    if trial.arm.measure != "timing":
+        return trial.key
+    return trial.block, trial.repeat, finished.outcome.node, finished.round_id
+
+
+def _took(finished: FinishedTrial, seconds: float, has_warm: bool) -> dict[str, float]:
+    outcome, is_first = finished.outcome, finished.outcome.trainer_trials == 0
+    took: dict[str, float] = {
+        target: outcome.metrics[target]
+        for target in TARGETS
+        if target in outcome.metrics and (is_first or target not in MEMORY)
+    }
+    if not (is_first and has_warm):
+        took["trial_s"] = seconds
+    return {name: value for name, value in took.items() if math.isfinite(value) and value > 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The values of one param in the trials: the range of its numbers, and all others as JSON."""
+
+    numbers: tuple[float, float] | None
+    words: frozenset[str]
+
+    def scaled(self, number: float) -> float:
+        """Return a number on a scale that is -1 to 1 in the range, logarithmic above 0."""
+        if self.numbers is None or self.numbers[0] == self.numbers[1]:
+            return 0.0
+        scale = math.log if self.numbers[0] > 0 else float
+        low, high = map(scale, self.numbers)
+        return (2 * scale(number) - low - high) / (high - low)
+
+    def refusal_reason(self, name: str, value: ConfigValue | None) -> str | None:
+        """Return why a config with this value is not predicted; None if it is."""
+        low, high = self.numbers or (math.inf, -math.inf)
+        is_inside = low <= value <= high if is_number(value) else canonical(value) in self.words
+        is_constant = low == high if not self.words else len(self.words) == 1 and low > high
+        if is_inside or (value is None and is_constant):
+            return None
+        numbers = f"{low:g} to {high:g}" if low < high else f"{low:g}" if low == high else ""
+        measured = " or ".join(filter(None, [numbers, *sorted(self.words - {"null"})]))
+        received = "nothing" if value is None else canonical(value)
+        return f"{name}: expected {measured}, as measured; received {received}"
+
+
+def _measured(values: Sequence[ConfigValue | None]) -> Measured:
+    numbers = [float(value) for value in values if is_number(value)]
+    words = frozenset(canonical(value) for value in values if not is_number(value))
+    return Measured((min(numbers), max(numbers)) if numbers else None, words)
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """A fitted model of `target`.
+
+    `errors` are those of the logarithms on held-out configs, measured minus predicted. `configs` is
+    the number of configs, and `median_error` the median error on held-out ones, as a share.
+    """
+
+    target: str
+    method: Method
+    errors: Numbers
+    configs: int
+    params: Mapping[str, Measured]
+    arms: frozenset[Arm]
+    _predict: Predict
+
+    @property
+    def median_error(self) -> float:
+        """The median of |predicted - measured| / measured on held-out configs."""
+        return float(np.median(np.abs(np.expm1(-self.errors))))
+
+    def predict(
+        self, asked: Sequence[Row], settings: Mapping[str, Any] = MappingProxyType({})
+    ) -> list[Expectation]:
+        """Return the expected cost of each trial (config, arm), or the reason for none."""
+        rows = [(params_of(settings, config, arm), arm) for config, arm in asked]
+        reasons = [self.refusal_reason(params, arm) for params, arm in rows]
+        inside = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
+        logs = iter(self._predict(inside).tolist() if inside else ())
+        half = _half_width(self.errors)
+        expectations = []
+        for (config, arm), reason in zip(asked, reasons, strict=True):
+            if reason is not None:
+                text = f"{self.target} of {arm}: {reason}"
+                expectations.append(Expectation(config, arm, self.target, reason=text))
+                continue
+            log = next(logs)
+            value, low, high = math.exp(log), math.exp(log - half), math.exp(log + half)
+            expectations.append(Expectation(config, arm, self.target, value, low, high))
+        return expectations
+
+    def refusal_reason(self, params: Config, arm: Arm) -> str | None:
+        """Return the part of a trial that is outside of what was measured; None if none is."""
+        if arm not in self.arms:
+            return f"no trial of {arm} was measured"
+        for name, value in params.items():
+            if name not in self.params and isinstance(value, bool | int | float | str):
+                return f"{name}: no trial had such a parameter"
+        reasons = (m.refusal_reason(name, params.get(name)) for name, m in self.params.items())
+        return next(filter(None, reasons), None)
+
+
+def _half_width(errors: Numbers) -> float:
+    """Return the ⌈(n + 1) × coverage⌉-th smallest absolute error."""
+    ordered = np.sort(np.abs(errors))
+    rank = math.ceil((len(ordered) + 1) * COVERAGE)
+    beyond = max(1.0, rank / len(ordered))  # above all errors, if these are too few for the rank
+    return float(ordered[min(rank, len(ordered)) - 1]) * beyond
+
+
+def fit(observations: Sequence[Observation], target: str) -> CostModel:
+    """Fit a model of the target to all observations of it.
+
+    Raises:
+        NotPredicted: there are too few configs to hold any out.
+    """
+    usable = [one for one in observations if target in one.took]
+    groups = [one.group for one in usable]
+    count = len(set(groups))
+    if count < MIN_CONFIGS:
+        raise NotPredicted(
+            f"{target}: expected complete trials of at least {MIN_CONFIGS} configs to learn from, "
+            f"received {count}"
+        )
+    from sklearn.model_selection import GroupKFold  # noqa: PLC0415  (over a second)
+
+    names = sorted({name for one in usable for name in one.params})
+    params = {name: _measured([one.params.get(name) for one in usable]) for name in names}
+    rows: list[Row] = [(one.params, one.arm) for one in usable]
+    logs = np.log([one.took[target] for one in usable])
+    learners: dict[Method, Callable[[Sequence[Row], Numbers], Predict]] = {
+        "medians": _learn_medians,
+        "ridge": lambda rows, logs: _learn_ridge(rows, logs, params),
+    }
+    errors: dict[Method, Numbers] = {name: np.zeros(len(rows)) for name in learners}
+    folds = GroupKFold(min(_FOLDS, count), shuffle=True, random_state=0)
+    for shown, hidden in folds.split(rows, groups=groups):
+        for name, learn in learners.items():
+            predict = learn([rows[i] for i in shown], logs[shown])
+            errors[name][hidden] = logs[hidden] - predict([rows[i] for i in hidden])
+    best = min(errors, key=lambda name: float(np.mean(np.abs(errors[name]))))
+    arms = frozenset(arm for _, arm in rows)
+    return CostModel(target, best, errors[best], count, params, arms, learners[best](rows, logs))
+
+
+def _learn_medians(rows: Sequence[Row], logs: Numbers) -> Predict:
+    arms = [arm for _, arm in rows]
+    medians = {arm: np.median(logs[[other == arm for other in arms]]) for arm in set(arms)}
+    overall = np.median(logs)
+    return lambda others: np.array([medians.get(arm, overall) for _, arm in others])
+
+
+def _learn_ridge(rows: Sequence[Row], logs: Numbers, params: Mapping[str, Measured]) -> Predict:
+    from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
+    from sklearn.linear_model import RidgeCV  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+
+    def columns(row: Row) -> dict[str, float]:
+        """Return the columns of a row that are not 0: its arm, scaled numbers, words."""
+        config, arm = row
+        columns = {f"arm {arm}": _OWN_LEVEL}
+        for name, measured in params.items():
+            value = config.get(name)
+            if is_number(value):
+                columns[name] = measured.scaled(float(value))
+                columns[f"{name} on {arm}"] = _OWN_SLOPE * columns[name]
+            else:
+                columns[f"{name} {canonical(value)}"] = 1.0
+        return columns
+
+    model = make_pipeline(DictVectorizer(sparse=False), RidgeCV(alphas=_PENALTIES))
+    model.fit(list(map(columns, rows)), logs)
+    return lambda others: model.predict(list(map(columns, others)))
+
+
+def expect(
+    observations: Sequence[Observation],
+    asked: Sequence[Row],
+    settings: Mapping[str, Any],
+    targets: Sequence[str] = TARGETS,
+) -> list[Expectation]:
+    """Return the expected costs of trials of these configs on these arms, trial by trial."""
+    by_target = []
+    for target in targets:
+        try:
+            by_target.append(fit(observations, target).predict(asked, settings))
+        except NotPredicted as error:
+            by_target.append([Expectation(*row, target, reason=str(error)) for row in asked])
+    return [expectation for of_trial in zip(*by_target, strict=True) for expectation in of_trial]
+
+
+def predict_from(
+    record: SweepRecord, config: Config, arm: str = "*", targets: Sequence[str] = TARGETS
+) -> list[Expectation]:
+    """Predict what a trial of the config takes on arms of a sweep; see `orchestrator.api.predict`.
+
+    Raises:
+        NotPredicted: the sweep has no such arm, or there is no such target.
+    """
+    if unknown := [target for target in targets if target not in TARGETS]:
+        raise NotPredicted(f"targets: expected of {', '.join(TARGETS)}; received {unknown[0]!r}")
+    arms = [candidate for candidate in record.arms if names_arm(arm, candidate)]
+    if not arms:
+        choices = "; ".join(map(str, record.arms)) or "none, as none can run"
+        raise NotPredicted(f"sweep {record.name!r}: expected an arm of it ({choices}); got {arm!r}")
+    observations = observe(record.trials, record.settings)
+    asked = [(config, candidate) for candidate in arms]
+    return expect(observations, asked, record.settings, targets)

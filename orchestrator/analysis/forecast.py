@@ -1,0 +1,275 @@
+"""The done part of a plan, and the predicted time, energy and money of the rest.
+
+A missing trial whose config is known takes what the cost model predicts. Any other takes the mean
+of its arm's trials so far, as samplers draw the configs to come from the same space.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy import stats
+
+from orchestrator.analysis.cost_model import (
+    CostModel,
+    Expectation,
+    NotPredicted,
+    Observation,
+    expect,
+    fit,
+    observe,
+    trial_seconds,
+)
+from orchestrator.core.arms import Arm
+from orchestrator.core.text import counted, duration
+from orchestrator.core.trial import Config, SweepIdentity, canonical
+from orchestrator.planning.lanes import make_lanes, sharing
+from orchestrator.planning.plan import Plan
+from orchestrator.planning.pricing import price_of
+from orchestrator.spec import Price, SweepSpec
+from orchestrator.storage import resume
+from orchestrator.storage.home import SweepFolder
+from orchestrator.storage.journal import SweepState, read, replay
+from orchestrator.storage.tracking.run_content import all_settings
+
+MissingTrial: TypeAlias = tuple[Config | None, Arm, int]
+"""A config, if it is known; the arm; and how many trials of it are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An expected sum, and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The done part of a plan, the remaining part, and the prediction for that.
+
+    `trial_s` are the median seconds of each arm's trials, by the arm's text. `seconds` are those of
+    the clock; None before each arm has run two trials. Energy and money are None where they are
+    unknown: energy that was not measured on every arm, hardware without a price. `model_error` is
+    the cost model's median error on held-out configs, if it predicts some trials. `expected` has,
+    on request, the prediction for each missing trial whose config is known already.
+    """
+
+    done: int
+    remaining: int
+    trial_s: Mapping[str, float] = field(default_factory=dict)
+    seconds: Amount | None = None
+    energy_j: Amount | None = None
+    usd: Amount | None = None
+    model_error: float | None = None
+    expected: tuple[Expectation, ...] = ()
+
+
+def forecast(
+    plan: Plan, folder: SweepFolder, spec: SweepSpec, *, each_config: bool = False
+) -> Forecast:
+    """Predict the rest of a plan from the trials of this sweep's latest generation.
+
+    With `each_config` single trials are predicted too.
+    """
+    state = replay(read(folder.generation(folder.latest())))
+    new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
+    state = state or SweepState(new, {})
+    finished = list(state.finished.values())
+    plan = plan.resumed_from([*state.blocks.values(), *finished])
+    retimed = resume.trials_to_retime(state, plan, retry_failed=False)
+    settings = all_settings(state.identity, {})
+    missing = list(_missing_trials(plan, state, spec, retimed))
+    remaining = sum(count for _, _, count in missing)
+    medians_s: dict[str, list[float]] = defaultdict(list)
+    for trial, seconds in zip(finished, trial_seconds(finished), strict=True):
+        if plan.includes(trial.trial):
+            medians_s[str(trial.arm)].append(seconds)
+    observations = observe(finished, settings)
+    totals = _totals(plan, missing, observations, settings, spec.prices) if remaining else {}
+    asked = {(canonical(c), arm): (c, arm) for c, arm, count in missing if c is not None and count}
+    return Forecast(
+        plan.trials - remaining,
+        remaining,
+        {arm: statistics.median(taken) for arm, taken in medians_s.items()},
+        **totals,
+        expected=tuple(expect(observations, list(asked.values()), settings))
+        if each_config and asked
+        else (),
+    )
+
+
+def _missing_trials(
+    plan: Plan, state: SweepState, spec: SweepSpec, retimed: Container[str]
+) -> Iterator[MissingTrial]:
+    """Yield the missing trials of suggested blocks, then of those not suggested yet."""
+    done = Counter(
+        (finished.trial.block, finished.trial.arm)
+        for finished in state.finished.values()
+        if plan.includes(finished.trial) and finished.trial.key not in retimed
+    )
+    suggested = [block for block in state.blocks.values() if plan.has_block(block.index)]
+    tried = {canonical(block.config) for block in suggested}
+    listed = [config for config in spec.search.listed if canonical(config) not in tried]
+    unknown = max(0, plan.blocks - len(suggested) - len(listed))
+    for arm in plan.arms:
+        for block in suggested:
+            yield block.config, arm, plan.repeats - done[block.index, arm]
+        for config in listed:
+            yield config, arm, plan.repeats
+        yield None, arm, plan.repeats * unknown
+
+
+def _totals(
+    plan: Plan,
+    missing: Sequence[MissingTrial],
+    observations: Sequence[Observation],
+    settings: Mapping[str, Any],
+    prices: Sequence[Price],
+) -> dict[str, Any]:
+    """Return the predicted fields of a forecast; empty if an arm has too few trials."""
+    seconds, model_error = _amounts("trial_s", missing, observations, settings)
+    if seconds is None:
+        return {}
+    energy, _ = _amounts("energy_j", missing, observations, settings)
+    clock = [
+        makespan(plan, {arm: getattr(amount, name) for arm, amount in seconds.items()})
+        for name in ("value", "low", "high")
+    ]
+    return {
+        "seconds": Amount(*clock),
+        "energy_j": _sum([(energy, dict.fromkeys(energy, 1.0))]) if energy else None,
+        "usd": _money(seconds, energy, prices),
+        "model_error": model_error,
+    }
+
+
+def _amounts(
+    target: str,
+    missing: Sequence[MissingTrial],
+    observations: Sequence[Observation],
+    settings: Mapping[str, Any],
+) -> tuple[dict[Arm, Amount] | None, float | None]:
+    """Return what the missing trials of each arm take together, and the error of the cost model.
+
+    The amounts are None if an arm has less than two trials that measured the target, the error if
+    no prediction of the model is used.
+    """
+    try:
+        model = fit(observations, target)
+    except NotPredicted:
+        model = None
+    amounts, is_used = dict[Arm, Amount](), False
+    for arm in dict.fromkeys(arm for _, arm, count in missing if count):
+        own = [one.took[target] for one in observations if one.arm == arm and target in one.took]
+        if len(own) < 2:
+            return None, None
+        trials = [(config, count) for config, other, count in missing if other == arm and count]
+        mean, spread = statistics.fmean(own), statistics.stdev(own)
+        total, variance, shared = 0.0, 0.0, 0.0
+        for value, (_, count) in zip(_values(model, trials, arm, settings), trials, strict=True):
+            error = value * float(np.std(model.errors)) if model and value else spread
+            total += count * (value or mean)
+            variance += count * error**2
+            shared += count * error
+            is_used |= value is not None
+        factor = float(stats.t.ppf(0.95, len(own) - 1))
+        half = factor * math.sqrt(variance + shared**2 / len(own))
+        amounts[arm] = Amount(total, max(0.0, total - half), total + half)
+    return amounts, model.median_error if model and is_used else None
+
+
+def _values(
+    model: CostModel | None,
+    trials: Sequence[tuple[Config | None, int]],
+    arm: Arm,
+    settings: Mapping[str, Any],
+) -> list[float | None]:
+    """Return the model's prediction for each config; None where it has none."""
+    if model is None or model.method == "medians":
+        return [None] * len(trials)
+    rows = [(config or {}, arm) for config, _ in trials]  # a config without sizes is refused
+    return [expectation.value for expectation in model.predict(rows, settings)]
+
+
+def _money(
+    seconds: Mapping[Arm, Amount], energy: Mapping[Arm, Amount] | None, prices: Sequence[Price]
+) -> Amount | None:
+    """Return what all of it costs; None if an arm has no price, or its energy is not known."""
+    by_arm = {arm: price for arm in seconds if (price := price_of(arm.hardware, prices))}
+    has_energy_price = any(price.usd_per_kwh for price in by_arm.values())
+    if len(by_arm) < len(seconds) or not seconds or (has_energy_price and energy is None):
+        return None
+    hourly = {arm: (p.usd_per_hour or 0.0) / p.gpus / 3600 for arm, p in by_arm.items()}
+    by_joule = {arm: (price.usd_per_kwh or 0.0) / 3.6e6 for arm, price in by_arm.items()}
+    return _sum([(seconds, hourly), (energy or {}, by_joule)])
+
+
+def _sum(parts: Iterable[tuple[Mapping[Arm, Amount], Mapping[Arm, float]]]) -> Amount:
+    """Return the weighted sum of the arms' amounts; their errors go together."""
+    terms = [
+        (amount, weights[arm]) for amounts, weights in parts for arm, amount in amounts.items()
+    ]
+    return Amount(
+        math.fsum(amount.value * weight for amount, weight in terms),
+        math.fsum(amount.low * weight for amount, weight in terms),
+        math.fsum(amount.high * weight for amount, weight in terms),
+    )
+
+
+def makespan(plan: Plan, seconds: Mapping[Arm, float]) -> float:
+    """Return how long arms take side by side whose trials need so many seconds together."""
+    groups = [group for group in make_lanes(plan) if group.lanes]
+    return max(
+        (
+            math.fsum(
+                needed_s / group.room(arm)
+                for group in groups
+                for arm, needed_s in seconds.items()
+                if arm.hardware in group.hardware and group.hardware <= hardware
+            )
+            for hardware in sharing(groups)  # these work side by side, the slowest decides
+        ),
+        default=0.0,
+    )
+
+
+def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
+    """Return how much is done, what the rest may take, and what predicts that.
+
+    With `at_most` a sweep may end with fewer trials (`blocks: auto`).
+    """
+    if ahead.done and not ahead.remaining:
+        return f"all {counted(ahead.done, 'trial')} are done"
+    if ahead.seconds is None:
+        return "how long it takes is known once each arm has run two trials"
+    bound = "at most " if at_most else ""
+    took = f"{duration(ahead.seconds.low)} to {duration(ahead.seconds.high)}"
+    lines = [
+        f"{ahead.done} trials are done; the other {bound}{ahead.remaining} may take "
+        f"{duration(ahead.seconds.value)} ({took})"
+    ]
+    if ahead.usd is not None:
+        lines.append(f"  and cost {_range(ahead.usd)} USD")
+    if ahead.energy_j is not None:
+        lines.append(f"  and take {_range(ahead.energy_j, per=3.6e6)} kWh in their timed epochs")
+    if ahead.model_error is None:
+        lines.append("  judged by the mean of each arm's trials")
+    else:
+        lines.append(
+            f"  judged by their sizes: off by {ahead.model_error:.0%} in the median on configs "
+            "not shown to the model"
+        )
+    return "\n".join(lines)
+
+
+def _range(amount: Amount, per: float = 1.0) -> str:
+    value, low, high = (number / per for number in (amount.value, amount.low, amount.high))
+    return f"{value:.2g} ({low:.2g} to {high:.2g})"

@@ -1,1 +1,0 @@
-"""Forecasts of the trials that are missing: time, memory and further blocks."""
