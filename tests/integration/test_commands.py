@@ -51,7 +51,7 @@ def test_plan_runs_nothing(bare: Home) -> None:
     assert "cannot run tensorflow/cudnn on cpu: cuDNN kernels need an NVIDIA GPU" in done.out
     assert done.err == ""
     plan = json.loads(bare.run("plan", spec, "--format", "json").expect(0).out)
-    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 1, 2)
+    assert (plan["format"], plan["version"], plan["trials"]) == ("rnnsweep-plan", 2, 2)
     assert plan["impossible"][0]["implementation"] == "tensorflow/cudnn"
     assert not bare.path.exists()
 
