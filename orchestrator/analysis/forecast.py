@@ -6,6 +6,7 @@ of its arm's trials so far, as samplers draw the configs to come from the same s
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections import Counter, defaultdict
@@ -29,7 +30,7 @@ from orchestrator.analysis.cost_model import (
 from orchestrator.core.arms import Arm
 from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, SweepIdentity, canonical
-from orchestrator.planning.lanes import make_lanes, sharing
+from orchestrator.planning.lanes import LaneGroup, make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.planning.pricing import price_of
 from orchestrator.spec import Price, SweepSpec
@@ -226,19 +227,21 @@ def _sum(parts: Iterable[tuple[Mapping[Arm, Amount], Mapping[Arm, float]]]) -> A
 
 def makespan(plan: Plan, seconds: Mapping[Arm, float]) -> float:
     """Return how long arms take side by side whose trials need so many seconds together."""
-    groups = [group for group in make_lanes(plan) if group.lanes]
-    return max(
-        (
-            math.fsum(
-                needed_s / group.room(arm)
-                for group in groups
-                for arm, needed_s in seconds.items()
-                if arm.hardware in group.hardware and group.hardware <= hardware
-            )
-            for hardware in sharing(groups)  # these work side by side, the slowest decides
-        ),
-        default=0.0,
-    )
+    parts: list[list[LaneGroup]] = []  # of groups that share lanes; these work side by side
+    for group in make_lanes(plan):
+        shared = [p for p in parts if any({*group.lanes} & {*other.lanes} for other in p)]
+        apart = [part for part in parts if part not in shared]
+        parts = [*apart, [group, *itertools.chain(*shared)]]
+    needed_s = [
+        math.fsum(
+            seconds[arm] / group.room(arm)
+            for group in part
+            for arm in seconds
+            if arm.hardware in group.hardware and group.lanes
+        )
+        for part in parts
+    ]
+    return max(needed_s, default=0.0)
 
 
 def describe_forecast(ahead: Forecast, *, at_most: bool = False) -> str:
