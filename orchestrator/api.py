@@ -100,7 +100,7 @@ def run_sweep(
     from orchestrator.execution.workload_check import expect_importable
     from orchestrator.scheduling import sweep
     from orchestrator.storage.home import SweepFolder, sweep_home
-    from orchestrator.storage.tracking import tracking_uri as default_store
+    from orchestrator.storage.tracking.address import tracking_uri as default_store
 
     checked = _checked(spec, overrides)
     place = sweep_home() if home is None else Path(home).expanduser().resolve()
@@ -146,7 +146,7 @@ def read_sweep(
         ('tensorflow/portable', 32, 5.0)
     """
     from orchestrator.storage.home import sweep_home
-    from orchestrator.storage.tracking import tracking_uri as default_store
+    from orchestrator.storage.tracking.address import tracking_uri as default_store
     from orchestrator.storage.tracking.reader import read_sweep as read
 
     return read(tracking_uri or default_store(sweep_home(), os.environ), sweep, generation)

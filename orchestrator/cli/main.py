@@ -308,7 +308,7 @@ def parity(
 def ui(port: int, host: str) -> int:
     """Serve the MLflow UI, with all sweeps of this machine."""
     from orchestrator.cli.ui import serve
-    from orchestrator.storage.tracking import tracking_uri
+    from orchestrator.storage.tracking.address import tracking_uri
 
     return serve(tracking_uri(sweep_home(), os.environ), sweep_home(), host=host, port=port)
 

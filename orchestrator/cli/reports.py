@@ -308,7 +308,7 @@ def _file_name(sweep: str) -> str:
 def _curves(record: SweepRecord) -> Mapping[str, Telemetry]:
     """Return the telemetry of one trial of each arm, which a report shows over time."""
     from orchestrator.analysis.arms.representatives import representatives
-    from orchestrator.storage.tracking import tracking_uri
+    from orchestrator.storage.tracking.address import tracking_uri
     from orchestrator.storage.tracking.reader import read_curves
 
     return read_curves(tracking_uri(sweep_home(), os.environ), representatives(record))

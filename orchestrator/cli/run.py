@@ -55,7 +55,7 @@ def start(spec: Path, overrides: tuple[str, ...], options: StartOptions) -> int:
     from orchestrator.scheduling.sweep import RunOptions, run_sweep
     from orchestrator.spec import load
     from orchestrator.storage.home import SweepFolder
-    from orchestrator.storage.tracking import tracking_uri
+    from orchestrator.storage.tracking.address import tracking_uri
 
     checked = load(spec, overrides)
     expect_importable(checked, on_cluster=options.address is not None)

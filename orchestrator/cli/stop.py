@@ -32,7 +32,7 @@ def stop(home: Path, sweep: str) -> int:
             f"sweep {sweep!r} is not running in {home}. To stop one on a cluster, add --address"
         )
     is_here = driver.host == socket.gethostname()
-    if driver.pid is None or not is_here or not _has_lock(driver.pid, folder):
+    if not is_here or not _has_lock(driver.pid, folder):
         raise Refusal(f"sweep {sweep!r}: expected a driver on this machine, but {driver} runs it")
     os.kill(driver.pid, signal.SIGTERM)
     show(f"Stopping {driver}: finished trials are being recorded\n", err=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
-from orchestrator.storage.tracking import TrackingError, address
+from orchestrator.storage.tracking import address
+from orchestrator.storage.tracking.errors import TrackingError
 from orchestrator.storage.tracking.ui_views import view_link
 
 HOST, PORT = "127.0.0.1", 5000
@@ -87,14 +88,10 @@ def _links(tracking_uri: str, root_url: str) -> str:
         latest = list_sweeps(tracking_uri)[:_LATEST]
     except TrackingError:
         return ""
-    names = [
-        f"{sweep.name}#{sweep.generation}" if sweep.generation > 1 else sweep.name
-        for sweep in latest
-    ]
-    width = max(map(len, names), default=0)
+    width = max((len(run.name) for run in latest), default=0)
     return "".join(
-        f"  {name:{width}}  {view_link(root_url, sweep.experiment_id, sweep.run_id)}\n"
-        for name, sweep in zip(names, latest, strict=True)
+        f"  {run.name:{width}}  {view_link(root_url, run.experiment_id, run.run_id)}\n"
+        for run in latest
     )
 
 

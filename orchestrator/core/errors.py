@@ -4,6 +4,13 @@ Such a message often quotes an error of Ray, MLflow or the operating system, whi
 or none.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class Refusal(Exception):
     """Nothing was run; the message has the place, expected, received and the next step."""
@@ -37,3 +44,9 @@ def one_line(error: Exception, between: str = " ") -> str:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the place and the text of the first problem that pydantic found."""
+    problem = error.errors()[0]
+    return f"{'.'.join(map(str, problem['loc'])) or 'the text'}: {problem['msg']}"

@@ -11,7 +11,7 @@ from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import SweepIdentity, Telemetry
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.tracking.recorder import Recorder
-from orchestrator.storage.tracking.trial_record import TAG_LIMIT
+from orchestrator.storage.tracking.records import TAG_LIMIT
 
 _DRAIN_S = 300.0
 """How long a complete sweep waits for its tracking store."""

@@ -11,7 +11,6 @@ import platform
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
@@ -24,8 +23,8 @@ from orchestrator.scheduling.session import stop_record
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import Record, SessionEnded, SessionStarted, SweepState
-from orchestrator.storage.tracking.lease import Owner
-from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.records import Manifest, SweepOpening
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision, StoppingRule
@@ -96,8 +95,7 @@ def make_opening(
     spec: SweepSpec,
     plan: Plan,
     identity: SweepIdentity,
-    stored_sweep: StoredSweep | None,
-    home: Path,
+    before: Manifest | None,
     *,
     begun: bool = False,
 ) -> SweepOpening:
@@ -110,8 +108,7 @@ def make_opening(
     arms, repeats = plan.arms, plan.repeats
     current: tuple[Arm, ...] = ()
     blocks = min(plan.auto.least, plan.index_count) if plan.auto else plan.index_count
-    if stored_sweep is not None and stored_sweep.identity.generation == identity.generation:
-        before = stored_sweep.manifest
+    if before is not None and before.identity.generation == identity.generation:
         arms = tuple(dict.fromkeys((*arms, *before.arms)))
         repeats = max(repeats, before.repeats)
         current = before.current or before.arms
@@ -120,10 +117,8 @@ def make_opening(
     if begun:  # the arms of awaited nodes are not known yet: keep those of the last start
         current = tuple(dict.fromkeys((*plan.arms, *(current if plan.awaited else ()))))
     texts = {str(arm) for arm in arms}
-    return SweepOpening(
+    manifest = Manifest(
         identity=identity,
-        spec_yaml=yaml.safe_dump(body, sort_keys=False, allow_unicode=True),
-        plan=plan.as_json(),
         objectives={
             name: objective.direction for name, objective in spec.search.objectives.items()
         },
@@ -131,11 +126,11 @@ def make_opening(
         impossible=tuple(arm for arm in plan.impossible if str(arm.arm) not in texts),
         blocks=blocks,
         repeats=repeats,
-        owner=Owner.here(),
-        home=home,
         criteria=spec.criteria(),
         current=current,
     )
+    spec_yaml = yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+    return SweepOpening(manifest, spec_yaml, plan.as_json(), Owner.here())
 
 
 def _decide(

@@ -49,8 +49,8 @@ from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal, SessionEnded, SweepState, read, replay
 from orchestrator.storage.tracking.errors import LeaseHeld
-from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
 from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.records import Manifest, SweepOpening
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Connected:
 class _Resumed:
     """A start that has read what earlier starts of the sweep left.
 
-    `state` is the journal's. `stored_sweep` and `opened` are the tracking store's: what it had of
+    `state` is the journal's. `before` and `opened` are the tracking store's: what it had of
     the sweep, and what this start last declared to it. `awaited` are the arms whose nodes the start
     waits for, or has waited for.
     """
@@ -98,7 +98,7 @@ class _Resumed:
     recorder: Recorder
     journal: Journal
     identity: SweepIdentity
-    stored_sweep: StoredSweep | None
+    before: Manifest | None
     state: SweepState
     opened: SweepOpening
     work: RemainingWork
@@ -175,21 +175,21 @@ def _resume(start: _Connected) -> _Resumed:
     spec, options = start.spec, start.options
     log = start.folder.path / "recorder.log"
     recorder = start.cleanup.enter_context(Recorder(options.tracking_uri, options.home, log))
-    stored_sweep = None if options.fresh else recorder.find(spec.name, trials=False)
+    before = None if options.fresh else recorder.find(spec.name)
     latest = recorder.latest_generation(spec.name)
     number = resume.generation(start.folder, latest, fresh=options.fresh)
     identity = resume.identify(spec, number)
     journal = start.cleanup.enter_context(Journal.open(start.folder.generation(number)))
-    records = resume.take_over(journal, stored_sweep, identity, spec)
+    records = resume.take_over(journal, before, identity, spec)
     plan = start.plan.resumed_from(resume.suggested_blocks(records))
-    opened = make_opening(spec, plan, identity, stored_sweep, options.home)
+    opened = make_opening(spec, plan, identity, before)
     stored = recorder.open(opened)
     state = resume.merge_stored(journal, records, stored)
     for finished in resume.unrecorded_trials(state, stored):
         recorder.put(finished)
     work = remaining_work(spec, start.plan, state, retry_failed=options.retry_failed)
     awaited = arms_worth_waiting_for(work.plan, work.history)
-    return _Resumed(start, recorder, journal, identity, stored_sweep, state, opened, work, awaited)
+    return _Resumed(start, recorder, journal, identity, before, state, opened, work, awaited)
 
 
 def _wait_for_hardware(sweep: _Resumed) -> _Resumed:
@@ -240,9 +240,7 @@ def _run(sweep: _Resumed, view: Callable[[Plan], Watcher]) -> _Resumed:
 def _declare(sweep: _Resumed, plan: Plan, *, begun: bool) -> _Resumed:
     """Declare the sweep's arms and blocks to the store, unless it has the same already."""
     start = sweep.start
-    opening = make_opening(
-        start.spec, plan, sweep.identity, sweep.stored_sweep, start.options.home, begun=begun
-    )
+    opening = make_opening(start.spec, plan, sweep.identity, sweep.before, begun=begun)
     if _extent(opening) == _extent(sweep.opened):
         return sweep
     sweep.recorder.open(opening)
@@ -250,7 +248,8 @@ def _declare(sweep: _Resumed, plan: Plan, *, begun: bool) -> _Resumed:
 
 
 def _extent(opening: SweepOpening) -> object:
-    return opening.arms, opening.impossible, frozenset(opening.running), opening.blocks
+    manifest = opening.manifest
+    return manifest.arms, manifest.impossible, frozenset(manifest.running), manifest.blocks
 
 
 def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:

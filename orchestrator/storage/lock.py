@@ -1,17 +1,17 @@
-"""A lock on a folder, which the kernel releases at the end of the process."""
+"""A lock on a folder, which the kernel releases at the end of the process, and its owner."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.core.errors import Refusal
@@ -21,28 +21,59 @@ _TRIES, _PAUSE_S = 5, 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that holds a lock; None for what is not known of it."""
+class Owner:
+    """A driver process, distinct from all others of all times.
 
-    pid: int | None = None
-    host: str | None = None
+    Args:
+        host: the machine's name, for people.
+        pid: the process.
+        started_s: when it started: process ids are used again.
+        machine: one boot and one process namespace, since two containers (or two machines) of
+            one name must not judge each other's processes by their ids.
+    """
+
+    host: str
+    pid: int
+    started_s: float
+    machine: str
+
+    @classmethod
+    def here(cls, pid: int | None = None) -> Owner:
+        """Return this process (or `pid`) as an owner."""
+        process = psutil.Process(pid)
+        started_s = round(process.create_time(), 1)
+        return cls(socket.gethostname(), process.pid, started_s, _this_machine())
 
     def __str__(self) -> str:
-        return "another process" if self.pid is None else f"pid {self.pid} on {self.host}"
+        return f"pid {self.pid} on {self.host}"
+
+    def is_gone(self) -> bool:
+        """Return whether the process has surely ended; False where it cannot be seen from here."""
+        if self.machine != _this_machine():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            # The clock may have been set since: 2 s apart is still the same start.
+            same = abs(process.create_time() - self.started_s) < 2
+            return not same or process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+        except psutil.AccessDenied:
+            return False
 
 
-_HOLDER: TypeAdapter[Holder] = TypeAdapter(Holder)
+_OWNER: TypeAdapter[Owner] = TypeAdapter(Owner)
+_UNKNOWN = Owner("an unknown host", 0, 0.0, "")
 
 
 class Locked(Refusal):
     """A lock that another process holds."""
 
-    def __init__(self, folder: Path, holder: Holder) -> None:
+    def __init__(self, folder: Path, holder: Owner) -> None:
         super().__init__(
             f"{folder}: expected no other driver of this sweep, but {holder} is running it. "
             "Follow it with `rnnsweep status`, or stop it first"
         )
-        self.holder = holder
 
 
 def take(folder: Path) -> int:
@@ -53,15 +84,18 @@ def take(folder: Path) -> int:
     """
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        _lock(descriptor)
-    except BlockingIOError:
-        held_by = _read(descriptor)
-        os.close(descriptor)
-        raise Locked(folder, held_by) from None
+    for last_try in (*[False] * _TRIES, True):  # `holder` takes it for a moment
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if last_try:
+                held_by = _read(descriptor)
+                os.close(descriptor)
+                raise Locked(folder, held_by) from None
+            time.sleep(_PAUSE_S)
     os.ftruncate(descriptor, 0)
-    this_process = Holder(os.getpid(), socket.gethostname())
-    os.pwrite(descriptor, json.dumps(asdict(this_process)).encode(), 0)
+    os.pwrite(descriptor, _OWNER.dump_json(Owner.here()), 0)
     return descriptor
 
 
@@ -79,7 +113,7 @@ def hold(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(folder: Path) -> Holder | None:
+def holder(folder: Path) -> Owner | None:
     """Return the holder of the lock of a folder; None if nobody holds it."""
     try:
         descriptor = os.open(folder / FILE_NAME, os.O_RDONLY)
@@ -95,18 +129,16 @@ def holder(folder: Path) -> Holder | None:
         os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
-    """Take the lock; retry, because `holder` takes it for a moment."""
-    for _ in range(_TRIES):
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE_S)
-    return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _read(descriptor: int) -> Holder:
+def _read(descriptor: int) -> Owner:
     try:
-        return _HOLDER.validate_json(os.pread(descriptor, 1000, 0))
+        return _OWNER.validate_json(os.pread(descriptor, 1000, 0))
     except ValidationError:  # it has not written its name yet
-        return Holder()
+        return _UNKNOWN
+
+
+def _this_machine() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116  (a magic link)
+    except OSError:
+        return socket.gethostname()

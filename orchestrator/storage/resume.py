@@ -34,7 +34,7 @@ from orchestrator.storage.journal import (
     rebuild,
     replay,
 )
-from orchestrator.storage.tracking.manifest import StoredSweep
+from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
 
 
@@ -74,7 +74,7 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 
 def take_over(
-    journal: Journal, stored: StoredSweep | None, identity: SweepIdentity, spec: SweepSpec
+    journal: Journal, stored: Manifest | None, identity: SweepIdentity, spec: SweepSpec
 ) -> list[Record]:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
 

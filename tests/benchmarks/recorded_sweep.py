@@ -25,9 +25,11 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.storage.journal import Journal, rebuild, replay
+from orchestrator.storage.lock import Owner
 from orchestrator.storage.resume import unrecorded_trials
-from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
+from orchestrator.storage.tracking.address import tracking_uri
 from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
 
 NAME = "report-benchmark"
@@ -98,7 +100,7 @@ def record(home: Path, configs: int) -> int:
         state = replay(journal.records)
     assert state is not None
     with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:
-        stored = recorder.open(_opening(home, len(blocks)))
+        stored = recorder.open(_opening(len(blocks)))
         for trial in unrecorded_trials(state, stored):
             recorder.put(trial)
         recorder.drain(_PATIENCE_S)
@@ -110,19 +112,17 @@ def _folder(home: Path) -> Path:
     return home / "sweeps" / NAME / "1"
 
 
-def _opening(home: Path, blocks: int) -> SweepOpening:
-    return SweepOpening(
+def _opening(blocks: int) -> SweepOpening:
+    manifest = Manifest(
         identity=_IDENTITY,
-        spec_yaml=f"name: {NAME}\nworkload: image_rows\n",
-        plan={"arms": [str(arm) for arm in ARMS]},
         objectives={"val_accuracy": "maximize", "step_ms": "minimize"},
         arms=ARMS,
         impossible=(),
         blocks=blocks,
         repeats=REPEATS,
-        owner=Owner.here(),
-        home=home,
     )
+    plan = {"arms": [str(arm) for arm in ARMS]}
+    return SweepOpening(manifest, f"name: {NAME}\nworkload: image_rows\n", plan, Owner.here())
 
 
 def _block(index: int) -> Block:

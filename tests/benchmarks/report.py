@@ -27,7 +27,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.storage.tracking import address, tracking_uri
+from orchestrator.storage.tracking import address
+from orchestrator.storage.tracking.address import tracking_uri
 from tests.benchmarks import rig
 from tests.benchmarks.recorded_sweep import ARMS, NAME, REPEATS, record
 

@@ -20,7 +20,7 @@ from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.finish import RunResult
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import parse
-from orchestrator.storage.tracking import tracking_uri
+from orchestrator.storage.tracking.address import tracking_uri
 
 
 def environment(*packages: str) -> dict[str, str]:

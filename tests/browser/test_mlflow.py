@@ -16,7 +16,7 @@ from orchestrator.report.brief import to_short_markdown
 from orchestrator.report.formats.html import to_html
 from orchestrator.report.render import summarise
 from orchestrator.storage.tracking.reader import read_sweep
-from orchestrator.storage.tracking.trial_record import TAG_LIMIT
+from orchestrator.storage.tracking.records import TAG_LIMIT
 from tests.integration.sweeping import Command, Home, wait_for
 from tests.orchestrator.sample_sweeps import PORTABLE, XLA, address, finished, fresh_home, opening
 from tests.orchestrator.storage.tracking.recording import children, writer
@@ -30,10 +30,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home with a sweep of two arms and four configs, and its report."""
     path = fresh_home(tmp_path_factory.mktemp("ui"))
     with writer(path) as opened:
-        opened.open_sweep(opening(path))
+        opened.open(opening())
         opened.record([_trial(block, arm) for block in range(4) for arm in (PORTABLE, XLA)])
-        opened.update_table()
-        summary = summarise(read_sweep(address(path), "quickstart"))
+        summary = summarise(opened.read("quickstart", 1))
         texts = {"report.html": to_html(summary)}
         opened.close("complete", texts, to_short_markdown(summary, TAG_LIMIT))
     return Home(path)

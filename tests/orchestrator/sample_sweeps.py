@@ -23,7 +23,9 @@ from orchestrator.core.trial import (
     SweepIdentity,
     make_trial,
 )
-from orchestrator.storage.tracking import Owner, SweepOpening, tracking_uri
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.address import tracking_uri
+from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_hardware import on_cpu
 
 CPU = on_cpu("AMD EPYC 7763", 2)
@@ -42,20 +44,21 @@ IDENTITY = SweepIdentity(
 )
 
 
-def opening(home: Path, identity: SweepIdentity = IDENTITY, **changes: Any) -> SweepOpening:
-    made = SweepOpening(
+def opening(
+    identity: SweepIdentity = IDENTITY, owner: Owner | None = None, **changes: Any
+) -> SweepOpening:
+    """Return an opening; `changes` are fields of its manifest."""
+    manifest = Manifest(
         identity=identity,
-        spec_yaml="name: quickstart\nworkload: image_rows\n",
-        plan={"arms": [str(PORTABLE), str(XLA)]},
         objectives={"val_accuracy": "maximize", "step_ms": "minimize"},
         arms=(PORTABLE, XLA),
         impossible=(ImpossibleArm(CUDNN, "cuDNN kernels need an NVIDIA GPU"),),
         blocks=4,
         repeats=1,
-        owner=Owner.here(),
-        home=home,
     )
-    return replace(made, **changes)
+    spec_yaml = "name: quickstart\nworkload: image_rows\n"
+    plan = {"arms": [str(PORTABLE), str(XLA)]}
+    return SweepOpening(replace(manifest, **changes), spec_yaml, plan, owner or Owner.here())
 
 
 def finished(

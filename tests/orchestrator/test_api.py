@@ -64,7 +64,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 trials.append(replace(trial, trial=replace(trial.trial, key=key), outcome=outcome))
         identity = replace(IDENTITY, generation=generation)
         with writer(home) as opened:
-            opened.open_sweep(opening(home, identity, blocks=12))
+            opened.open(opening(identity, blocks=12))
             opened.record(trials)
             opened.close("complete", {})
     return home

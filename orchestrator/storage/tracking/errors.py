@@ -30,6 +30,10 @@ class WrongVersion(TrackingError):
         return wrong_version(*self.args)
 
 
+class Damaged(TrackingError):
+    """Stored content that cannot be read."""
+
+
 class ContentRefused(TrackingError):
     """The store works and rejects this content: trying again changes nothing."""
 
@@ -43,13 +47,13 @@ class LeaseHeld(RuntimeError):
 
     def __init__(self, sweep: str, owner: str, until_s: float) -> None:
         super().__init__(sweep, owner, until_s)
-        self.sweep, self.owner, self.until_s = sweep, owner, until_s
 
     def __str__(self) -> str:
-        until = datetime.datetime.fromtimestamp(self.until_s, datetime.UTC)
+        sweep, owner, until_s = self.args
+        until = datetime.datetime.fromtimestamp(until_s, datetime.UTC)
         return (
-            f"sweep {self.sweep!r}: expected no other driver, but {self.owner} is recording into"
-            f" it. Stop that one first; if it is gone already, its lease ends at"
+            f"sweep {sweep!r}: expected no other driver, but {owner} is recording into it. Stop"
+            " that one first; if it is gone already, its lease ends at"
             f" {until:%Y-%m-%d %H:%M:%S} UTC"
         )
 
@@ -59,12 +63,12 @@ class SweepNotFound(LookupError):
 
     def __init__(self, name: str, where: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(name, where, tuple(nearest))
-        self.name, self.where, self.nearest = name, where, tuple(nearest)
 
     def __str__(self) -> str:
-        nearest = f"; the nearest there: {', '.join(self.nearest)}" if self.nearest else ""
+        name, where, names = self.args
+        nearest = f"; the nearest there: {', '.join(names)}" if names else ""
         return (
-            f"no sweep {self.name!r} in {self.where}{nearest}. Name one of those, run the sweep"
+            f"no sweep {name!r} in {where}{nearest}. Name one of those, run the sweep"
             " first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store that has it"
         )
 
@@ -78,8 +82,8 @@ class NotRecorded(RuntimeError):
     def __str__(self) -> str:
         trials, reason = self.args
         trials_are = f"{counted(trials, 'finished trial')} {'is' if trials == 1 else 'are'}"
-        subject = trials_are if trials else "all is"
         return (
-            f"{subject} safe in the journal but could not be recorded in MLflow: {reason}. "
-            "Nothing is lost: the next start of the same command records what is missing"
+            f"{trials_are if trials else 'all is'} safe in the journal but could not be recorded"
+            f" in MLflow: {reason}. Nothing is lost: the next start of the same command records"
+            " what is missing"
         )

@@ -6,22 +6,18 @@ import difflib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import cast, get_args
+from typing import TypeAlias, cast, get_args
 
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import DatasetRecord, FinishedTrial, Telemetry
 from orchestrator.storage.tracking import stored_runs
-from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound, WrongVersion
-from orchestrator.storage.tracking.manifest import (
-    Manifest,
-    StoredSweep,
-    SweepState,
-    SweepSummary,
-)
+from orchestrator.storage.tracking.errors import StoreMissing, SweepNotFound
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.parquet_table import Environment
-from orchestrator.storage.tracking.run_content import Point, all_settings, is_curve
+from orchestrator.storage.tracking.records import Manifest, SweepState
+from orchestrator.storage.tracking.run_content import all_settings, is_curve
+
+Environment: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 
 def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> SweepRecord:
@@ -38,9 +34,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     name, generation = _split(name, generation)
     parent, manifest = _parent(store, name, generation)
     trials = stored_runs.read_trials(store, parent).finished.values()
-    # One object for each arm: it is the key of many groups, and lookups then compare identities.
-    arms = {arm: arm for arm in manifest.arms}
-    records = [_share_arm(trial, arms) for trial in trials]
+    records = _with_shared_parts(trials, manifest.arms)
     order = {arm: position for position, arm in enumerate(manifest.arms)}
     records.sort(key=lambda trial: (trial.block, trial.repeat, order.get(trial.arm, len(order))))
     # With `blocks: auto` the number of blocks was not known when the sweep was opened.
@@ -57,7 +51,7 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
         repeats=manifest.repeats,
         expected_trials=_expected(manifest, blocks, records),
         trials=tuple(records),
-        environment=_merged(trial.outcome.environment for trial in trials),
+        environment=_merged(records),
         settings=_fixed_settings(manifest, records),
         datasets=_datasets(trials),
         sampler=str(manifest.identity.search.get("sampler", "")),
@@ -69,28 +63,17 @@ def read_sweep(tracking_uri: str, name: str, generation: int | None = None) -> S
     )
 
 
-def find_sweep(tracking_uri: str, name: str, *, trials: bool = True) -> StoredSweep | None:
-    """Return the latest generation of a sweep, to resume without a journal; None if it is new.
-
-    Without `trials` none are read: `Writer.open_sweep` returns them too.
+def find_manifest(tracking_uri: str, name: str) -> Manifest | None:
+    """Return the manifest of a sweep's latest generation; None if it is new.
 
     Raises:
         WrongVersion: another version of rnnsweep wrote it.
         TrackingError: the store cannot be reached or used.
     """
     try:
-        store = MlflowStore(tracking_uri)
-        parent, manifest = _parent(store, name, None)
+        return _parent(MlflowStore(tracking_uri), name, None)[1]
     except (StoreMissing, SweepNotFound):
         return None
-    finished = list(stored_runs.read_trials(store, parent).finished.values()) if trials else []
-    finished.sort(key=lambda trial: trial.ended_s)
-    return StoredSweep(
-        manifest,
-        store.read_text(parent.run_id, stored_runs.SPEC_FILE),
-        _state(store, parent),
-        tuple(finished),
-    )
 
 
 def latest_generation(tracking_uri: str, name: str) -> int:
@@ -108,36 +91,16 @@ def latest_generation(tracking_uri: str, name: str) -> int:
     return max((_generation(run) for run in parents), default=0)
 
 
-def list_sweeps(tracking_uri: str) -> list[SweepSummary]:
-    """Return every sweep in the store and each of its generations, the latest started first.
+def list_sweeps(tracking_uri: str) -> list[StoredRun]:
+    """Return the parent run of each generation of every sweep, the latest started first.
 
     Raises:
         TrackingError: the store cannot be reached or used.
     """
     store = MlflowStore(tracking_uri)
-    names = {experiment_id: name for name, experiment_id in store.experiments().items()}
-    if not names:
-        return []
-    parents = store.search(list(names), stored_runs.PARENTS)
-    summaries = [_summary(store, names[run.experiment_id], run) for run in parents]
-    return sorted(summaries, key=lambda summary: summary.started_s, reverse=True)
-
-
-def _summary(store: MlflowStore, name: str, run: StoredRun) -> SweepSummary:
-    try:
-        state = _state(store, run)
-    except WrongVersion:  # one such sweep must not hide the others; whoever reads it is refused
-        state = "stopped"
-    return SweepSummary(
-        name,
-        _generation(run),
-        run.run_id,
-        state,
-        run.tags.get("workload", ""),
-        run.start_ms / 1000,
-        None if run.end_ms is None else run.end_ms / 1000,
-        run.experiment_id,
-    )
+    experiments = list(store.experiments().values())
+    parents = store.search(experiments, stored_runs.PARENTS) if experiments else ()
+    return sorted(parents, key=lambda run: run.start_ms, reverse=True)
 
 
 def _split(name: str, generation: int | None) -> tuple[str, int | None]:
@@ -203,25 +166,36 @@ def _state(store: MlflowStore, parent: StoredRun) -> SweepState:
     state = parent.tags.get("state", "")
     if state not in get_args(SweepState):
         return "stopped"
-    if state == "running":
-        lease = stored_runs.lease_of(store, parent)
-        if lease is None or not lease.is_held(time.time()):
-            return "stopped"
+    if state == "running" and not stored_runs.lease_of(store, parent).is_held(time.time()):
+        return "stopped"
     return cast(SweepState, state)
 
 
-def _share_arm(finished: FinishedTrial, arms: dict[Arm, Arm]) -> FinishedTrial:
-    """Return the trial with the same object for equal arms."""
-    arm = arms.setdefault(finished.arm, finished.arm)
-    return replace(finished, trial=replace(finished.trial, arm=arm))
+def _with_shared_parts(
+    trials: Iterable[FinishedTrial], known_arms: Iterable[Arm]
+) -> list[FinishedTrial]:
+    """Return the trials with one object for equal arms and environments.
+
+    An arm is the key of many groups, and lookups then compare identities. Environments take memory.
+    """
+    arms = {arm: arm for arm in known_arms}
+    environments: dict[str, Environment] = {}
+    shared: list[FinishedTrial] = []
+    for finished in trials:
+        arm = arms.setdefault(finished.arm, finished.arm)
+        environment = finished.outcome.environment
+        environment = environments.setdefault(repr(environment), environment)
+        outcome = replace(finished.outcome, environment=environment)
+        shared.append(FinishedTrial(replace(finished.trial, arm=arm), outcome, finished.run_id))
+    return shared
 
 
-def _merged(environments: Iterable[Environment]) -> Mapping[str, str]:
+def _merged(trials: Iterable[FinishedTrial]) -> Mapping[str, str]:
     """Return one environment; where nodes differ, all values."""
-    values: dict[str, dict[str, None]] = {}
-    for environment in environments:
+    values: dict[str, set[str]] = {}
+    for environment in {id(t.outcome.environment): t.outcome.environment for t in trials}.values():
         for key, value in environment.items():
-            values.setdefault(key, {})[str(value)] = None
+            values.setdefault(key, set()).add(str(value))
     return {key: " | ".join(sorted(texts)) for key, texts in sorted(values.items())}
 
 
@@ -233,8 +207,8 @@ def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telem
     """Return the telemetry curves of a few trials by run id; those without any are left out.
 
     A sweep's table has no curves: they are most of what is recorded, and a report shows those of a
-    few trials. The run of a trial that was run more than once has the points of every attempt and
-    the start of the first; the points of the attempt that counts are returned.
+    few trials. The run of a trial that was run more than once has the points of every attempt; the
+    points of the attempt that counts are returned.
 
     Raises:
         TrackingError: the store cannot be reached or used.
@@ -246,26 +220,19 @@ def read_curves(tracking_uri: str, run_ids: Iterable[str]) -> Mapping[str, Telem
 
 def _curves(store: MlflowStore, run_id: str) -> Telemetry:
     run = store.run(run_id)
-    trial = stored_runs.finished_of(store, run, {})
+    trial = stored_runs.finished_of(store, run)
     if trial is None:
         return Telemetry()
     start_ms, end_ms = (round(s * 1000) for s in (trial.started_s, trial.ended_s))
-    own = range(start_ms - _ROUNDED_MS, end_ms + _ROUNDED_MS + 1)
-    histories = {
-        name: [point for point in store.history(run_id, name) if point.at_ms in own]
-        for name in sorted(run.metrics)
-        if is_curve(name)
-    }
-    points = [point for history in histories.values() for point in history]
-    times = {point.step: (point.at_ms - start_ms) / 1000 for point in points}
-    steps = sorted(times)
+    values: dict[str, dict[int, float]] = {}  # by name and step
+    times_s: dict[int, float] = {}
+    for name in filter(is_curve, sorted(run.metrics)):
+        for point in store.history(run_id, name):
+            if start_ms - _ROUNDED_MS <= point.at_ms <= end_ms + _ROUNDED_MS:
+                values.setdefault(name, {})[point.step] = point.value
+                times_s[point.step] = (point.at_ms - start_ms) / 1000
+    steps = sorted(times_s)
     return Telemetry(
-        at_s=tuple(times[step] for step in steps),
-        curves={name: _at(steps, history) for name, history in histories.items() if history},
+        at_s=tuple(times_s[step] for step in steps),
+        curves={name: tuple(map(own.get, steps)) for name, own in values.items()},
     )
-
-
-def _at(steps: Iterable[int], history: Iterable[Point]) -> tuple[float | None, ...]:
-    """Return a value for each step, or None."""
-    values = {point.step: point.value for point in history}
-    return tuple(values.get(step) for step in steps)

@@ -26,21 +26,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial, Telemetry
 from orchestrator.storage.tracking import address
 from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
-from orchestrator.storage.tracking.lease import BEAT_S
-from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening
-from orchestrator.storage.tracking.requests import (
-    Beat,
-    Close,
-    Curves,
-    EndState,
-    Find,
-    Latest,
-    Open,
-    Read,
-    Record,
-    Request,
-    Setup,
-)
+from orchestrator.storage.tracking.records import BEAT_S, EndState, Manifest, SweepOpening
 
 _BATCH = 50  # about a second of writing: calls and heartbeats are sent between batches
 _FIRST_PAUSE_S = 1.0
@@ -72,7 +58,7 @@ class Recorder:
         self._process = RecorderProcess(tracking_uri, home, log_path, environ)
         self._change = threading.Condition()
         self._queue: deque[FinishedTrial] = deque()
-        self._calls: deque[tuple[Request, Future[Any]]] = deque()
+        self._calls: deque[tuple[str, tuple[Any, ...], Future[Any]]] = deque()
         self._refused: dict[str, str] = {}
         self._is_open = False
         self._stopping = False
@@ -118,16 +104,13 @@ class Recorder:
         with self._change:
             return dict(self._refused)
 
-    def find(self, name: str, *, trials: bool = True) -> StoredSweep | None:
-        """Return the latest generation of a sweep in the store; None if there is none.
-
-        Without `trials` none are read, which takes no time however many there are; `open`
-        returns them too.
+    def find(self, name: str) -> Manifest | None:
+        """Return the manifest of a sweep's latest generation in the store; None if it is new.
 
         Raises:
             TrackingError: the store cannot be reached or used.
         """
-        return self._call(Find(name, trials))
+        return self._call("find", name)
 
     def latest_generation(self, name: str) -> int:
         """Return the highest generation of a sweep in the store, of any version; 0 if it is new.
@@ -135,7 +118,7 @@ class Recorder:
         Raises:
             TrackingError: the store cannot be reached or used.
         """
-        return self._call(Latest(name))
+        return self._call("latest_generation", name)
 
     def read(
         self, name: str, generation: int | None = None, *, timeout_s: float | None = None
@@ -148,7 +131,7 @@ class Recorder:
             NotRecorded: it did not answer in `timeout_s`.
         """
         try:
-            return self._call(Read(name, generation), timeout_s)
+            return self._call("read", name, generation, timeout_s=timeout_s)
         except TimeoutError as error:
             self._is_silent = True
             raise NotRecorded(0, f"no answer in {timeout_s:.0f} s") from error
@@ -162,7 +145,7 @@ class Recorder:
             TrackingError: the store cannot be reached or used.
         """
         try:
-            return self._call(Curves(tuple(run_ids)), timeout_s)
+            return self._call("curves", tuple(run_ids), timeout_s=timeout_s)
         except TimeoutError:
             self._is_silent = True
             return {}
@@ -174,7 +157,7 @@ class Recorder:
             LeaseHeld: another driver records into it.
             TrackingError: the store cannot be reached or used.
         """
-        finished: list[FinishedTrial] = self._call(Open(opening))
+        finished: list[FinishedTrial] = self._call("open", opening)
         with self._change:
             self._is_open = True
             self._beat_s = time.monotonic() + BEAT_S
@@ -229,19 +212,19 @@ class Recorder:
         """
         self.drain(timeout_s)
         try:
-            self._call(Close(state, texts, description), timeout_s=timeout_s)
+            self._call("close", state, texts, description, timeout_s=timeout_s)
         except (TrackingError, TimeoutError) as error:
             raise NotRecorded(0, str(error) or f"no answer in {timeout_s:.0f} s") from error
         with self._change:
             self._is_open = False
 
-    def _call(self, request: Request, timeout_s: float | None = None) -> Any:
-        """Have the thread send a request, and wait for the answer."""
+    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
+        """Have the thread call a method of the writer, and wait for the answer."""
         answer: Future[Any] = Future()
         with self._change:
             if self._stopping:
                 raise RuntimeError("the recorder was closed")
-            self._calls.append((request, answer))
+            self._calls.append((method, arguments, answer))
             self._change.notify_all()
         return answer.result(timeout_s)
 
@@ -259,7 +242,7 @@ class Recorder:
             self._process.close()
             with self._change:
                 self._stopping = True
-                for _, answer in self._calls:
+                for *_, answer in self._calls:
                     answer.set_exception(self._trouble or RuntimeError("the recorder was closed"))
                 self._change.notify_all()
 
@@ -292,18 +275,16 @@ class Recorder:
     def _has_given_up(self) -> bool:
         return self._stopping or isinstance(self._trouble, LeaseHeld)
 
-    def _answer(self, request: Request, answer: Future[Any]) -> None:
+    def _answer(self, method: str, arguments: tuple[Any, ...], answer: Future[Any]) -> None:
         try:
-            result = self._process.ask(request)
+            answer.set_result(self._process.ask(method, *arguments))
         except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
             answer.set_exception(error)
-        else:
-            answer.set_result(result)
 
     def _send(self, batch: tuple[FinishedTrial, ...]) -> None:
-        """Record a batch; renew the lease where there is none."""
+        """Record a batch, which may be empty: the lease is renewed too."""
         try:
-            refused = self._process.ask(Record(batch) if batch else Beat())
+            refused = self._process.ask("record", batch)
         except (TrackingError, LeaseHeld) as error:
             with self._change:
                 self._trouble = error
@@ -319,7 +300,7 @@ class Recorder:
             for finished in batch:
                 self._queue.popleft()
                 self._refused.pop(finished.trial.key, None)  # a retry may pass
-            self._refused |= refused or {}
+            self._refused |= refused
             self._change.notify_all()
 
 
@@ -333,7 +314,7 @@ class RecorderProcess:
         self, tracking_uri: str, home: Path, log_path: Path, environ: Mapping[str, str]
     ) -> None:
         root = address.artifact_root(home, tracking_uri)
-        self._setup = Setup(tracking_uri, root, os.getpid())
+        self._setup = tracking_uri, root, os.getpid()
         self._log_path = log_path
         self._environ = dict(environ)
         address.set_defaults(self._environ)
@@ -361,8 +342,8 @@ class RecorderProcess:
             ours.send(self._setup)
         return self._running
 
-    def ask(self, request: Request) -> Any:
-        """Return the answer to a request.
+    def ask(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of a method of the writer.
 
         Raises:
             RecorderDied: there is no answer; the next request starts a new process.
@@ -370,15 +351,15 @@ class RecorderProcess:
         """
         try:
             if self._opening is not None and not (self._running and self._has_opened):
-                self._exchange(Open(self._opening))
+                self._exchange("open", self._opening)
                 self._has_opened = True
-            answer = self._exchange(request)
+            answer = self._exchange(method, *arguments)
         except RecorderDied:
             self.close()
             raise
-        if isinstance(request, Open):
-            self._opening, self._has_opened = request.opening, True
-        elif isinstance(request, Close):
+        if method == "open":
+            (self._opening,), self._has_opened = arguments, True
+        elif method == "close":
             self._opening = None
         return answer
 
@@ -395,10 +376,10 @@ class RecorderProcess:
             process.wait()
             self._running = None
 
-    def _exchange(self, request: Request) -> Any:
+    def _exchange(self, method: str, *arguments: Any) -> Any:
         process, connection = self.start()
         try:
-            connection.send(request)
+            connection.send((method, arguments))
             deadline_s = time.monotonic() + _ANSWER_LIMIT_S
             while not connection.poll(1.0):
                 if time.monotonic() > deadline_s:

@@ -2,16 +2,15 @@
 
 The README lists the names; `orchestrator.core.trial_columns` defines those of most params and tags.
 Everything is derived from the trial and its outcome, including times, so that writing a run again
-changes nothing. Params, tags, metrics and curves are for people. A trial is read back from one tag
-(`orchestrator.storage.tracking.trial_record`): MLflow's params are text, and its metrics cannot be
-deleted when a trial runs again.
+changes nothing. Params, tags, metrics and curves are for people. A trial is read back from the tag
+`record`: MLflow's params are text, and its metrics cannot be deleted when a trial runs again.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,14 +25,10 @@ from orchestrator.core.trial import (
     Telemetry,
     Trial,
     canonical,
+    digest,
 )
-from orchestrator.core.trial_columns import PARAMS, TAGS, Value
-from orchestrator.storage.tracking.trial_record import (
-    RECORD_TAG,
-    TAG_LIMIT,
-    environment_digest,
-    record_tag,
-)
+from orchestrator.core.trial_columns import PARAMS, TAGS, TrialColumn
+from orchestrator.storage.tracking.records import RECORD_TAG, TAG_LIMIT, record_tag
 from workloads import registry
 
 PARENT_TAG = "mlflow.parentRunId"
@@ -135,22 +130,19 @@ def entity_name(name: str) -> str:
     return clean
 
 
-def trial_params(finished: FinishedTrial) -> dict[str, Value]:
-    """Return the params of a run that every trial has, with their types."""
-    cells = {column.name: column.get(finished) for column in PARAMS}
-    return {name: cell for name, cell in cells.items() if cell is not None}
+def environment_digest(finished: FinishedTrial) -> str:
+    """Return the name of a trial's environment among the parent run's artifacts."""
+    return digest(finished.outcome.environment)
 
 
-def trial_tags(finished: FinishedTrial) -> dict[str, str]:
-    """Return the tags of a run that every trial may have, in full length."""
-    cells = {column.name: column.get(finished) for column in TAGS}
+def _cells(columns: Iterable[TrialColumn], finished: FinishedTrial) -> dict[str, str]:
+    cells = {column.name: column.get(finished) for column in columns}
     return {name: _text(cell) for name, cell in cells.items() if cell is not None}
 
 
 def _params(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     trial, dataset = finished.trial, finished.outcome.dataset
-    own = {name: _text(cell) for name, cell in trial_params(finished).items()}
-    params = {"workload": identity.workload, **own}
+    params = {"workload": identity.workload, **_cells(PARAMS, finished)}
     for key, value in all_settings(identity, {**trial.config, **trial.arm.usage.settings}).items():
         # A workload may call a setting "seed": the trial's own keeps the plain name.
         name = f"settings.{key}" if key in params else key
@@ -176,7 +168,7 @@ def _tags(identity: SweepIdentity, finished: FinishedTrial) -> dict[str, str]:
     return {
         **SOURCE_TAGS,
         "sweep": identity.label,
-        **{name: _cut(text, _READABLE_LIMIT) for name, text in trial_tags(finished).items()},
+        **{name: _cut(text, _READABLE_LIMIT) for name, text in _cells(TAGS, finished).items()},
         "config": _cut(canonical(finished.config), TAG_LIMIT),
         "environment": environment_digest(finished),
     }

@@ -1,42 +1,34 @@
 """The runs of a sweep as the store has them: the parent run, and each trial once.
 
-Most trials are read from the parent run's table (`orchestrator.storage.tracking.parquet_table`). A
-run that was written after the table carries the table's token in its tag `after_table` and is read
-itself; a run that somebody deleted in MLflow is skipped. Without a readable table all runs are
-read.
+Most trials are read from the parent run's table. The tag `table` of a run is the number of the
+first table that has it as it is now, so that a reader finds the runs that are later than the table.
+A run that somebody deleted in MLflow is left out. Without a readable table all runs are read.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-
-from pydantic import ValidationError
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from orchestrator.core.trial import FinishedTrial, SweepIdentity
-from orchestrator.storage.tracking.errors import TrackingError, WrongVersion
-from orchestrator.storage.tracking.lease import Lease, read_lease
-from orchestrator.storage.tracking.manifest import Manifest, read_manifest_text
+from orchestrator.storage.tracking.errors import Damaged, TrackingError, WrongVersion
 from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
-from orchestrator.storage.tracking.parquet_table import (
-    LATE_TAG,
-    TABLE_FILE,
-    Environment,
-    StoredTable,
-    TableUnreadable,
-    read_table,
+from orchestrator.storage.tracking.records import (
+    LEASE,
+    LEASE_TAG,
+    MANIFEST,
+    RECORD_FILE,
+    RECORD_TAG,
+    TRIAL,
+    Lease,
+    Manifest,
 )
 from orchestrator.storage.tracking.run_content import PARENT_TAG, SOURCE_TAGS
-from orchestrator.storage.tracking.trial_record import RECORD_FILE, RECORD_TAG, finished_trial
+from orchestrator.storage.tracking.trial_table import TABLE_FILE, TrialTable, read_table
 
-SPEC_FILE = "spec.yaml"
-PLAN_FILE = "plan.json"
 MANIFEST_FILE = "sweep.json"
-NOTE_TAG = "mlflow.note.content"
-ENVIRONMENTS = "environment"
-"""The folder of the parent run's artifacts that has one file per distinct environment."""
+TABLE_TAG = "table"
 
 PARENTS = "tags.generation LIKE '%'"
 """The search filter of every parent run: runs of trials have no generation."""
@@ -44,24 +36,23 @@ PARENTS = "tags.generation LIKE '%'"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredTrials:
     """The trials of a sweep by key, and runs that double one of them.
 
-    Of two runs of one trial the first finished one is kept, else the first. `unfinished` has the
-    run ids of trials whose writer was stopped half-way. `token` is that of the table that was read,
-    None where there was none, and `in_table` its number of trials. `stale` counts the trials that
-    the table lacks, has otherwise or should not have. `is_damaged` marks a table that could not be
-    read.
+    Of two runs of one trial the first finished one is kept, else the first. `unfinished` are runs
+    whose writer was stopped half-way. `table` is the number of the table that was read, 0 if there
+    was none, and `late` the number of trials that it lacks, has otherwise or should not have.
+    `needs_table` marks a table that could not be read, or whose writing ended in an error: it is
+    written before any run.
     """
 
-    finished: Mapping[str, FinishedTrial]
-    unfinished: Mapping[str, str]
-    doubles: tuple[StoredRun, ...]
-    token: str | None = None
-    in_table: int = 0
-    stale: int = 0
-    is_damaged: bool = False
+    finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    unfinished: dict[str, StoredRun] = field(default_factory=dict)
+    doubles: list[StoredRun] = field(default_factory=list)
+    table: int = 0
+    late: int = 0
+    needs_table: bool = False
 
 
 def parents_of(generation: int) -> str:
@@ -90,33 +81,26 @@ def read_manifest(store: MlflowStore, parent: StoredRun) -> Manifest | None:
 
     Raises:
         WrongVersion: another version of rnnsweep wrote it.
-        TrackingError: it is damaged.
     """
     if MANIFEST_FILE not in store.texts(parent.run_id):
         return None
-    place = f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}"
     text = store.read_text(parent.run_id, MANIFEST_FILE)
     try:
-        return read_manifest_text(text, place)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        if problem["type"] == "json_invalid":
-            return None
-        raise TrackingError(
-            place,
-            "a sweep's manifest",
-            f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
-            "Start over with `rnnsweep run SPEC --fresh`",
-        ) from error
+        return MANIFEST.load(text, f"{MANIFEST_FILE} of run {parent.run_id} in {store.shown}")
+    except Damaged as error:
+        _log.warning("%s", error)
+        return None
 
 
-def lease_of(store: MlflowStore, parent: StoredRun) -> Lease | None:
-    """Return the lease of a parent run; None where it was never claimed.
+def lease_of(store: MlflowStore, parent: StoredRun) -> Lease:
+    """Return the lease of a parent run.
 
     Raises:
         WrongVersion: another version of rnnsweep wrote it.
     """
-    return read_lease(parent.tags, f"run {parent.run_id} in {store.shown}")
+    text = parent.tags.get(LEASE_TAG)
+    place = f"tag {LEASE_TAG} of run {parent.run_id} in {store.shown}"
+    return Lease() if text is None else LEASE.load(text, place)
 
 
 def trials_of(parent_id: str) -> str:
@@ -131,99 +115,61 @@ def read_trials(store: MlflowStore, parent: StoredRun) -> StoredTrials:
         WrongVersion: another version of rnnsweep wrote the table or a trial.
         TrackingError: the store cannot be reached or used.
     """
-    query = trials_of(parent.run_id)
-    table, is_damaged = _table(store, parent)
+    query, experiment = trials_of(parent.run_id), [parent.experiment_id]
+    stored = StoredTrials()
+    table = _read_table(store, parent, stored)
     if table is None:
-        return _with_runs(store, parent, {}, [query], is_damaged=is_damaged)
-    deleted = {run.run_id for run in store.search([parent.experiment_id], query, deleted=True)}
-    from_table = {trial.key: trial for trial in table.trials if trial.run_id not in deleted}
-    queries = [f"{query} and tags.{LATE_TAG} LIKE '%{table.token}%'"]
-    if table.unfinished:
-        queries.append(f"attributes.run_id IN ({', '.join(map(repr, table.unfinished))})")
-    stored = _with_runs(store, parent, from_table, queries)
-    removed = len(table.trials) - len(from_table)
-    return replace(
-        stored, token=table.token, in_table=len(table.trials), stale=removed + stored.stale
-    )
+        _add_runs(store, stored, store.search(experiment, query))
+        return stored
+    deleted = {run.run_id for run in store.search(experiment, query, deleted=True)}
+    stored.table = table.number
+    stored.finished = {trial.key: trial for trial in table.trials if trial.run_id not in deleted}
+    stored.late = len(table.trials) - len(stored.finished)
+    late = f"{query} and tags.{TABLE_TAG} = '{table.number + 1}'"
+    stored.late += _add_runs(store, stored, store.search(experiment, late))
+    half_written = f"{query} and attributes.status = 'RUNNING'"
+    _add_runs(store, stored, store.search(experiment, half_written))
+    return stored
 
 
-def _with_runs(
-    store: MlflowStore,
-    parent: StoredRun,
-    from_table: Mapping[str, FinishedTrial],
-    queries: Iterable[str],
-    *,
-    is_damaged: bool = False,
-) -> StoredTrials:
-    """Return the trials of the table and of the runs that match; a run replaces its own row."""
-    trials, unfinished = dict(from_table), dict[str, StoredRun]()
-    doubles, read = list[StoredRun](), set[str]()
-    environments = _Environments(store, parent.run_id)
-    for run in (run for query in queries for run in store.search([parent.experiment_id], query)):
+def _add_runs(store: MlflowStore, stored: StoredTrials, runs: Iterable[StoredRun]) -> int:
+    """Add what is in these runs, and return their number; a run replaces its own row."""
+    count = 0
+    for run in runs:
         key = run.tags.get("trial_key")
         if key is None:
             continue
-        trial = finished_of(store, run, environments)
-        kept = trials.get(key) or unfinished.get(key)
-        if kept is None or kept.run_id == run.run_id:
-            read.add(key)
-        elif trial is not None and key in unfinished:
-            doubles.append(unfinished[key])
-        else:
-            doubles.append(run)
-            continue
-        trials.pop(key, None)
-        unfinished.pop(key, None)
+        count += 1
+        trial = finished_of(store, run)
+        kept = stored.finished.get(key) or stored.unfinished.get(key)
+        if kept is not None and kept.run_id != run.run_id:
+            if trial is None or key in stored.finished:
+                stored.doubles.append(run)
+                continue
+            stored.doubles.append(stored.unfinished[key])
+        stored.finished.pop(key, None)
+        stored.unfinished.pop(key, None)
         if trial is None:
-            unfinished[key] = run
+            stored.unfinished[key] = run
         else:
-            trials[key] = trial
-    run_ids = {key: run.run_id for key, run in unfinished.items()}
-    return StoredTrials(trials, run_ids, tuple(doubles), stale=len(read), is_damaged=is_damaged)
+            stored.finished[key] = trial
+    return count
 
 
-def _table(store: MlflowStore, parent: StoredRun) -> tuple[StoredTable | None, bool]:
-    """Return the sweep's table, and whether there is one that cannot be read."""
+def _read_table(store: MlflowStore, parent: StoredRun, stored: StoredTrials) -> TrialTable | None:
+    """Return the sweep's table; None if there is none, or one that is damaged."""
     if TABLE_FILE not in store.texts(parent.run_id):
-        return None, False
+        return None
     try:
         with store.file(parent.run_id, TABLE_FILE) as path:
-            return read_table(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}"), False
-    except TableUnreadable as error:
+            return read_table(path, f"{TABLE_FILE} of run {parent.run_id} in {store.shown}")
+    except Damaged as error:
         _log.warning("run %s: %s", parent.run_id, error)
-        return None, True
+        stored.needs_table = True
+        return None
 
 
-class _Environments(Mapping[str, Environment]):
-    """The environments of the parent run's artifacts, by digest; read at the first access."""
-
-    def __init__(self, store: MlflowStore, parent_id: str) -> None:
-        self._store, self._parent_id = store, parent_id
-        self._loaded: dict[str, Environment] | None = None
-
-    def _all(self) -> dict[str, Environment]:
-        if self._loaded is None:
-            self._loaded = {
-                path.rpartition("/")[2].removesuffix(".json"): json.loads(
-                    self._store.read_text(self._parent_id, path)
-                )
-                for path in self._store.texts(self._parent_id, ENVIRONMENTS)
-            }
-        return self._loaded
-
-    def __getitem__(self, digest: str) -> Environment:
-        return self._all()[digest]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-
-def finished_of(
-    store: MlflowStore, run: StoredRun, environments: Mapping[str, Environment]
-) -> FinishedTrial | None:
+def finished_of(store: MlflowStore, run: StoredRun) -> FinishedTrial | None:
     """Return the trial of a run; None where its writer was stopped half-way, or it is damaged.
 
     Raises:
@@ -235,8 +181,8 @@ def finished_of(
     try:
         if text == RECORD_FILE:
             text = store.read_text(run.run_id, RECORD_FILE)
-        place = f"run {run.run_id} in {store.shown}"
-        return replace(finished_trial(text, environments, place), run_id=run.run_id)
+        trial = TRIAL.load(text, f"tag {RECORD_TAG} of run {run.run_id} in {store.shown}")
+        return replace(trial, run_id=run.run_id)
     except WrongVersion:
         raise
     except TrackingError as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.core.trial import canonical
-from orchestrator.storage.tracking.manifest import SweepOpening
+from orchestrator.storage.tracking.records import Manifest
 
 _TAG = "mlflow.sharedViewState."
 _FIGURES = ("val_accuracy", "step_ms", "train_s", "compile_s", "energy_j", "cost_usd")
@@ -29,10 +29,10 @@ _ARMS, _EPOCHS, _SIZES = (
 )
 
 
-def view_tags(parent_id: str, opening: SweepOpening) -> dict[str, str]:
+def view_tags(parent_id: str, manifest: Manifest) -> dict[str, str]:
     """Return the experiment's tag with a sweep's view: its trials, grouped by arm."""
-    metrics = list(dict.fromkeys((*opening.objectives, *_FIGURES)))
-    params = sorted(opening.identity.search.get("space", {}))
+    metrics = list(dict.fromkeys((*manifest.objectives, *_FIGURES)))
+    params = sorted(manifest.identity.search.get("space", {}))
     columns = [
         *(f"metrics.`{name}`" for name in metrics),
         *(f"params.`{name}`" for name in params),
@@ -57,7 +57,7 @@ def view_tags(parent_id: str, opening: SweepOpening) -> dict[str, str]:
             {"uuid": name, "name": name, "display": True, "isReordered": True, "deleted": False}
             for name in (_ARMS, _EPOCHS, _SIZES)
         ],
-        "compareRunCharts": list(_charts(metrics, params, list(opening.objectives))),
+        "compareRunCharts": list(_charts(metrics, params, list(manifest.objectives))),
     }
     # MLflow takes 5,000 characters of an experiment's tag; its UI packs them in this way too.
     packed = base64.b64encode(zlib.compress(canonical(state).encode(), 9)).decode()

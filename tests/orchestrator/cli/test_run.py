@@ -20,7 +20,7 @@ from orchestrator.spec import load
 from orchestrator.storage.home import SweepFolder
 from orchestrator.storage.journal import Journal
 from orchestrator.storage.resume import identify, take_over
-from orchestrator.storage.tracking import LeaseHeld, NotRecorded, TrackingError
+from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from tests.orchestrator.cli.typed_commands import Run, typed
 from tests.orchestrator.sample_plans import node, plan
 from tests.orchestrator.sample_records import paired

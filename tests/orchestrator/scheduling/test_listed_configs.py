@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.analysis.forecast.forecast import forecast_from
+from orchestrator.analysis.forecast import forecast_from
 from orchestrator.core.trial import Block, Config, FinishedTrial, canonical
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes

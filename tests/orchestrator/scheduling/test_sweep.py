@@ -25,8 +25,8 @@ from orchestrator.scheduling.remaining import make_opening
 from orchestrator.scheduling.sweep import RunOptions, run_sweep
 from orchestrator.spec import SweepSpec, parse
 from orchestrator.storage import resume
-from orchestrator.storage.tracking.manifest import StoredSweep, SweepOpening, manifest_of
 from orchestrator.storage.tracking.recorder import Recorder
+from orchestrator.storage.tracking.records import Manifest, SweepOpening
 from tests.orchestrator.sample_plans import node
 from tests.orchestrator.sample_records import paired
 from tests.orchestrator.sample_sweeps import IDENTITY
@@ -109,14 +109,14 @@ def test_the_store_is_reported_the_whole_extent_of_a_sweep_that_was_larger(tmp_p
     identity = replace(IDENTITY, name="sweep", generation=1)
     larger = make_plan(parse_larger(), classify([node("a")]))
     laid = make_plan(spec, classify([node("a")]))
-    first = make_opening(spec, larger, identity, None, tmp_path, begun=True)
-    stored_sweep = StoredSweep(manifest_of(first), "", "complete", ())
-    second = make_opening(spec, laid, identity, stored_sweep, tmp_path, begun=True)
+    first = manifest(spec, larger, identity, None, begun=True)
+    stored_sweep = first
+    second = manifest(spec, laid, identity, stored_sweep, begun=True)
     assert (second.blocks, second.repeats) == (larger.blocks, larger.repeats) == (5, 2)
     assert set(second.arms) == set(larger.arms)
     assert (first.current, second.current) == (larger.arms, laid.arms)
     assert set(second.arms) - set(second.current) == {Arm("python/c", larger.arms[0].hardware)}
-    fresh = make_opening(spec, laid, replace(identity, generation=2), stored_sweep, tmp_path)
+    fresh = manifest(spec, laid, replace(identity, generation=2), stored_sweep)
     assert (fresh.blocks, fresh.repeats, fresh.arms) == (3, 1, laid.arms)
 
 
@@ -126,7 +126,7 @@ def test_while_arms_are_waited_for_nobody_has_left(tmp_path: Path) -> None:
     laid = make_plan(spec, classify([node("a")]))
     awaited = AwaitedArm(RequestedArm("python/a", "gpu"), spec.arms.hardware[1], 60.0)
     identity = replace(IDENTITY, name="sweep", generation=1)
-    waiting = make_opening(spec, replace(laid, awaited=(awaited,)), identity, None, tmp_path)
+    waiting = manifest(spec, replace(laid, awaited=(awaited,)), identity, None)
     assert (waiting.arms, waiting.current) == (laid.arms, ())
 
 
@@ -137,9 +137,9 @@ class Declined(Exception):
 class Opened:
     """A store that notes how a sweep was opened, and has what an earlier start left."""
 
-    def __init__(self, stored_sweep: StoredSweep | None) -> None:
+    def __init__(self, stored_sweep: Manifest | None) -> None:
         self.stored_sweep = stored_sweep
-        self.openings: list[SweepOpening] = []
+        self.openings: list[Manifest] = []
 
     def __call__(self, *_: object) -> Opened:
         return self
@@ -150,15 +150,15 @@ class Opened:
     def __exit__(self, *_: object) -> None:
         """Nothing to close."""
 
-    def find(self, name: str, *, trials: bool) -> StoredSweep | None:
-        assert (name, trials) == ("sweep", False)
+    def find(self, name: str) -> Manifest | None:
+        assert name == "sweep"
         return self.stored_sweep
 
     def latest_generation(self, name: str) -> int:
         return self.stored_sweep.identity.generation if self.stored_sweep else 0
 
     def open(self, opening: SweepOpening) -> list[FinishedTrial]:
-        self.openings.append(opening)
+        self.openings.append(opening.manifest)
         return []
 
 
@@ -171,8 +171,8 @@ def test_which_arms_a_sweep_has_changes_only_with_a_start_that_begins(
     here, there = node("a"), node("b", gpus=1)
     laid = make_plan(spec, classify([here, there]))
     identity = resume.identify(spec, 1)
-    before = manifest_of(make_opening(spec, laid, identity, None, tmp_path, begun=True))
-    store = Opened(StoredSweep(before, "", "stopped", ()))
+    before = manifest(spec, laid, identity, None, begun=True)
+    store = Opened(before)
     monkeypatch.setattr("orchestrator.scheduling.sweep.Recorder", store)
     monkeypatch.setattr("orchestrator.cluster.connection.this_machine", lambda: (here,))
     monkeypatch.setattr("orchestrator.scheduling.sweep._join", lambda *_: (here,))
@@ -254,12 +254,12 @@ def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path)
     laid = make_plan(spec, classify([node("a")]))
     larger = make_plan(parse_larger(), classify([node("a")]))
     identity = replace(IDENTITY, name="sweep", generation=1)
-    first = make_opening(spec, laid, identity, None, tmp_path)
+    first = manifest(spec, laid, identity, None)
     assert (first.current, first.running) == ((), laid.arms)
-    stored_sweep = StoredSweep(manifest_of(first), "", "complete", ())
-    asked = make_opening(parse_larger(), larger, identity, stored_sweep, tmp_path)
+    stored_sweep = first
+    asked = manifest(parse_larger(), larger, identity, stored_sweep)
     assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
-    begun = make_opening(parse_larger(), larger, identity, stored_sweep, tmp_path, begun=True)
+    begun = manifest(parse_larger(), larger, identity, stored_sweep, begun=True)
     assert begun.running == larger.arms
 
 
@@ -270,14 +270,14 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     auto = parse(suggested + "blocks: auto\n", source="spec")
     identity = replace(IDENTITY, name="sweep", generation=1)
     forty = replace(make_plan(counted, classify([node("a")])), blocks=40)
-    before = manifest_of(make_opening(counted, forty, identity, None, tmp_path))
+    before = manifest(counted, forty, identity, None)
     ended = make_plan(auto, classify([node("a")])).with_block_count(12)
-    stored_sweep = StoredSweep(before, "", "complete", ())
-    now = make_opening(auto, ended, identity, stored_sweep, tmp_path)
+    stored_sweep = before
+    now = manifest(auto, ended, identity, stored_sweep)
     assert (before.blocks, now.blocks) == (40, 12)
     fewer = replace(forty, blocks=8)
-    back = StoredSweep(manifest_of(now), "", "complete", ())
-    assert make_opening(counted, fewer, identity, back, tmp_path).blocks == 8
+    back = now
+    assert manifest(counted, fewer, identity, back).blocks == 8
 
 
 def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
@@ -288,7 +288,11 @@ def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> Non
     )
     identity = replace(IDENTITY, name="sweep", generation=1)
     assert (going_on.skipped_blocks, going_on.blocks) == (frozenset({0}), 2)
-    assert make_opening(spec, going_on, identity, None, tmp_path).blocks == 3
+    assert manifest(spec, going_on, identity, None).blocks == 3
+
+
+def manifest(*arguments: Any, **options: Any) -> Manifest:
+    return make_opening(*arguments, **options).manifest
 
 
 def parse_larger() -> SweepSpec:

@@ -14,5 +14,5 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_settling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The half second in which another driver could show up; the race's test brings it back."""
+    """Skip the half second in which another driver could show up; its own test restores it."""
     monkeypatch.setattr("orchestrator.storage.tracking.writer._SETTLE_S", 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +11,32 @@ import psutil
 from mlflow import MlflowClient
 
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.storage.tracking import Owner, artifact_root
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.address import artifact_root
 from orchestrator.storage.tracking.writer import Writer
 from tests.orchestrator.sample_sweeps import address, opening
 
 
-def writer(home: Path) -> Writer:
+def new_writer(home: Path) -> Writer:
     return Writer(address(home), artifact_root(home, address(home)))
 
 
+@contextmanager
+def writer(home: Path) -> Iterator[Writer]:
+    """Yield a writer, which releases its lease at the end."""
+    opened = new_writer(home)
+    yield opened
+    if opened._holds_lease:
+        opened.close("stopped", {})
+
+
 def record(home: Path, *trials: FinishedTrial) -> list[FinishedTrial]:
-    """Open, record, close; what the store had before."""
+    """Open, record and close; return what the store had before, by block."""
     with writer(home) as opened:
-        had = opened.open_sweep(opening(home))
+        had = opened.open(opening())
         opened.record(trials)
         opened.close("complete", {})
-        return had
+        return sorted(had, key=lambda trial: trial.block)
 
 
 def runs(home: Path, filter_text: str = "") -> list[Any]:
@@ -33,16 +45,23 @@ def runs(home: Path, filter_text: str = "") -> list[Any]:
     return list(client.search_runs(experiments, filter_text))
 
 
+def parent(home: Path) -> Any:
+    (run,) = runs(home, "tags.generation = '1'")
+    return run
+
+
 def children(home: Path) -> list[Any]:
-    return [run for run in runs(home) if "mlflow.parentRunId" in run.data.tags]
+    """Return the runs of trials, by block."""
+    trials = [run for run in runs(home) if "mlflow.parentRunId" in run.data.tags]
+    return sorted(trials, key=lambda run: int(run.data.tags["block"]))
 
 
 def table(home: Path) -> Path:
-    """The file of the sweep's table, where it lies."""
+    """Return the file of the sweep's table."""
     (path,) = home.glob("mlartifacts/**/trials.parquet")
     return path
 
 
 def other_owner() -> Owner:
-    """A process of this machine that is alive and not this one."""
+    """Return a process of this machine that is alive and not this one."""
     return Owner.here(psutil.Process().ppid())

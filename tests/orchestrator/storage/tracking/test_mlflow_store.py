@@ -1,25 +1,38 @@
-"""The addresses of stores, and the errors of stores that cannot be used."""
+"""The addresses of stores, the errors of stores that cannot be used, and views in MLflow's UI."""
 
 from __future__ import annotations
 
+import base64
+import json
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+import zlib
 from contextlib import closing
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.storage.tracking import StoreMissing, TrackingError, artifact_root, tracking_uri
-from orchestrator.storage.tracking.address import shown
+from orchestrator.cli.ui import view_of
+from orchestrator.storage.tracking.address import artifact_root, shown, tracking_uri
+from orchestrator.storage.tracking.errors import StoreMissing, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
-from orchestrator.storage.tracking.reader import find_sweep, read_sweep
+from orchestrator.storage.tracking.reader import find_manifest, list_sweeps, read_sweep
+from orchestrator.storage.tracking.ui_views import view_link, view_tags
 from orchestrator.storage.tracking.writer import Writer
-from tests.orchestrator.sample_sweeps import address, failed, finished, fresh_home, opening
-from tests.orchestrator.storage.tracking.recording import record, writer
+from tests.orchestrator.sample_sweeps import (
+    IDENTITY,
+    address,
+    failed,
+    finished,
+    fresh_home,
+    opening,
+)
+from tests.orchestrator.storage.tracking.recording import new_writer, record
 
 
 def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
@@ -28,6 +41,7 @@ def test_the_default_store_is_in_the_home(tmp_path: Path) -> None:
     given = "http://server:5000"
     assert tracking_uri(tmp_path, {"MLFLOW_TRACKING_URI": given}) == given
     assert artifact_root(tmp_path, given) is None
+    assert shown("postgresql://me:pw@host/db") == "postgresql://me:***@host/db"
 
 
 def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
@@ -38,13 +52,9 @@ def test_a_home_with_a_hostile_name(tmp_path: Path) -> None:
 
 
 def test_reading_makes_no_store(tmp_path: Path) -> None:
-    for read in (read_sweep, find_sweep):
-        reading: Callable[[str, str], object] = read
-        if read is find_sweep:
-            assert reading(address(tmp_path), "quickstart") is None
-        else:
-            with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
-                reading(address(tmp_path), "quickstart")
+    assert find_manifest(address(tmp_path), "quickstart") is None
+    with pytest.raises(StoreMissing, match=r"mlflow.db: expected a SQLite file, .*Run a"):
+        read_sweep(address(tmp_path), "quickstart")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,7 +74,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     started_s = time.monotonic()
     with pytest.raises(TrackingError, match="expected a working store, received") as caught:
-        Writer(uri, None).open_sweep(opening(Path("home")))
+        Writer(uri, None).open(opening())
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
     assert time.monotonic() - started_s < 10
@@ -73,7 +83,7 @@ def test_a_store_that_cannot_be_used_is_reported_soon(
 def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mlflow.db").write_text("this is not a database, " * 100)
     with pytest.raises(TrackingError, match="file is not a database"):
-        writer(tmp_path).open_sweep(opening(tmp_path))
+        new_writer(tmp_path).open(opening())
 
 
 @pytest.mark.parametrize(
@@ -117,34 +127,55 @@ def test_a_deleted_experiment_is_reported_with_the_way_back(home: Path) -> None:
         record(home)
 
 
-def test_passwords_are_not_shown() -> None:
-    assert shown("postgresql://me:pw@host/db") == "postgresql://me:***@host/db"
-    assert shown("sqlite:////a/b.db") == "sqlite:////a/b.db"
-
-
-def test_a_sweep_that_ends_leaves_sqlite_knowing_its_tables(home: Path) -> None:
-    assert "metrics" not in analysed(home)
-    record(home, finished())
-    assert {"runs", "metrics", "tags"} <= analysed(home)
-
-
-def test_a_store_that_somebody_writes_to_is_not_kept_from_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_the_end_of_a_sweep_updates_sqlites_statistics_unless_somebody_writes(
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def analysed() -> set[str]:
+        with closing(sqlite3.connect(home / "mlflow.db")) as database:
+            named = "SELECT name FROM sqlite_master WHERE name = 'sqlite_stat1'"
+            if database.execute(named).fetchone() is None:
+                return set()
+            return {row[0] for row in database.execute("SELECT DISTINCT tbl FROM sqlite_stat1")}
+
     monkeypatch.setattr("orchestrator.storage.tracking.mlflow_store._ANALYSE_WAIT_S", 0.0)
-    caplog.set_level("DEBUG", "orchestrator.storage.tracking.mlflow_store")
-    store = MlflowStore(address(home))
-    with closing(sqlite3.connect(home / "mlflow.db")) as writer:
-        writer.execute("BEGIN IMMEDIATE")
-        store.analyse()
-    assert "is not analysed: database is locked" in caplog.text
-    assert analysed(home) == set()
+    with closing(sqlite3.connect(home / "mlflow.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        MlflowStore(address(home)).analyse()
+    assert analysed() == set()
+    record(home, finished())
+    assert {"runs", "metrics", "tags"} <= analysed()
 
 
-def analysed(home: Path) -> set[str]:
-    """The tables of which SQLite has statistics."""
-    with closing(sqlite3.connect(home / "mlflow.db")) as database:
-        named = "SELECT name FROM sqlite_master WHERE name = 'sqlite_stat1'"
-        if database.execute(named).fetchone() is None:
-            return set()
-        return {table for (table,) in database.execute("SELECT DISTINCT tbl FROM sqlite_stat1")}
+def test_the_view_in_mlflow_shows_the_sweeps_trials_by_arm(home: Path) -> None:
+    """That the real UI shows it so is tested in tests/browser."""
+    record(home, finished(0))
+    read = read_sweep(address(home), "quickstart")
+    (listed,) = list_sweeps(address(home))
+    assert (listed.experiment_id, listed.run_id) == (read.experiment_id, read.run_id)
+    link = view_link("http://ui:1/", read.experiment_id, read.run_id)
+    place, _, key = link.partition("?viewStateShareKey=")
+    assert place == f"http://ui:1/#/experiments/{read.experiment_id}/runs"
+    assert place.replace("ui:1", "127.0.0.1:5000") in view_of(read, address(home))
+    served = view_of(read, "https://me:secret@host/mlflow")
+    assert served.startswith("the trials in MLflow: https://me:***@host/mlflow/#/experiments/1/")
+    tags = MlflowClient(tracking_uri=address(home)).get_experiment(read.experiment_id).tags
+    view = unpacked(tags[f"mlflow.sharedViewState.{key}"])
+    assert view["searchFilter"] == f"tags.`mlflow.parentRunId` = '{read.run_id}'"
+    assert view["groupBy"]["groupByKeys"] == [{"mode": "tag", "groupByData": "arm"}]
+    assert {"metrics.`val_accuracy`", "params.`units`"} <= set(view["selectedColumns"])
+    sections = {card["uuid"] for card in view["compareRunSections"]}
+    cards = view["compareRunCharts"]
+    assert {card["metricSectionId"] for card in cards} == sections
+    assert len({card["uuid"] for card in cards}) == len(cards)
+
+
+def test_the_view_of_a_large_space_fits_what_mlflow_takes() -> None:
+    space = {f"a_setting_of_some_length_{index}": {"low": 1, "high": 2} for index in range(60)}
+    large = opening(replace(IDENTITY, search={"space": space})).manifest
+    (tag,) = view_tags("0" * 32, large).values()
+    assert len(tag) < 5000  # MLflow 3.17: MAX_EXPERIMENT_TAG_VAL_LENGTH
+    assert len(unpacked(tag)["compareRunCharts"]) > 60
+
+
+def unpacked(tag: str) -> dict[str, Any]:
+    return json.loads(zlib.decompress(base64.b64decode(tag.removeprefix("deflate;"))))

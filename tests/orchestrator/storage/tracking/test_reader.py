@@ -1,8 +1,8 @@
-"""Sweeps read back from a store."""
+"""Sweeps read back from a store: from the table of trials, and from the runs that it lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,20 +10,25 @@ import pyarrow.parquet as pq
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.analysis.pairing.complete_rounds import match
 from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, PublishedRow, ReportCriteria
-from orchestrator.core.trial import Telemetry
-from orchestrator.storage.tracking import SweepNotFound
-from orchestrator.storage.tracking.errors import WrongVersion
-from orchestrator.storage.tracking.mlflow_store import MlflowStore
+from orchestrator.core.trial import ConfigValue, FinishedTrial, Telemetry
+from orchestrator.storage.tracking.errors import (
+    Damaged,
+    SweepNotFound,
+    TrackingError,
+    WrongVersion,
+)
+from orchestrator.storage.tracking.mlflow_store import MlflowStore, StoredRun
 from orchestrator.storage.tracking.reader import (
-    find_sweep,
+    find_manifest,
     latest_generation,
     list_sweeps,
     read_curves,
     read_sweep,
 )
+from orchestrator.storage.tracking.run_content import run_content
+from orchestrator.storage.tracking.trial_table import TrialTable, read_table, write_table
 from tests.orchestrator.sample_sweeps import (
     IDENTITY,
     PORTABLE,
@@ -33,159 +38,274 @@ from tests.orchestrator.sample_sweeps import (
     finished,
     opening,
 )
-from tests.orchestrator.storage.tracking.recording import children, record, runs, table, writer
+from tests.orchestrator.storage.tracking.recording import (
+    children,
+    new_writer,
+    parent,
+    record,
+    runs,
+    table,
+    writer,
+)
 
 
-def test_the_store_gives_back_what_was_recorded(home: Path) -> None:
-    trials = [
-        finished(0, metrics={"loss": float("inf"), "n": 3.0}),
+@pytest.fixture
+def runs_read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the trials whose runs are read, by key."""
+    seen: list[str] = []
+    search = MlflowStore.search
+
+    def watched(
+        store: MlflowStore, experiments: Sequence[str], query: str, *, deleted: bool = False
+    ) -> Iterator[StoredRun]:
+        for run in search(store, experiments, query, deleted=deleted):
+            if "trial_key" in run.tags and not deleted:
+                seen.append(run.tags["trial_key"])
+            yield run
+
+    monkeypatch.setattr(MlflowStore, "search", watched)
+    return seen
+
+
+def trials(home: Path) -> list[FinishedTrial]:
+    """Return the trials in the store, by block."""
+    read = read_sweep(address(home), "quickstart").trials
+    return sorted(read, key=lambda trial: trial.block)
+
+
+def test_the_table_and_the_runs_give_back_what_was_recorded(
+    home: Path, runs_read: list[str]
+) -> None:
+    whole = [
+        finished(0, metrics={"loss": float("inf"), "n": 3.0}, epochs=300),  # too long for a tag
         failed(1),
         finished(2, XLA, status="wrong_kernel", environment={"python": "3.12", "gpu": None}),
         finished(3, status="wrong_kernel"),
     ]
-    assert record(home, *trials) == []
-    back = record(home, *trials)
-    assert sorted(back, key=lambda item: item.trial.block) == trials
-    assert len(children(home)) == 4
+    assert record(home, *whole) == []
+    assert trials(home) == whole
+    assert runs_read == []
+    table(home).unlink()
+    assert trials(home) == whole
+    assert len(runs_read) == len(children(home)) == 4
 
 
-def test_a_damaged_record_is_skipped(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_recorded_later_is_read_from_its_runs(home: Path, runs_read: list[str]) -> None:
+    record(home, finished(0), failed(1), finished(2))
+    late = finished(3, ended_s=1.6e9)  # under another home, before the others were
+    retried = finished(1, attempt=2)
+    with writer(home) as opened:
+        assert len(opened.open(opening())) == 3
+        opened.record([late, retried])
+        assert runs_read == []
+        assert trials(home) == [finished(0), retried, finished(2), late]
+        assert sorted(runs_read) == sorted([late.key, retried.key])
+        opened.close("complete", {})
+    runs_read.clear()
+    assert trials(home) == [finished(0), retried, finished(2), late]
+    assert runs_read == []
+
+
+def test_a_driver_that_was_killed_leaves_nothing_out(home: Path) -> None:
+    record(home, finished(0))
+    killed = new_writer(home)
+    killed.open(opening())
+    killed.record([finished(1), finished(0, attempt=2)])
+    with writer(home) as opened:
+        assert sorted(trial.block for trial in opened.open(opening())) == [0, 1]
+        opened.record([finished(2)])
+    assert trials(home) == [finished(0, attempt=2), finished(1), finished(2)]
+
+
+def test_a_deleted_run_is_left_out_and_can_be_recorded_again(home: Path) -> None:
     record(home, finished(0), finished(1))
-    run = next(run for run in children(home) if run.data.tags["block"] == "1")
-    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", "{}")
+    client = MlflowClient(tracking_uri=address(home))
+    gone = children(home)[1].info.run_id
+    client.delete_run(gone)
+    assert trials(home) == [finished(0)]
+    assert record(home) == [finished(0)]
+    assert len(pq.read_table(table(home))) == 1  # nor does it come back once it is gone for good
+    assert record(home, finished(1)) == [finished(0)]
+    assert trials(home) == [finished(0), finished(1)]
+    client.restore_run(gone)
+    assert trials(home) == [finished(0), finished(1)]
+
+
+@pytest.mark.parametrize("damage", ["torn", "no table", "damaged record"])
+def test_a_table_that_cannot_be_read_is_made_again(
+    home: Path, damage: str, runs_read: list[str]
+) -> None:
+    record(home, finished(0), finished(1))
+    path = table(home)
+    if damage == "damaged record":
+        change_column(path, lambda text: f"{text}x")
+    else:
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] if damage == "torn" else b"<html>")
+    with pytest.raises(Damaged):
+        read_table(path)
+    assert trials(home) == [finished(0), finished(1)]
+    assert len(runs_read) == 2
+    record(home)
+    runs_read.clear()
+    assert trials(home) == [finished(0), finished(1)]
+    assert runs_read == []
+
+
+def test_a_table_is_written_now_and_then_and_an_error_loses_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.storage.tracking.writer._FEWEST_LATE", 2)
+    write = MlflowStore.write_file
+
+    def lose_the_answer(store: MlflowStore, run_id: str, path: Path) -> None:
+        write(store, run_id, path)
+        raise TrackingError("a store", "an answer", "none", "Wait")
+
+    with writer(home) as opened:
+        opened.open(opening())
+        opened.record([finished(0)])
+        assert not list(home.glob("mlartifacts/**/trials.parquet"))
+        opened.record([finished(1)])
+        assert len(pq.read_table(table(home))) == 2
+        monkeypatch.setattr(MlflowStore, "write_file", lose_the_answer)
+        batch = [finished(2), finished(3), finished(4)]
+        with pytest.raises(TrackingError):
+            opened.record(batch[:2])
+        with pytest.raises(TrackingError):  # no run is written that a table could miss
+            opened.record(batch)
+        assert trials(home) == [finished(block) for block in range(4)]
+        monkeypatch.undo()
+        opened.record(batch)
+        assert trials(home) == [finished(block) for block in range(5)]
+
+
+def test_columns_are_those_of_search_runs(tmp_path: Path) -> None:
+    trial = finished(0, metrics={"loss": float("inf"), "step_ms": 2.5}, node="läss \udcff")
+    config: dict[str, ConfigValue] = {
+        **{"units": 2**70, "mixed": 1, "seed": 5, "rate": 0.5, "cell": "gru", "jit": True}
+    }
+    trial = replace(trial, trial=replace(trial.trial, config=config))
+    other = replace(trial, trial=replace(trial.trial, key="k", config={**config, "mixed": "auto"}))
+    path = tmp_path / "trials.parquet"
+    rows = [replace(trial, run_id="a"), replace(other, run_id="b"), replace(failed(1), run_id="c")]
+    write_table(path, TrialTable(7, rows))
+    first, second, third = pq.read_table(path).to_pylist()
+    assert first["params.units"] == str(2**70)
+    assert (first["params.mixed"], second["params.mixed"]) == ("1", "auto")
+    assert (first["params.rate"], first["params.cell"]) == (0.5, "gru")
+    assert (first["params.settings.seed"], first["params.seed"]) == (5, trial.seed)
+    assert (first["params.settings.jit"], first["params.jit"]) == (True, False)
+    content = run_content(IDENTITY, failed(1))
+    row = {name: value for name, value in third.items() if value is not None}
+    tags = {name[5:]: value for name, value in row.items() if name.startswith("tags.")}
+    assert content.tags.items() >= tags.items()
+    assert {name[7:] for name in row if name.startswith("params.")} <= content.params.keys()
+    assert (first["metrics.loss"], first["metrics.step_ms"]) == (float("inf"), 2.5)
+    assert (first["status"], third["status"]) == ("FINISHED", "FAILED")
+    assert (third["metrics.step_ms"], str(first["start_time"].tzinfo)) == (None, "UTC")
+    back = read_table(path)
+    clean = replace(trial, outcome=replace(trial.outcome, node="läss ?"))
+    assert (back.number, back.trials[0], back.trials[0].run_id) == (7, clean, "a")
+
+
+def change_column(path: Path, change: Callable[[str], str]) -> None:
+    content = pq.read_table(path)
+    texts = [change(text) for text in content.column("record").to_pylist()]
+    index = content.schema.get_field_index("record")
+    pq.write_table(content.set_column(index, "record", [texts]), path)
+
+
+def test_a_damaged_record_is_skipped_and_written_again(home: Path) -> None:
+    record(home, finished(0), finished(1))
+    run = children(home)[1]
+    MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", '{"version":6}')
     table(home).unlink()
     assert record(home) == [finished(0)]
-    assert run.info.run_id in caplog.text
-    record(home, finished(1))  # and it can be written again
+    record(home, finished(1))
     assert len(record(home)) == len(children(home)) == 2
+
+
+def other_record(text: str) -> str:
+    return text.replace('"version":6', '"version":99')
 
 
 def change_record(home: Path) -> None:
     (run,) = children(home)
-    text = run.data.tags["record"].replace('"version":5', '"version":99')
+    text = other_record(run.data.tags["record"])
     MlflowClient(tracking_uri=address(home)).set_tag(run.info.run_id, "record", text)
     table(home).unlink()
 
 
-def change_manifest(home: Path) -> None:
+def change_manifest(home: Path, version: str = '"version":99') -> None:
     (path,) = home.glob("mlartifacts/**/sweep.json")
-    path.write_text(path.read_text().replace('"version": 3', '"version": 99'))
+    path.write_text(path.read_text().replace('"version":4', version))
 
 
-def drop_manifest_version(home: Path) -> None:
-    (path,) = home.glob("mlartifacts/**/sweep.json")
-    path.write_text(path.read_text().replace('"version": 3', '"release": 3'))
+def change_lease(home: Path) -> None:
+    client, run = MlflowClient(tracking_uri=address(home)), parent(home)
+    client.set_tag(run.info.run_id, "state", "running")
+    client.set_tag(run.info.run_id, "lease", '{"version":99}')
 
 
 def change_table(home: Path) -> None:
     content = pq.read_table(table(home))
-    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":3', b'"version":99')
+    metadata = content.schema.metadata[b"rnnsweep"].replace(b'"version":4', b'"version":99')
     pq.write_table(content.replace_schema_metadata({"rnnsweep": metadata}), table(home))
-
-
-def change_record_in_table(home: Path) -> None:
-    content = pq.read_table(table(home))
-    texts = [
-        text.replace('"version":5', '"version":99') for text in content.column("record").to_pylist()
-    ]
-    index = content.schema.get_field_index("record")
-    pq.write_table(content.set_column(index, "record", [texts]), table(home))
 
 
 @pytest.mark.parametrize(
     ("change", "place", "expected", "received"),
     [
-        (change_record, "tag record of run", 5, 99),
-        (change_manifest, "sweep.json of run", 3, 99),
-        (drop_manifest_version, "sweep.json of run", 3, None),
-        (change_table, "trials.parquet of run", 3, 99),
-        (change_record_in_table, "tag record of trials.parquet of run", 5, 99),
+        (change_record, "tag record of run", 6, 99),
+        (change_manifest, "sweep.json of run", 4, 99),
+        (lambda home: change_manifest(home, '"release":4'), "sweep.json of run", 4, None),
+        (change_lease, "tag lease of run", 2, 99),
+        (change_table, "trials.parquet of run", 4, 99),
+        (lambda home: change_column(table(home), other_record), "a row of trials.parquet", 6, 99),
     ],
 )
 def test_a_store_of_another_version_is_refused(
-    home: Path,
-    change: Callable[[Path], None],
-    place: str,
-    expected: int,
-    received: int | None,
+    home: Path, change: Callable[[Path], None], place: str, expected: int, received: int | None
 ) -> None:
     record(home, finished(0))
     change(home)
-    for read in (
-        lambda: read_sweep(address(home), "quickstart"),
-        lambda: find_sweep(address(home), "quickstart"),
-        lambda: record(home),
-    ):
+    for read in (lambda: read_sweep(address(home), "quickstart"), lambda: record(home)):
         with pytest.raises(WrongVersion) as caught:
             read()
         where, _, *versions = caught.value.args
         assert (where.startswith(place), versions) == (True, [expected, received])
         assert str(home / "mlflow.db") in where
         assert "--fresh" in str(caught.value)
-    fresh = replace(IDENTITY, generation=2)
+    assert [run.name for run in list_sweeps(address(home))] == ["quickstart"]
     with writer(home) as opened:  # as --fresh does
-        assert opened.open_sweep(opening(home, fresh)) == []
+        assert opened.open(opening(replace(IDENTITY, generation=2))) == []
     assert latest_generation(address(home), "quickstart") == 2
 
 
-def test_a_lease_of_another_version_is_refused(home: Path) -> None:
-    with writer(home) as opened:
-        opened.open_sweep(opening(home))
-        (parent,) = runs(home, "tags.generation = '1'")
-        client = MlflowClient(tracking_uri=address(home))
-        client.set_tag(parent.info.run_id, "lease_version", "99")
-        with pytest.raises(
-            WrongVersion, match="expected a lease of version 1, received version 99"
-        ):
-            read_sweep(address(home), "quickstart")
-        with pytest.raises(
-            WrongVersion, match="expected a lease of version 1, received version 99"
-        ):
-            writer(home).open_sweep(opening(home))
-        assert list_sweeps(address(home))[0].name == "quickstart"
-
-
 def test_read_sweep_is_what_a_report_needs(home: Path) -> None:
-    record(home, finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"}))
+    row = PublishedRow("a table", "tensorflow/cudnn", "Tesla P100", {"units": 128}, {"fit_s": 39.8})
+    criteria = ReportCriteria("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
+    listed = replace(IDENTITY, search={"sampler": "list", "space": {}})
+    with writer(home) as opened:
+        opened.open(opening(listed, criteria=criteria))
+        opened.record([finished(1, XLA), failed(1), finished(0, environment={"python": "3.12"})])
+        opened.close("complete", {})
     read = read_sweep(address(home), "quickstart")
     assert (read.name, read.generation, read.state) == ("quickstart", 1, "complete")
-    assert read.workload == "image_rows"
+    assert (read.workload, read.sampler, read.criteria) == ("image_rows", "list", criteria)
     assert read.objectives == {"val_accuracy": "maximize", "step_ms": "minimize"}
     assert read.arms == (PORTABLE, XLA)
     assert [str(item.arm) for item in read.impossible] == ["tensorflow/cudnn on cpu"]
     assert (read.blocks, read.repeats, read.expected_trials) == (4, 1, 8)
-    assert [(item.block, item.arm) for item in read.trials] == [
-        (0, PORTABLE),
-        (1, PORTABLE),
-        (1, XLA),
-    ]
-    first, second, _ = read.trials
-    assert (first.config, first.metrics) == (
-        finished(0).trial.config,
-        finished(0).outcome.metrics,
-    )
-    assert (second.status, second.failure_text, second.kernel) == (
-        "failed",
-        "crash: the trainer process ended with SIGSEGV",
-        None,
-    )
+    order = [(0, PORTABLE), (1, PORTABLE), (1, XLA)]
+    assert [(item.block, item.arm) for item in read.trials] == order
     stored = {run.info.run_id: run.data.metrics for run in children(home)}
     assert all(stored[item.run_id].items() >= item.metrics.items() for item in read.trials)
-    whole = finished(0)
-    assert (first.epochs, first.seed) == (whole.outcome.epochs, whole.trial.seed)
-    assert (first.started_s, first.ended_s) == (whole.outcome.started_s, whole.outcome.ended_s)
-    assert (first.attempt, first.telemetry) == (1, Telemetry())
     assert read.environment["python"] == "3.11.7 | 3.12"
-    assert read.run_id == runs(home, "tags.generation = '1'")[0].info.run_id
-
-
-def test_what_a_sweep_is_to_decide_stands_in_its_manifest(home: Path) -> None:
-    row = PublishedRow("a table", "tensorflow/cudnn", "Tesla P100", {"units": 128}, {"fit_s": 39.8})
-    criteria = ReportCriteria("tensorflow/portable", Margins(0.05), AutoBlocks(), (row,))
-    with writer(home) as opened:
-        opened.open_sweep(opening(home, criteria=criteria))
-        opened.close("complete", {})
-    assert read_sweep(address(home), "quickstart").criteria == criteria
+    assert read.settings["epochs"] == 3
+    assert not read.settings.keys() & read.trials[0].config.keys()
+    assert read.run_id == parent(home).info.run_id
 
 
 def test_more_blocks_than_a_sweep_was_opened_for_are_expected_once_they_are_there(
@@ -196,126 +316,69 @@ def test_more_blocks_than_a_sweep_was_opened_for_are_expected_once_they_are_ther
     assert (read.blocks, read.expected_trials) == (7, 14)
 
 
-def test_an_arm_that_leaves_a_sweep_holds_up_none_of_the_others(home: Path) -> None:
+def test_an_arm_that_leaves_a_sweep_keeps_its_results(home: Path) -> None:
     """A first start runs three arms over two blocks, the next one two of them over four."""
     third = Arm("jax/portable", PORTABLE.hardware)
     arms = (PORTABLE, XLA, third)
     with writer(home) as opened:
-        opened.open_sweep(opening(home, arms=arms, current=arms, blocks=2))
+        opened.open(opening(arms=arms, current=arms, blocks=2))
         opened.record([finished(block, arm) for block in range(2) for arm in arms])
         opened.close("complete", {})
-    before = read_sweep(address(home), "quickstart")
-    assert (before.former, before.expected_trials) == ((), 6)
-    with writer(home) as opened:
-        opened.open_sweep(opening(home, arms=arms, current=arms[:2]))
+        before = read_sweep(address(home), "quickstart")
+        assert (before.former, before.expected_trials) == ((), 6)
+        opened.open(opening(arms=arms, current=arms[:2]))
         opened.record([finished(block, arm) for block in (2, 3) for arm in arms[:2]])
         opened.close("complete", {})
     read = read_sweep(address(home), "quickstart")
     assert (read.arms, read.current, read.former) == (arms, arms[:2], (third,))
     assert (read.expected_trials, len(read.trials)) == (4 * 2 + 2, 10)
-    matched = match(read)
-    assert {arm: len(rounds) for arm, rounds in matched.trials.items()} == {
-        PORTABLE: 4,
-        XLA: 4,
-        third: 2,
-    }
 
 
 def test_generations_are_separate(home: Path) -> None:
     record(home, finished(0))
     second = replace(IDENTITY, generation=2)
     with writer(home) as opened:
-        assert opened.open_sweep(opening(home, second)) == []
+        assert opened.open(opening(second)) == []
         opened.close("stopped", {})
-    assert read_sweep(address(home), "quickstart").generation == 2
+    latest = read_sweep(address(home), "quickstart")
+    assert (latest.generation, latest.state) == (2, "stopped")
     assert len(read_sweep(address(home), "quickstart", 1).trials) == 1
     assert len(read_sweep(address(home), "quickstart#1").trials) == 1
-    assert [(item.name, item.generation, item.state) for item in list_sweeps(address(home))] == [
-        ("quickstart", 2, "stopped"),
-        ("quickstart", 1, "complete"),
-    ]
-    stored_sweep = find_sweep(address(home), "quickstart")
-    assert stored_sweep is not None
-    assert (stored_sweep.identity, stored_sweep.state, stored_sweep.finished) == (
-        second,
-        "stopped",
-        (),
-    )
+    assert [run.name for run in list_sweeps(address(home))] == ["quickstart#2", "quickstart"]
+    assert find_manifest(address(home), "quickstart") == opening(second).manifest
+    assert find_manifest(address(home), "another") is None
     with pytest.raises(SweepNotFound, match=r"quickstart#3.*quickstart#1, quickstart#2"):
         read_sweep(address(home), "quickstart", 3)
-
-
-def test_a_lost_journal_finds_all_it_needs(home: Path) -> None:
-    record(home, finished(1), finished(0))
-    stored_sweep = find_sweep(address(home), "quickstart")
-    assert stored_sweep is not None
-    assert stored_sweep.identity == IDENTITY
-    assert stored_sweep.spec_yaml == opening(home).spec_yaml
-    assert stored_sweep.finished == (finished(0), finished(1))
-    light = find_sweep(address(home), "quickstart", trials=False)
-    assert light == replace(stored_sweep, finished=())
-    assert find_sweep(address(home), "another") is None
-
-
-def test_what_listed_configs_give_is_no_setting_of_all_trials(home: Path) -> None:
-    listed = replace(IDENTITY, search={"sampler": "list", "space": {}})
-    with writer(home) as opened:
-        opened.open_sweep(opening(home, listed))
-        opened.record([finished(0)])
-        opened.close("complete", {})
-    read = read_sweep(address(home), "quickstart")
-    assert read.sampler == "list"
-    assert read.settings["epochs"] == 3
-    assert not read.settings.keys() & read.trials[0].config.keys()
-
-
-def test_texts_stay_in_the_store_when_a_journal_is_made_again(home: Path) -> None:
-    trial = finished(0, artifacts={"sample.txt": "To be \udcff", "outcome.json": "{}"})
-    record(home, trial)
-    (run,) = children(home)
-    store = MlflowStore(address(home))
-    assert store.read_text(run.info.run_id, "texts/sample.txt") == "To be ?"
-    assert store.read_text(run.info.run_id, "texts/outcome.json") == "{}"
-    stored_sweep = find_sweep(address(home), "quickstart")
-    assert stored_sweep is not None
-    assert stored_sweep.finished == (replace(trial, outcome=replace(trial.outcome, artifacts={})),)
-    record(home, *stored_sweep.finished)
-    assert store.texts(run.info.run_id, "texts") == ["texts/outcome.json", "texts/sample.txt"]
-
-
-def test_a_missing_sweep_is_reported_with_the_nearest(home: Path) -> None:
-    record(home)
     with pytest.raises(SweepNotFound, match=r"'quikstart' in sqlite.*nearest there: quickstart"):
         read_sweep(address(home), "quikstart")
 
 
-def test_curves_of_a_few_trials_are_read_from_their_runs(home: Path) -> None:
-    curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
-    telemetry = Telemetry(other_trainers=0, at_s=(0.0, 1.25, 2.5), curves=curves)
-    record(home, finished(0, telemetry=telemetry), finished(1))
-    read = {item.block: item.run_id for item in read_sweep(address(home), "quickstart").trials}
-    assert read_curves(address(home), read.values()) == {
-        read[0]: Telemetry(at_s=telemetry.at_s, curves=curves)
-    }
+def test_texts_of_a_workload_stay_in_the_store(home: Path) -> None:
+    trial = finished(0, artifacts={"sample.txt": "To be \udcff", "outcome.json": "{}"})
+    record(home, trial)
+    run_id = children(home)[0].info.run_id
+    store = MlflowStore(address(home))
+    assert store.read_text(run_id, "texts/sample.txt") == "To be ?"
+    assert store.read_text(run_id, "texts/outcome.json") == "{}"
+    stored = record(home)
+    assert stored == [replace(trial, outcome=replace(trial.outcome, artifacts={}))]
+    record(home, *stored)  # a journal was made again
+    assert store.texts(run_id, "texts") == ["texts/outcome.json", "texts/sample.txt"]
 
 
 @pytest.mark.parametrize("epochs", [3, 300], ids=["in a tag", "in an artifact"])
-def test_curves_of_a_trial_that_was_done_again_are_those_of_the_attempt_that_counts(
-    home: Path, epochs: int
-) -> None:
-    """Whatever the others had: the run keeps the points of all, and begins with the first."""
-    first, second, third = (
-        Telemetry(at_s=tuple(map(float, range(points))), curves={"system/x": (value,) * points})
-        for points, value in ((5, 1.0), (3, 2.0), (6, 3.0))
-    )
+def test_curves_are_those_of_the_attempt_that_counts(home: Path, epochs: int) -> None:
+    """A run keeps the points of all attempts, and begins with the first."""
+    curves = {"system/cpu_utilization_percentage": (50.0, None, 70.5), "system/x": (None, 1.0, 2.0)}
+    counts = Telemetry(other_trainers=0, at_s=(0.0, 1.25, 2.5), curves=curves)
+    other = Telemetry(at_s=tuple(map(float, range(5))), curves={"system/x": (1.0,) * 5})
     start_s = 1.7e9 + 7200
-    record(home, failed(0, telemetry=first))
-    counts = finished(
-        0, epochs=epochs, attempt=2, started_s=start_s, ended_s=start_s + 5.5, telemetry=second
+    record(home, failed(0, telemetry=other), finished(1))
+    record(
+        home,
+        finished(0, epochs=epochs, started_s=start_s, ended_s=start_s + 5.5, telemetry=counts),
     )
-    record(home, counts)
-    (run,) = read_sweep(address(home), "quickstart").trials
-    assert read_curves(address(home), [run.run_id]) == {run.run_id: second}
-    later_s = start_s + 3600
-    record(home, failed(0, started_s=later_s, ended_s=later_s + 6, telemetry=third))
-    assert read_curves(address(home), [run.run_id]) == {run.run_id: third}
+    run_ids = [run.info.run_id for run in children(home)]
+    read = read_curves(address(home), run_ids)
+    assert read == {run_ids[0]: Telemetry(at_s=counts.at_s, curves=curves)}
+    assert len(runs(home)) == 3

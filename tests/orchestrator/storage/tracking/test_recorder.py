@@ -25,25 +25,20 @@ import psutil
 import pytest
 
 from orchestrator.core.trial import FinishedTrial
-from orchestrator.storage.tracking import LeaseHeld, NotRecorded, Owner, TrackingError
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.errors import LeaseHeld, NotRecorded, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.recorder import Recorder, RecorderProcess
-from orchestrator.storage.tracking.requests import Open, Record, Request
+from orchestrator.storage.tracking.records import LEASE, Lease
 from tests.orchestrator.sample_sweeps import (
     XLA,
     address,
     failed,
     finished,
-    fresh_home,
     opening,
 )
 
 TRIALS = [finished(block) for block in range(40)]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return fresh_home(tmp_path)
 
 
 def recorder(home: Path, uri: str | None = None) -> Recorder:
@@ -65,6 +60,19 @@ def recorder_pid(driver: int | None = None) -> int:
     children = psutil.Process(driver).children()
     (pid,) = [child.pid for child in children if "orchestrator.storage.tracking" in child.cmdline()]
     return pid
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, answers: Callable[..., Any]) -> None:
+    """Replace the recorder process by a function of a method's name and its arguments."""
+
+    class Pretended(RecorderProcess):
+        def start(self) -> Any:
+            return None
+
+        def ask(self, method: str, *arguments: Any) -> Any:
+            return answers(method, *arguments)
+
+    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Pretended)
 
 
 def expect_once(home: Path, trials: list[FinishedTrial]) -> None:
@@ -92,7 +100,7 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
 ) -> None:
     with recorder(home) as opened:
         assert opened.find("quickstart") is None
-        assert opened.open(opening(home)) == []
+        assert opened.open(opening()) == []
         first = recorder_pid()
         started_s = time.monotonic()
         frozen = replace(TRIALS[0].trial, config=MappingProxyType(TRIALS[0].trial.config))
@@ -116,40 +124,32 @@ def test_trials_are_recorded_in_another_process_and_a_killed_one_doubles_none(
 def test_trials_that_the_store_refuses_are_reported_and_block_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Picky(RecorderProcess):
-        def start(self) -> Any:
-            return None
+    def picky(method: str, *arguments: Any) -> Any:
+        batch = arguments[0] if method == "record" else ()
+        return {trial.key: "no" for trial in batch if trial.block == 1}
 
-        def ask(self, request: Request) -> Any:
-            batch = request.batch if isinstance(request, Record) else ()
-            return {trial.trial.key: "no" for trial in batch if trial.trial.block == 1}
-
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Picky)
+    pretend(monkeypatch, picky)
     with recorder(tmp_path) as opened:
-        opened.open(opening(tmp_path))
+        opened.open(opening())
         for trial in TRIALS[:3]:
             opened.put(trial)
         opened.drain(10)
-        assert opened.refused == {TRIALS[1].trial.key: "no"}
+        assert opened.refused == {TRIALS[1].key: "no"}
         opened.close("complete", {})
 
 
 def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Stuck(RecorderProcess):
-        def start(self) -> Any:
-            return None
-
-        def ask(self, request: Request) -> Any:
-            if not isinstance(request, Open):
-                woken.wait(60)
+    def stuck(method: str, *_: Any) -> None:
+        if method != "open":
+            woken.wait(60)
 
     woken = threading.Event()
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Stuck)
+    pretend(monkeypatch, stuck)
     began_s = time.monotonic()
     with recorder(tmp_path) as opened:
-        opened.open(opening(tmp_path))
+        opened.open(opening())
         with pytest.raises(NotRecorded, match="no answer in 1 s"):
             opened.read("quickstart", timeout_s=1.0)
         opened.put(TRIALS[0])
@@ -160,19 +160,15 @@ def test_a_store_that_never_answers_holds_up_no_longer_than_asked(
 
 
 def test_a_lost_lease_ends_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Overtaken(RecorderProcess):
-        def start(self) -> Any:
-            return None
+    def overtaken(method: str, *_: Any) -> None:
+        if method == "record":
+            raise LeaseHeld("quickstart", "pid 1 on elsewhere", 2e9)
 
-        def ask(self, request: Request) -> Any:
-            if isinstance(request, Record):
-                raise LeaseHeld("quickstart", "process 1 on elsewhere", 2e9)
-
-    monkeypatch.setattr("orchestrator.storage.tracking.recorder.RecorderProcess", Overtaken)
+    pretend(monkeypatch, overtaken)
     with recorder(tmp_path) as opened:
-        opened.open(opening(tmp_path))
+        opened.open(opening())
         opened.put(TRIALS[0])
-        with pytest.raises(LeaseHeld, match="process 1 on elsewhere"):
+        with pytest.raises(LeaseHeld, match="pid 1 on elsewhere"):
             opened.drain(10)
         assert isinstance(opened.trouble, LeaseHeld)
     with pytest.raises(RuntimeError, match="the recorder was closed"):
@@ -186,7 +182,7 @@ from orchestrator.storage.tracking.recorder import Recorder
 from tests.orchestrator.sample_sweeps import address, finished, opening
 home = Path(sys.argv[1])
 with Recorder(address(home), home, home / "recorder.log") as recorder:
-    recorder.open(opening(home))
+    recorder.open(opening())
     print("open", flush=True)
     for block in range(40):
         recorder.put(finished(block))
@@ -206,7 +202,7 @@ def test_a_killed_driver_leaves_no_recorder_and_the_next_goes_on(home: Path) -> 
         wait_until(lambda: not _runs(orphan), 2.0)
     assert len(recorded(home)) < 40
     with recorder(home) as opened:
-        stored = opened.open(opening(home))  # its owner has gone: no need to wait for the lease
+        stored = opened.open(opening())  # its owner has gone: no need to wait for the lease
         assert 4 <= len(stored) <= len(recorded(home))
         for trial in TRIALS:
             opened.put(trial)
@@ -220,7 +216,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
 
     def drive(owner: Owner) -> None:
         with recorder(tmp_path) as opened:
-            opened.open(opening(tmp_path, owner=owner))
+            opened.open(opening(owner=owner))
             one_is_refused.wait(60)
             opened.put(TRIALS[0])
             raise KeyError("the driver broke")
@@ -234,7 +230,7 @@ def test_two_drivers_on_a_store_that_is_not_there_yet(tmp_path: Path) -> None:
     assert sorted(type(error).__name__ for error in errors) == ["KeyError", "LeaseHeld"]
     expect_once(tmp_path, TRIALS[:1])
     (parent,) = MlflowStore(address(tmp_path)).search(["1"], "tags.generation = '1'")
-    assert (parent.tags["state"], parent.tags["lease_until"]) == ("stopped", "0")
+    assert (parent.tags["state"], LEASE.load(parent.tags["lease"], "")) == ("stopped", Lease())
 
 
 class Proxy(ThreadingHTTPServer):
@@ -295,14 +291,15 @@ def server(home: Path, port: int) -> Iterator[None]:
             os.killpg(it.pid, signal.SIGTERM)
 
 
+@pytest.mark.full
 def test_a_server_that_loses_an_answer_and_then_goes_away(home: Path) -> None:
     port, behind = _free_port(), _free_port()
     with recorder(home, f"http://127.0.0.1:{port}") as opened, server(home, behind):
         with pytest.raises(TrackingError, match=f"127.0.0.1:{port}.*received"):
-            opened.open(opening(home))
+            opened.open(opening())
         with Proxy(port, behind) as proxy:
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
-            opened.open(opening(home))
+            opened.open(opening())
             proxy.answers_to_lose = 1
             bad = finished(50, metrics={"loss": float("nan"), "m": float("inf")})
             for trial in [*TRIALS[:3], bad, failed(60)]:

@@ -1,8 +1,12 @@
-"""Each trial has one run, whatever breaks; what stands on the parent run."""
+"""Each trial has one run, whatever breaks; one driver at a time records into a sweep."""
 
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +14,40 @@ import pytest
 from mlflow import MlflowClient
 
 from orchestrator.core.trial import FailureRecord
-from orchestrator.report.brief import to_short_markdown
-from orchestrator.report.render import summarise
-from orchestrator.storage.tracking import TrackingError
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.errors import LeaseHeld, TrackingError
 from orchestrator.storage.tracking.mlflow_store import MlflowStore
 from orchestrator.storage.tracking.reader import read_sweep
-from orchestrator.storage.tracking.trial_record import TAG_LIMIT
-from tests.orchestrator.report.large_sweep import large
+from orchestrator.storage.tracking.records import BEAT_S, LEASE, LEASE_S, TAG_LIMIT, Lease
 from tests.orchestrator.sample_sweeps import address, failed, finished, opening
-from tests.orchestrator.storage.tracking.recording import children, record, runs, table, writer
+from tests.orchestrator.storage.tracking.recording import (
+    children,
+    new_writer,
+    other_owner,
+    parent,
+    record,
+    runs,
+    table,
+    writer,
+)
 
 
+@pytest.mark.parametrize("step", ["log", "log_dataset"])
 def test_a_run_that_was_written_half_is_completed(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
+    record(home, finished(1))
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
-        monkeypatch.setattr(MlflowStore, "log_dataset", _break)
+        opened.open(opening())
+        monkeypatch.setattr(MlflowStore, step, _break_for_trials(getattr(MlflowStore, step)))
         with pytest.raises(TrackingError):
             opened.record([finished()])
         monkeypatch.undo()
-    assert [run.info.status for run in children(home)] == ["RUNNING"]
-    assert read_sweep(address(home), "quickstart").trials == ()
-    assert record(home, finished()) == []
-    assert record(home) == [finished()]
-    assert [run.info.status for run in children(home)] == ["FINISHED"]
+    assert [run.info.status for run in children(home)] == ["RUNNING", "FINISHED"]
+    assert len(read_sweep(address(home), "quickstart").trials) == 1
+    assert record(home, finished()) == [finished(1)]
+    assert record(home) == [finished(), finished(1)]
+    assert [run.info.status for run in children(home)] == ["FINISHED", "FINISHED"]
 
 
 def test_a_creation_whose_answer_is_lost_makes_one_run(
@@ -42,7 +55,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
 ) -> None:
     create = MlflowStore.create_run
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
+        opened.open(opening())
 
         def lose_the_answer(*args: Any, **kwargs: Any) -> str:
             create(*args, **kwargs)
@@ -55,7 +68,7 @@ def test_a_creation_whose_answer_is_lost_makes_one_run(
             opened.record([finished(1)])
         monkeypatch.undo()
         opened.record([finished(0), finished(1)])
-    assert sorted(run.data.tags["block"] for run in children(home)) == ["0", "1"]
+    assert [run.data.tags["block"] for run in children(home)] == ["0", "1"]
 
 
 def test_a_retried_trial_updates_its_run(home: Path) -> None:
@@ -63,8 +76,7 @@ def test_a_retried_trial_updates_its_run(home: Path) -> None:
     (before,) = children(home)
     record(home, finished(0, attempt=2))
     (after,) = children(home)
-    assert after.info.run_id == before.info.run_id
-    assert after.info.status == "FINISHED"
+    assert (after.info.run_id, after.info.status) == (before.info.run_id, "FINISHED")
     assert after.data.tags["outcome"] == "complete"
     assert "failure" not in after.data.tags
     assert record(home, failed(0, ended_s=1.8e9)) == [finished(0, attempt=2)]
@@ -82,9 +94,7 @@ def test_doubled_runs_are_reduced_to_the_first_finished(home: Path) -> None:
         client.create_run(good.info.experiment_id, start_time=start_ms, tags=good.data.tags)
     table(home).unlink()
     assert len(read_sweep(address(home), "quickstart").trials) == 1
-    with writer(home) as opened:
-        assert opened.open_sweep(opening(home)) == [finished(0)]
-        assert opened.doubles_removed == 2
+    assert record(home) == [finished(0)]
     assert [run.info.run_id for run in children(home)] == [good.info.run_id]
 
 
@@ -92,23 +102,23 @@ def test_recording_again_changes_nothing(home: Path) -> None:
     record(home, finished(0))
     (before,) = children(home)
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
-        opened._finished.clear()  # as if it did not have them: it writes all again
-        opened._unsure.add(finished(0).trial.key)
+        opened.open(opening())
+        opened._stored.finished.clear()  # as if it did not have them: it writes all again
+        opened._unsure.add(finished(0).key)
         opened.record([finished(0)])
     (after,) = children(home)
-    assert after.data.tags.pop("after_table")  # the run was written later than the table
+    tables = [run.data.tags.pop("table") for run in (before, after)]
+    assert tables == ["1", "2"]  # the run was written later than the table
     assert after.data.to_dictionary() == before.data.to_dictionary()
-    client = MlflowClient(tracking_uri=address(home))
-    assert len(client.get_metric_history(after.info.run_id, "loss")) == 4
+    history = MlflowClient(tracking_uri=address(home)).get_metric_history
+    assert len(history(after.info.run_id, "loss")) == 4
 
 
 def test_texts_that_no_database_takes_are_recorded_all_the_same(home: Path) -> None:
     nasty = "file \udcff and \0"
-    trial = failed(0, node=nasty, failure=FailureRecord("error", nasty, nasty))
-    record(home, trial)
+    record(home, failed(0, node=nasty, failure=FailureRecord("error", nasty, nasty)))
     (back,) = record(home)
-    assert back.outcome.failure == FailureRecord("error", "file ? and \0", "file ? and \0")
+    assert back.failure == FailureRecord("error", "file ? and \0", "file ? and \0")
     (run,) = children(home)
     assert run.data.tags["failure"] == "error: file ? and ␀"
 
@@ -119,69 +129,131 @@ def test_one_trial_that_mlflow_refuses_keeps_no_other_waiting(
     monkeypatch.setattr("orchestrator.storage.tracking.run_content.entity_name", str)
     bad = finished(0, metrics={"//": 1.0})
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
+        opened.open(opening())
         refused = opened.record([bad, finished(1)])
         opened.close("complete", {})
-    assert list(refused) == [bad.trial.key]
-    assert "expected content that it takes, received" in refused[bad.trial.key]
+    assert list(refused) == [bad.key]
+    assert "expected content that it takes, received" in refused[bad.key]
     assert record(home) == [finished(1)]
 
 
 def test_params_of_an_earlier_attempt_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "orchestrator.storage.tracking.run_content._text", lambda value: f"<{value}>"
-        )
+        content = "orchestrator.storage.tracking.run_content._text"
+        patched.setattr(content, lambda value: f"<{value}>")
         record(home, failed(0))
     record(home, finished(0, attempt=2))
     assert record(home) == [finished(0, attempt=2)]
-    (run,) = children(home)
-    assert run.data.params["units"] == "<32>"
+    assert children(home)[0].data.params["units"] == "<32>"
 
 
-def test_reports_and_documents_stand_on_the_parent(home: Path) -> None:
+def test_the_parent_run_has_reports_and_documents(home: Path) -> None:
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
+        opened.open(opening())
+        assert parent(home).info.status == "RUNNING"
         opened.record([finished(0), finished(1)])
-        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, "# In short")
-        opened.open_sweep(opening(home))
-        opened.close("complete", {})
-    (parent,) = runs(home, "tags.generation = '1'")
-    assert parent.data.tags["mlflow.note.content"] == "# In short"
+        opened.close("complete", {"report.md": "# Whole", "report.json": "{}"}, "×" * 9_000)
+        opened.open(opening())
+        opened.close("failed", {})
+    run = parent(home)
+    assert (run.info.status, run.data.tags["state"]) == ("FAILED", "failed")
+    assert run.data.tags["mlflow.note.content"] == "×" * TAG_LIMIT  # characters, not bytes
     store = MlflowStore(address(home))
-    assert store.read_text(parent.info.run_id, "report.md") == "# Whole"
-    assert store.read_text(parent.info.run_id, "spec.yaml") == opening(home).spec_yaml
-    assert json.loads(store.read_text(parent.info.run_id, "plan.json")) == opening(home).plan
-    (environment,) = store.texts(parent.info.run_id, "environment")
-    assert json.loads(store.read_text(parent.info.run_id, environment))["python"] == "3.11.7"
+    assert store.read_text(run.info.run_id, "report.md") == "# Whole"
+    assert store.read_text(run.info.run_id, "spec.yaml") == opening().spec_yaml
+    assert json.loads(store.read_text(run.info.run_id, "plan.json")) == opening().plan
+    (environment,) = store.texts(run.info.run_id, "environment")
+    assert json.loads(store.read_text(run.info.run_id, environment))["python"] == "3.11.7"
 
 
-def test_a_description_as_long_as_may_be_is_kept_whole(home: Path) -> None:
-    short = to_short_markdown(summarise(large(blocks=8, kernels=10)), TAG_LIMIT)
-    assert TAG_LIMIT // 2 < len(short) <= TAG_LIMIT
-    for description in (
-        short,
-        "×" * (TAG_LIMIT - 1),
-        "×" * (TAG_LIMIT + 1),
-    ):  # characters count, not bytes
-        with writer(home) as opened:
-            opened.open_sweep(opening(home))
-            opened.close("complete", {}, description)
-        (parent,) = runs(home)
-        assert parent.data.tags["mlflow.note.content"] == description[:TAG_LIMIT]
+def test_a_living_owner_keeps_others_out(home: Path) -> None:
+    with writer(home) as first, writer(home) as second:
+        first.open(opening())
+        with pytest.raises(LeaseHeld, match=r"pid \d+ on .* is recording into it"):
+            second.open(opening(owner=other_owner()))
+        first.record([finished()])
+    record(home)  # released at the end, and nothing of it is broken
+    assert read_sweep(address(home), "quickstart").state == "complete"
 
 
 @pytest.mark.parametrize(
-    ("state", "status"), [("complete", "FINISHED"), ("stopped", "KILLED"), ("failed", "FAILED")]
+    "change",
+    [{"pid": 2**22 + 1}, {"started_s": 12.5}],
+    ids=["process gone", "another process of that id"],
 )
-def test_the_parents_status_is_the_sweeps(home: Path, state: Any, status: str) -> None:
+def test_a_dead_owners_lease_is_taken_over_at_once(home: Path, change: dict[str, Any]) -> None:
+    new_writer(home).open(opening(owner=replace(other_owner(), **change)))
+    assert read_sweep(address(home), "quickstart").state == "stopped"
+    record(home, finished())
+    assert len(children(home)) == 1
+
+
+def test_an_owner_elsewhere_is_believed_until_its_lease_ends(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = replace(Owner.here(), host="elsewhere", machine="other-boot")
+    first = new_writer(home)
+    first.open(opening(owner=away))
+    assert read_sweep(address(home), "quickstart").state == "running"
+    with pytest.raises(LeaseHeld, match="on elsewhere"):
+        record(home)
+    later_s = time.time() + LEASE_S + 1
+    monkeypatch.setattr(time, "time", lambda: later_s)
+    record(home, finished())
     with writer(home) as opened:
-        opened.open_sweep(opening(home))
-        assert runs(home)[0].info.status == "RUNNING"
-        opened.close(state, {})
-    assert runs(home)[0].info.status == status
-    assert read_sweep(address(home), "quickstart").state == state
+        opened.open(opening())
+        with pytest.raises(LeaseHeld):  # the loss is noticed at the next beat
+            first.record([finished(1)])
+    assert len(children(home)) == 1
+
+
+def test_the_heartbeat_renews_the_lease(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lease() -> Lease:
+        return LEASE.load(parent(home).data.tags["lease"], "the test")
+
+    with writer(home) as opened:
+        opened.open(opening())
+        before = lease()
+        opened.beat()
+        assert lease() == before  # not yet time
+        now_s = time.time()
+        monkeypatch.setattr(time, "time", lambda: now_s + BEAT_S + 1)
+        opened.record([finished()])
+        assert lease().until_s >= before.until_s + BEAT_S
+    assert lease() == Lease()
+
+
+def test_of_two_drivers_at_once_one_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.storage.tracking.writer._SETTLE_S", 0.5)
+    together = threading.Barrier(2)
+    results: list[object] = []
+
+    def drive(owner: Owner) -> None:
+        opened = new_writer(home)
+        together.wait()
+        try:
+            opened.open(opening(owner=owner))
+            results.append(owner)
+        except (LeaseHeld, TrackingError) as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=drive, args=[o]) for o in (Owner.here(), other_owner())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(type(result).__name__ for result in results) == ["LeaseHeld", "Owner"]
+    assert len(runs(home)) == 1
 
 
 def _break(*_: Any, **__: Any) -> Any:
     raise TrackingError("the store", "an answer", "none", "Try again")
+
+
+def _break_for_trials(method: Callable[..., Any]) -> Callable[..., Any]:
+    def breaking(store: MlflowStore, run_id: str, *args: Any, **content: Any) -> Any:
+        if args or content.get("points"):
+            _break()
+        return method(store, run_id, *args, **content)
+
+    return breaking

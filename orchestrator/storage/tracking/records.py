@@ -1,0 +1,156 @@
+"""The versioned JSON that is read back from a store: manifests, leases and records of trials.
+
+Pure: nothing here uses MLflow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import ReportCriteria
+from orchestrator.core.errors import first_problem
+from orchestrator.core.records import Direction
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm, SweepIdentity, to_json
+from orchestrator.storage.lock import Owner
+from orchestrator.storage.tracking.errors import Damaged, WrongVersion
+
+T = TypeVar("T")
+
+EndState: TypeAlias = Literal["complete", "stopped", "failed"]
+SweepState: TypeAlias = Literal["running", "complete", "stopped", "failed"]
+
+LEASE_S = 60.0
+BEAT_S = 15.0
+
+LEASE_TAG = "lease"
+RECORD_TAG = "record"
+RECORD_FILE = "outcome.json"
+"""The artifact that replaces the tag where it would be too long."""
+TAG_LIMIT = 8000
+"""MLflow 3.17, mlflow/utils/validation.py: MAX_TAG_VAL_LENGTH."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The artifact `sweep.json`, from which a report or a lost journal is rebuilt.
+
+    `arms` are those of all starts. `current` are those that the last start that began was to run,
+    all of them where it is empty. `criteria` are what the report has to decide by.
+    """
+
+    identity: SweepIdentity
+    objectives: Mapping[str, Direction]
+    arms: tuple[Arm, ...]
+    impossible: tuple[ImpossibleArm, ...]
+    blocks: int
+    repeats: int
+    criteria: ReportCriteria = field(default_factory=ReportCriteria)
+    current: tuple[Arm, ...] = ()
+
+    @property
+    def running(self) -> tuple[Arm, ...]:
+        """The arms that the last start was to run."""
+        return self.current or self.arms
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOpening:
+    """All that the store gets of a sweep before its trials.
+
+    `spec_yaml` is the spec as written, `plan` the plan of trials as JSON: both are for people.
+    """
+
+    manifest: Manifest
+    spec_yaml: str
+    plan: Mapping[str, Any]
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The one driver that may record into a sweep, until `until_s` (seconds since the epoch)."""
+
+    owner: Owner | None = None
+    until_s: float = 0.0
+
+    def is_held(self, now_s: float) -> bool:
+        """Return whether the owner may be alive and the lease has not ended."""
+        return self.owner is not None and self.until_s > now_s and not self.owner.is_gone()
+
+
+@dataclass(frozen=True, slots=True)
+class _Versioned(Generic[T]):
+    __pydantic_config__: ClassVar = ConfigDict(
+        strict=True, extra="forbid", ser_json_inf_nan="constants"
+    )
+
+    version: int
+    content: T
+
+
+class Form(Generic[T]):
+    """The stored JSON of one kind of content, which is read strictly."""
+
+    def __init__(self, kind: type[T], name: str, version: int) -> None:
+        self._adapter: TypeAdapter[_Versioned[T]] = TypeAdapter(_Versioned[kind])  # type: ignore[valid-type]
+        self._name = name
+        self._version = version
+
+    def dump(self, content: T) -> str:
+        """Return the text of a content."""
+        return to_json(self._adapter, _Versioned(self._version, content)).decode()
+
+    def load(self, text: str, place: str) -> T:
+        """Return the content of a text; `place` is its address, for messages.
+
+        Raises:
+            WrongVersion: another version of rnnsweep wrote it.
+            Damaged: it is no such text.
+        """
+        try:
+            stored = self._adapter.validate_json(text)
+        except ValidationError as error:
+            self._expect_version(_version(text, self._version), place)
+            reason = first_problem(error)
+            raise Damaged(place, self._name, reason, "`rnnsweep run` writes it again") from error
+        self._expect_version(stored.version, place)
+        return stored.content
+
+    def _expect_version(self, version: object, place: str) -> None:
+        if version != self._version:
+            raise WrongVersion(place, self._name, self._version, version)
+
+
+def _version(text: str, default: int) -> object:
+    """Return the version in a text; the default if it is no JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return default
+    return value.get("version") if isinstance(value, dict) else default
+
+
+MANIFEST = Form(Manifest, "a sweep's manifest", 4)
+LEASE = Form(Lease, "a lease", 2)
+TRIAL = Form(FinishedTrial, "the record of a trial", 6)
+
+
+def record_text(finished: FinishedTrial) -> str:
+    """Return a trial as text, without artifacts and curves: its run has them."""
+    telemetry = replace(finished.telemetry, at_s=(), curves={})
+    outcome = replace(finished.outcome, artifacts={}, telemetry=telemetry)
+    return TRIAL.dump(replace(finished, outcome=outcome))
+
+
+def record_tag(finished: FinishedTrial) -> tuple[str, dict[str, str]]:
+    """Return the `record` tag, and the artifact that holds it where it is too long for a tag."""
+    text = record_text(finished)
+    if len(text.encode()) <= TAG_LIMIT:  # bytes, as some databases count
+        return text, {}
+    return RECORD_FILE, {RECORD_FILE: text}
