@@ -1,35 +1,39 @@
 """Crossovers: the size at which one arm overtakes another, from a regression of the speed-ups.
 
-The log of a block's speed-up is fitted as a straight line in the log of the param (as a parabola if
-the line is shown to be wrong), adjusted for the other params that varied, as far as the number of
-blocks allows (`regression_design`). Where the band of the curve is above 1 the arm is faster, where
-it is below 1, slower. Between the two is the interval of the crossing: the values at which the band
-contains 1, which is Fieller's interval ("Some problems in interval estimation", Journal of the
-Royal Statistical Society B 16(2), 1954). With two values there is no curve, only a growth between
-them. Nothing is extrapolated beyond the values tried.
+The log of a block's speed-up is fitted as a straight line in the log of the param, adjusted for all
+other params that varied. A param that varied only together with others has no line, and none has
+one if the blocks are too few to adjust for the others. Where the band of the line is above 1 the
+arm is faster, where it is below 1, slower. Between the two is the interval of the crossing: the
+values at which the band contains 1, which is Fieller's interval ("Some problems in interval
+estimation", Journal of the Royal Statistical Society B 16(2), 1954). With two values there is no
+line, only a growth between them. Nothing is extrapolated beyond the values tried.
 
-All curves of a report are one family: their bands have the level 1 - error / number of curves
-(Bonferroni). A curve gets a verdict of a difference only if its simultaneous band (Scheffé)
-excludes 1 somewhere. So if no arm differs, a wrong region occurs in at most 5 % of sweeps, however
-many arms and params there are. In a sweep that may have ended by the width of its intervals the
-error is that of its speed-ups (see `stopping_looks`).
+All lines of a report are one family: their bands have the level 1 - error / number of lines
+(Bonferroni). A line gets a verdict of a difference only if its simultaneous band (Scheffé) excludes
+1 somewhere. So if no arm differs, a wrong region occurs in at most 5 % of sweeps, however many arms
+and params there are. In a sweep that may have ended by the width of its intervals the error is that
+of its speed-ups (see `stopping_looks`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from statistics import median_low
+from typing import Literal, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtri, stdtrit
 
-from orchestrator.analysis.comparisons.regression_design import MIN_FREEDOM, Design, designs
 from orchestrator.analysis.comparisons.speed import Comparison
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate, exponential
-from orchestrator.analysis.statistics.formatting import joined
-from orchestrator.analysis.statistics.regression import Fit, Numbers, fit
+from orchestrator.analysis.statistics.formatting import count, joined
 from orchestrator.core.arms import Arm
-from orchestrator.core.trial import Config
+from orchestrator.core.trial import Config, ConfigValue, is_number
+
+Numbers = NDArray[np.float64]
 
 CrossoverVerdict = Literal[
     "crosses", "faster throughout", "slower throughout", "same throughout", "partly", "inconclusive"
@@ -38,11 +42,13 @@ RegionVerdict = Literal["faster", "slower", "same", "inconclusive"]
 
 _MIN_VALUES = 3
 """Distinct values of a param that a curve needs: any line fits two values."""
+_MIN_FREEDOM = 3
+"""Residual degrees of freedom that a line needs."""
+_ABSENT = "absent"
+"""The value at which a param is held that most configs do not have."""
 _GRID = 121
 _CURVE = 41
 """Points of the curve in the result."""
-_CURVED = 0.01
-"""The p-value of the curvature below which a straight line is rejected."""
 _THROUGHOUT: Mapping[RegionVerdict, CrossoverVerdict] = {
     "faster": "faster throughout",
     "slower": "slower throughout",
@@ -93,13 +99,12 @@ class Crossing:
 class Crossover:
     """An arm's speed-up over another along one numeric param, within what was tried (`low`–`high`).
 
-    `slope` is the exponent of a straight line: the speed-up grows as param^slope; None for a
-    parabola. `held` gives the other params that varied and the values at which the curve holds
-    them; `unadjusted` those that it does not adjust for, because there are too few blocks.
-    `regions` are ordered by rising values. If the arms cross, the arm is the faster one `above` or
-    `below` the crossing. If only `low` and `high` were tried there is no curve but a `growth`: the
-    speed-up at `high` over that at `low`. Intervals have the level `confidence`, which is corrected
-    for all curves of the report. `reason` explains an `inconclusive` verdict.
+    `slope` is the exponent of the line: the speed-up grows as param^slope. `held` gives the other
+    params that varied and the values at which the curve holds them. `regions` are ordered by rising
+    values. If the arms cross, the arm is the faster one `above` or `below` the crossing. If only
+    `low` and `high` were tried there is no curve but a `growth`: the speed-up at `high` over that
+    at `low`. Intervals have the level `confidence`, which is corrected for all curves of the
+    report. `reason` explains an `inconclusive` verdict.
     """
 
     arm: Arm
@@ -116,7 +121,6 @@ class Crossover:
     curve: tuple[CurvePoint, ...]
     regions: tuple[Region, ...]
     held: Mapping[str, float | str]
-    unadjusted: tuple[str, ...] = ()
     growth: Estimate | None = None
     confidence: float | None = None
     reason: str | None = None
@@ -139,69 +143,60 @@ def crossovers(
         configs: each block's config.
         margin: the share by which a speed-up may differ from 1 and be the same.
     """
-    designs_by_blocks: dict[tuple[int, ...], tuple[Design, ...]] = {}
-    curves: list[tuple[Comparison, Design]] = []
+    designs: dict[tuple[int, ...], list[_Design]] = {}
+    curves: list[tuple[Comparison, _Design]] = []
     for comparison in comparisons:
         blocks = tuple(pair.block for pair in comparison.pairs)
         if comparison.baseline is None or not blocks:
             continue
-        if blocks not in designs_by_blocks:  # most arms have the same blocks
-            designs_by_blocks[blocks] = designs([configs[block] for block in blocks])
-        curves += [(comparison, design) for design in designs_by_blocks[blocks]]
-    family = sum(_is_testable(comparison, design) for comparison, design in curves)
+        if blocks not in designs:  # most arms have the same blocks
+            designs[blocks] = _designs([configs[block] for block in blocks])
+        curves += [(comparison, design) for design in designs[blocks]]
+    family = sum(_refusal(comparison, design) is None for comparison, design in curves)
     return tuple(
         _crossover(comparison, design, margin, max(1, family)) for comparison, design in curves
     )
 
 
-def _is_testable(comparison: Comparison, design: Design) -> bool:
-    """Check that the blocks are enough for a verdict along this param."""
-    enough = len(comparison.pairs) >= MIN_BLOCKS and comparison.corrected is not None
-    return enough and not design.tied
+def _refusal(comparison: Comparison, design: _Design) -> str | None:
+    """Return why there is no line along this param; None if there is one."""
+    if len(comparison.pairs) < MIN_BLOCKS:
+        return f"at least {MIN_BLOCKS} blocks are needed"
+    if comparison.corrected is None:  # enough blocks, but too many were disturbed
+        return comparison.reason
+    return design.reason
 
 
-def _crossover(comparison: Comparison, design: Design, margin: float, family: int) -> Crossover:
+def _crossover(comparison: Comparison, design: _Design, margin: float, family: int) -> Crossover:
     base, metric = comparison.baseline, comparison.metric
     assert base is not None
     assert metric is not None  # or there would be no pair
-    pairs = comparison.pairs
-    at, covariates = design.at, design.covariates
-    logs = np.array([np.log(pair.baseline / pair.arm) for pair in pairs])
+    at = design.at
+    logs = np.array([math.log(pair.baseline / pair.arm) for pair in comparison.pairs])
     crossover = Crossover(
         arm=comparison.arm, baseline=base, param=design.param, metric=metric,
         low=float(at.min()), high=float(at.max()), verdict="inconclusive", faster=None,
         crossing=None, slope=None, points=(), curve=(), regions=(), held={},
     )  # fmt: skip
-    points = _points(comparison, at, logs)
-    if len(pairs) < MIN_BLOCKS:
-        return replace(crossover, points=points, reason=f"at least {MIN_BLOCKS} blocks are needed")
-    if comparison.corrected is None:  # enough blocks, but too many were disturbed
-        return replace(crossover, points=points, reason=comparison.reason)
-    distinct = len(np.unique(at))
+    if reason := _refusal(comparison, design):
+        return replace(crossover, points=_points(comparison, at, logs), reason=reason)
     confidence = 1 - (1 - comparison.plain_confidence) / family
-    model = _model(at, logs, covariates, distinct, confidence)
-    if design.tied or model is None:
-        tied = joined(design.tied) or "other params"
-        return replace(crossover, points=points, reason=f"it varied only together with {tied}")
-    effect = covariates @ model.fit.coefficients[model.degree + 1 :]
+    line = _fit(design, logs, confidence)
     crossover = replace(
         crossover,
         confidence=confidence,
         held=design.held,
-        unadjusted=design.unadjusted,
-        slope=model.fit.coefficient(1) if model.degree == 1 else None,
-        points=_points(comparison, at, logs - effect),
+        slope=line.slope,
+        points=_points(comparison, at, logs - design.covariates @ line.coefficients[2:]),
     )
-    return (
-        _with_growth(crossover) if distinct < _MIN_VALUES else _with_curve(crossover, model, margin)
-    )
+    if len(np.unique(at)) < _MIN_VALUES:
+        return _with_growth(crossover, line.slope)
+    return _with_curve(crossover, line, margin)
 
 
-def _with_growth(crossover: Crossover) -> Crossover:
+def _with_growth(crossover: Crossover, slope: Estimate) -> Crossover:
     """Return the crossover of two values only: a line through them cannot be checked."""
-    slope = crossover.slope
-    assert slope is not None  # a parabola needs more values
-    distance = float(np.log(crossover.high / crossover.low))
+    distance = math.log(crossover.high / crossover.low)
     logs = Estimate(slope.n, *(distance * end for end in (slope.value, slope.low, slope.high)))
     reason = f"only 2 values of it were tried, at least {_MIN_VALUES} are needed"
     return replace(crossover, growth=exponential(logs), reason=reason)
@@ -215,44 +210,59 @@ def _points(comparison: Comparison, at: Numbers, adjusted: Numbers) -> tuple[Siz
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
-    """A line or a parabola in the log of the param; `centre` keeps its terms apart."""
+class _Line:
+    """A line in the log of the param, from least squares: level at `centre`, slope, covariates.
 
-    fit: Fit
-    degree: int
+    Source: Draper and Smith, "Applied regression analysis", 3rd edition, 1998, chapter 5.
+    """
+
     centre: float
-    others: int
+    coefficients: Numbers
+    covariance: Numbers
+    freedom: int
+    confidence: float
 
     def at(self, values: Numbers) -> tuple[Numbers, Numbers]:
         """Return the log of the speed-up and its half-width, all other params held."""
-        return self.fit.at(_rows(values, self.centre, self.degree, self.others))
+        rows = np.column_stack([np.ones_like(values), np.log(values) - self.centre])
+        variances = np.einsum("ij,jk,ik->i", rows, self.covariance[:2, :2], rows)
+        return rows @ self.coefficients[:2], self._quantile * np.sqrt(np.maximum(0, variances))
+
+    @property
+    def slope(self) -> Estimate:
+        """The slope with its interval; `n` is the number of blocks."""
+        value = float(self.coefficients[1])
+        half = self._quantile * math.sqrt(self.covariance[1, 1])
+        return Estimate(self.freedom + len(self.coefficients), value, value - half, value + half)
+
+    @property
+    def simultaneous_factor(self) -> float:
+        """The factor that widens the half-widths of `at` to a band for all values together.
+
+        Source: Scheffé, "A method for judging all contrasts in the analysis of variance",
+        Biometrika 40(1/2), 1953.
+        """
+        return math.sqrt(2 * fdtri(2, self.freedom, self.confidence)) / self._quantile
+
+    @property
+    def _quantile(self) -> float:
+        return float(stdtrit(self.freedom, (1 + self.confidence) / 2))
 
 
-def _rows(at: Numbers, centre: float, degree: int, others: int | Numbers) -> Numbers:
-    terms = np.vander(np.log(at) - centre, degree + 1, increasing=True)
-    covariates = others if isinstance(others, np.ndarray) else np.zeros((len(at), others))
-    return np.column_stack([terms, covariates])
+def _fit(design: _Design, logs: Numbers, confidence: float) -> _Line:
+    centre = float(np.log(design.at).mean())
+    rows = np.column_stack([np.ones_like(logs), np.log(design.at) - centre, design.covariates])
+    coefficients: Numbers = np.linalg.lstsq(rows, logs, rcond=None)[0].astype(np.float64)
+    residuals, freedom = logs - rows @ coefficients, len(rows) - rows.shape[1]
+    scale = float(residuals @ residuals) / freedom
+    covariance = np.asarray(np.linalg.inv(rows.T @ rows) * scale, dtype=np.float64)
+    return _Line(centre, coefficients, covariance, freedom, confidence)
 
 
-def _model(
-    at: Numbers, logs: Numbers, covariates: Numbers, distinct: int, confidence: float
-) -> _Model | None:
-    """Fit a line, or a parabola if its curvature is significant and there are enough points."""
-    centre, others = float(np.log(at).mean()), covariates.shape[1]
-    line = fit(_rows(at, centre, 1, covariates), logs, confidence)
-    if line is None:
-        return None
-    if distinct > _MIN_VALUES + 1 and line.freedom > 2 * MIN_FREEDOM:
-        parabola = fit(_rows(at, centre, 2, covariates), logs, confidence)
-        if parabola is not None and parabola.p_value(2) < _CURVED:
-            return _Model(parabola, 2, centre, others)
-    return _Model(line, 1, centre, others)
-
-
-def _with_curve(crossover: Crossover, model: _Model, margin: float) -> Crossover:
+def _with_curve(crossover: Crossover, line: _Line, margin: float) -> Crossover:
     grid = np.geomspace(crossover.low, crossover.high, _GRID)
-    middle, half = model.at(grid)
-    differs = bool(np.any(np.abs(middle) > model.fit.simultaneous_factor(model.degree + 1) * half))
+    middle, half = line.at(grid)
+    differs = bool(np.any(np.abs(middle) > line.simultaneous_factor * half))
     regions = _regions(grid, middle, half, margin, differs=differs)
     verdict, faster = _verdict(regions)
     crossing = _crossing(regions, grid, middle) if verdict == "crosses" else None
@@ -317,3 +327,90 @@ def _crossing(regions: Sequence[Region], grid: Numbers, middle: Numbers) -> Cros
     sides = [region for region in regions if region.verdict in ("faster", "slower")]
     low, high = grid[grid < sides[0].high][-1], grid[grid > sides[1].low][0]
     return Crossing(value, float(low), float(high))
+
+
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The blocks' values of one param, and the covariates for the others that varied.
+
+    `covariates` has a row for each block and is 0 where the other params are at `held`. `reason`
+    explains why the effects of the params cannot be separated; None if they can.
+    """
+
+    param: str
+    at: Numbers
+    covariates: Numbers
+    held: Mapping[str, float | str]
+    reason: str | None
+
+
+def _designs(configs: Sequence[Config]) -> list[_Design]:
+    """Return a design for each param that varied and is a positive number in every config."""
+    names = sorted(set().union(*configs))
+    varied = [name for name in names if len({str(config.get(name)) for config in configs}) > 1]
+    coded = {name: _coded([config.get(name) for config in configs]) for name in varied}
+    designs = []
+    for name in varied:
+        at = [config.get(name) for config in configs]
+        if all(_is_finite(value) and float(value) > 0 for value in at):
+            others = {other: columns for other, (columns, _) in coded.items() if other != name}
+            held = {other: coded[other][1] for other in others}
+            designs.append(_design(name, np.array(at, dtype=float), others, held))
+    return designs
+
+
+def _design(
+    param: str,
+    at: Numbers,
+    others: Mapping[str, Sequence[Numbers]],
+    held: Mapping[str, float | str],
+) -> _Design:
+    x, blocks = np.log(at), len(at)
+    together = [name for name, columns in others.items() if _determine(columns, x)]
+    columns = [column for own in others.values() for column in own]
+    if not together and _determine(columns, x):
+        together = list(others)
+    covariates = np.empty((blocks, 0))
+    for column in columns:  # those that a constant and earlier ones determine add nothing
+        if not _determine(covariates.T, column):
+            covariates = np.column_stack([covariates, column])
+    reason = None
+    if together:
+        reason = f"it varied only together with {joined(together)}"
+    elif blocks - covariates.shape[1] - 2 < _MIN_FREEDOM:
+        reason = f"{count(blocks, 'block')} are too few to adjust for {joined(list(others))}"
+    return _Design(param, at, covariates, held, reason)
+
+
+def _determine(columns: Iterable[Numbers], column: Numbers) -> bool:
+    """Check that a column is a sum of multiples of these columns and of a constant."""
+    known = np.column_stack([np.ones_like(column), *columns])
+    rank = np.linalg.matrix_rank
+    return bool(rank(np.column_stack([known, column])) == rank(known))
+
+
+def _coded(values: Sequence[ConfigValue | None]) -> tuple[list[Numbers], float | str]:
+    """Return a param as columns that are 0 at the value at which it is held, and that value.
+
+    A number takes its log if it is positive everywhere, itself otherwise, and is held at its
+    median. If only some configs have it, a second column says which, and it is held as most have
+    it. Anything else takes a column for each value except the most frequent one.
+    """
+    present = [float(value) for value in values if _is_finite(value)]
+    if len(present) < sum(value is not None for value in values):
+        texts = [_ABSENT if value is None else str(value) for value in values]
+        most = max(sorted(set(texts)), key=texts.count)
+        rest = sorted(set(texts) - {most})
+        return [np.array([float(text == other) for text in texts]) for other in rest], most
+    median = median_low(present)
+    if len(present) == len(values):
+        numbers = np.array(present)
+        return [np.log(numbers / median) if numbers.min() > 0 else numbers - median], median
+    is_there = np.array([float(value is not None) for value in values])
+    off = np.array([0.0 if value is None else float(value) - median for value in values])
+    usual = float(2 * is_there.sum() > len(values))
+    return [off, is_there - usual], median if usual else _ABSENT
+
+
+def _is_finite(value: ConfigValue | None) -> TypeGuard[float]:
+    return is_number(value) and math.isfinite(value)

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.analysis.metrics.derived import finite
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
@@ -27,7 +28,6 @@ from orchestrator.analysis.statistics.estimates import (
     exponential,
     geometric_mean,
 )
-from orchestrator.analysis.statistics.regression import Numbers
 from orchestrator.analysis.statistics.verdicts import Judgement, judge
 from orchestrator.core.arms import Arm
 
@@ -120,7 +120,7 @@ class _Shared:
     `disturbed` and `reason` are those of a ranking.
     """
 
-    logs: Numbers
+    logs: NDArray[np.float64]
     disturbed: int = 0
     reason: str | None = None
 
@@ -171,7 +171,9 @@ def _judgement_of(
     return (judged[lead, other], False) if lead < other else (judged[other, lead], True)
 
 
-def _behind(arm: Arm, logs: Numbers, judgement: Judgement, reversed_pair: bool) -> Behind:
+def _behind(
+    arm: Arm, logs: NDArray[np.float64], judgement: Judgement, reversed_pair: bool
+) -> Behind:
     standing: Standing = "inconclusive"
     if judgement.finding == "same":
         standing = "same"

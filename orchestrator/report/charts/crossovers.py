@@ -12,7 +12,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table
-from orchestrator.report.wording.crossovers import not_adjusted_for, sides
+from orchestrator.report.wording.crossovers import sides
 from orchestrator.report.wording.sentences import ArmNames
 
 
@@ -56,12 +56,11 @@ def _description(crossover: Crossover, name: ArmNames) -> str:
     ends = (number(crossover.curve[i].speedup) for i in (0, -1))
     sizes = f"between {number(crossover.low)} and {number(crossover.high)}"
     text = f"{pair}: from {' × to '.join(ends)} × {sizes}"
-    aside = f"; {missing}" if (missing := not_adjusted_for(crossover)) else ""
     if crossover.crossing is None:
         reason = f" ({crossover.reason})" if crossover.reason else ""
-        return f"{text}; {crossover.verdict}{reason}{aside}."
+        return f"{text}; {crossover.verdict}{reason}."
     where, beyond = sides(crossover, crossover.crossing)
-    return f"{text}; faster {where}, slower {beyond}{aside}."
+    return f"{text}; faster {where}, slower {beyond}."
 
 
 def _series(crossover: Crossover, name: ArmNames, styles: Mapping[Arm, int]) -> Iterable[Series]:

@@ -12,17 +12,16 @@ from orchestrator.report.wording.answers import break_even_sentence
 from orchestrator.report.wording.crossovers import (
     aside,
     crossover_sentence,
-    not_adjusted_for,
     other_size,
     plural,
 )
 from orchestrator.report.wording.sentences import ArmNames
 
 _METHOD = (
-    "A regression of the log of the blocks' speed-ups on the log of the param and of the other "
-    "params that varied (except those that a sentence names). Its band has 95 % for all curves "
-    "together (Bonferroni). A crossing's interval is the range in which the band includes 1 "
-    "(Fieller). Nothing is extrapolated; between measured sizes this is interpolation."
+    "A straight line in the log of the param, fitted to the log of the blocks' speed-ups and "
+    "adjusted for the other params that varied. Its band has 95 % for all curves together "
+    "(Bonferroni). A crossing's interval is the range in which the band includes 1 (Fieller). "
+    "Nothing is extrapolated; between measured sizes this is interpolation."
 )
 _SENTENCES = 24
 """The JSON format has the rest."""
@@ -63,17 +62,15 @@ _ALL = {"faster": "Faster than", "slower": "Slower than", "same": "As fast as"}
 
 def _throughout(crossovers: Sequence[Crossover], name: ArmNames) -> list[str]:
     """Make `Faster than the baseline at all layers (1–3) tried: …`, a line for each verdict."""
-    arms: dict[tuple[str, str, str], list[str]] = {}
+    arms: dict[tuple[str, str], list[str]] = {}
     for crossover in crossovers:
         if crossover.throughout is not None:
             sizes = f"({number(crossover.low)}–{number(crossover.high)})"
-            missing = not_adjusted_for(crossover)
-            but = f" ({missing})" if missing else ""
-            key = (crossover.throughout, f"{plural(crossover.param)} {sizes}", but)
+            key = (crossover.throughout, f"{plural(crossover.param)} {sizes}")
             arms.setdefault(key, []).append(name(crossover.arm))
     return [
-        f"{_ALL[verdict]} the baseline at all {tried} tried{but}: {', '.join(own)}."
-        for (verdict, tried, but), own in arms.items()
+        f"{_ALL[verdict]} the baseline at all {tried} tried: {', '.join(own)}."
+        for (verdict, tried), own in arms.items()
     ]
 
 

@@ -97,19 +97,10 @@ def other_size(crossover: Crossover) -> str:
     return f"{sized(crossover.param, number(crossover.high))} instead of {number(crossover.low)}"
 
 
-def not_adjusted_for(crossover: Crossover) -> str:
-    """Write `not adjusted for layers and batch_size: too few blocks`; empty if none is missing."""
-    if not crossover.unadjusted:
-        return ""
-    return f"not adjusted for {joined(crossover.unadjusted)}: too few blocks"
-
-
 def aside(crossover: Crossover) -> str:
-    """Write the other params: ` (at layers 2; not adjusted for batch_size: too few blocks)`."""
+    """Write the other params: ` (at layers 2)`."""
     held = [
         f"{name} {_rough(value) if isinstance(value, float) else value}"
         for name, value in crossover.held.items()
     ]
-    at = f"at {', '.join(held)}" if held else ""
-    text = "; ".join(filter(None, (at, not_adjusted_for(crossover))))
-    return f" ({text})" if text else ""
+    return f" (at {', '.join(held)})" if held else ""

@@ -23,10 +23,10 @@ def read(record: SweepRecord) -> dict[str, Any]:
     return content
 
 
-def test_the_keys_of_version_4() -> None:
+def test_the_keys_of_version_5() -> None:
     """A change here is a new version, unless keys are only added; the schema has the rest."""
     content = read(paired(7))
-    assert (content["format"], content["version"]) == ("rnnsweep-report", 4)
+    assert (content["format"], content["version"]) == ("rnnsweep-report", 5)
     assert list(content) == [
         "format", "version", "sweep", "baseline", "time_metric", "complete_blocks", "gaps",
         "set_aside", "configs", "comparisons", "measures", "arms", "front", "left_out",
