@@ -16,23 +16,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from orchestrator.analysis.comparisons.divergence import ends
+from orchestrator.analysis.comparisons.divergence import ended_rounds
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
 from orchestrator.analysis.pairing.pairs import PairedArms
 from orchestrator.analysis.statistics.estimates import MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import count
-from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
+from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, judge
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 
 AccuracyVerdict = Literal["equal", "better", "worse", "inconclusive"]
 
 _VERDICTS: Mapping[Finding, AccuracyVerdict] = {"same": "equal", "more": "better", "less": "worse"}
-_SPOILS: Mapping[AccuracyVerdict, tuple[bool, bool]] = {
-    "better": (True, False),
-    "worse": (False, True),
-}
-"""The side whose divergence contradicts a verdict: (this side, other side); default both."""
+_SIDES = ("its", "the baseline's")
+_UNSPOILED: tuple[AccuracyVerdict, AccuracyVerdict] = ("worse", "better")
+"""The verdict that a divergence of this side, or of the baseline, does not contradict."""
 _WHOLE = 0.01  # of a sample: the error of single precision and of a mean over batches
 
 
@@ -77,18 +75,23 @@ def compare_accuracies(
     )
     samples = (data.validation_samples for data in record.datasets)
     margin = record.criteria.margins.accuracy
-    step = coarse_step(samples, accuracies, margin)
+    step = _coarse_step(samples, accuracies, margin)
     margin = step or margin
     judged = judge([pair.differences if pair else [] for pair in paired], margin)
-    ended = ends(record)
+    complete, broken = ended_rounds(record)
+
+    def lost_blocks(arm: Arm, other: Arm) -> int:
+        """Count the blocks in which the arm diverged in a round that the other one completed."""
+        rounds = broken.get(arm, set()) & complete.get(other, set())
+        return len({block for block, _ in rounds})
+
     comparisons: list[AccuracyComparison | None] = []
     for (arm, base), pair, judgement in zip(sides, paired, judged, strict=True):
         if pair is None or base is None or pair.difference is None:
             comparisons.append(None)
             continue
-        diverged = len(ended.alone(arm, base)), len(ended.alone(base, arm))
-        blocks = pair.difference.n
-        verdict, reason = accuracy_verdict(judgement, blocks, diverged, ("its", "the baseline's"))
+        diverged = lost_blocks(arm, base), lost_blocks(base, arm)
+        verdict, reason = _verdict(judgement.finding, pair.difference.n, diverged)
         comparisons.append(
             AccuracyComparison(
                 pair.difference,
@@ -106,7 +109,9 @@ def compare_accuracies(
     return comparisons
 
 
-def coarse_step(samples: Iterable[int], accuracies: Iterable[float], margin: float) -> float | None:
+def _coarse_step(
+    samples: Iterable[int], accuracies: Iterable[float], margin: float
+) -> float | None:
     """Return the step of accuracies over so many samples (the smallest number counts).
 
     Return None if the step is unknown or not wider than the margin. None also if an accuracy is not
@@ -122,34 +127,25 @@ def coarse_step(samples: Iterable[int], accuracies: Iterable[float], margin: flo
     return 1 / min(sizes) if is_whole else None
 
 
-def accuracy_verdict(
-    judged: Judgement,
-    blocks: int,
-    diverged: tuple[int, int],
-    whose: tuple[str, str],
-    unit: str = "block",
+def _verdict(
+    finding: Finding, blocks: int, diverged: tuple[int, int]
 ) -> tuple[AccuracyVerdict, str | None]:
-    """Return the verdict on one side's accuracy, and the reason if it is inconclusive.
+    """Return the verdict and, if it is inconclusive, the reason.
 
-    Args:
-        judged: their differences, this side minus the other one.
-        blocks: number of differences.
-        diverged: number of blocks in which only this side diverged, and only the other.
-        whose: the possessives of this side and of the other: `its`, `the baseline's`.
-        unit: the noun for the blocks.
+    `diverged` counts the blocks in which only this side diverged, and only the baseline.
     """
-    verdict = _VERDICTS.get(judged.finding, "inconclusive")
+    verdict = _VERDICTS.get(finding, "inconclusive")
     contradictions = [
-        f"{side} training diverged in {count(lost, unit)} in which {other} did not"
-        for side, other, lost, counts in zip(
-            whose, whose[::-1], diverged, _SPOILS.get(verdict, (True, True)), strict=True
+        f"{side} training diverged in {count(lost, 'block')} in which {other} did not"
+        for side, other, lost, unspoiled in zip(
+            _SIDES, _SIDES[::-1], diverged, _UNSPOILED, strict=True
         )
-        if counts and lost
+        if lost and verdict != unspoiled
     ]
     if contradictions:
         return "inconclusive", ", and ".join(contradictions)
     if blocks < MIN_BLOCKS:
-        return "inconclusive", f"{count(blocks, unit)}; at least {MIN_BLOCKS} are needed"
+        return "inconclusive", f"{count(blocks, 'block')}; at least {MIN_BLOCKS} are needed"
     if verdict == "inconclusive":
         return verdict, "the interval includes 0 and exceeds the margin"
     return verdict, None

@@ -15,6 +15,7 @@ from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
 from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, t_interval
+from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm
 from orchestrator.core.names import known_implementation, mathematics_of
 
@@ -54,15 +55,6 @@ class BreakEven:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Expenses:
-    """The compile and step times of two arms, measured on `trainers`."""
-
-    blocks: tuple[BlockExpense, ...]
-    trainers: Trainers
-    disturbance_reason: str | None
-
-
 def break_evens(
     matched: CompleteRounds, baseline: Baseline | None, confidence: float = CONFIDENCE
 ) -> tuple[BreakEven, ...]:
@@ -75,16 +67,17 @@ def break_evens(
         baseline: the baseline of each arm.
         confidence: the level of the intervals, for one pair.
     """
-    trainers = _trainers(matched)
-    pairs: dict[frozenset[Arm], tuple[Arm, Arm, _Expenses]] = {}
+    every = [trial for arm in matched.trials for trial in matched.all_trials(arm)]
+    trainers: Trainers = "fresh" if all(t.trainer_trials == 0 for t in every) else "warm"
+    pairs: dict[frozenset[Arm], tuple[Arm, Arm, tuple[BlockExpense, ...], str | None]] = {}
     for arm in matched.trials:
         for base in _partners(arm, matched.trials, baseline):
             pair = frozenset((arm, base))
-            expenses = None if pair in pairs else _expenses(matched, arm, base, trainers)
-            if expenses is not None and expenses.blocks:
-                pairs[pair] = (arm, base, expenses)
+            expenses, reason = _expenses(matched, arm, base, trainers)
+            if pair not in pairs and expenses:
+                pairs[pair] = (arm, base, expenses, reason)
     corrected = 1 - (1 - confidence) / max(1, len(pairs))
-    return tuple(_break_even(*pair, corrected) for pair in pairs.values())
+    return tuple(_break_even(*pair, trainers, corrected) for pair in pairs.values())
 
 
 def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[Arm]:
@@ -104,18 +97,12 @@ def _partners(arm: Arm, arms: Iterable[Arm], baseline: Baseline | None) -> list[
     ]
 
 
-def _trainers(matched: CompleteRounds) -> Trainers:
-    """Return which trials count, by the same rule as `measures_of`."""
-    trials = (
-        trial for rounds in matched.trials.values() for own in rounds.values() for trial in own
-    )
-    return "fresh" if all(trial.trainer_trials == 0 for trial in trials) else "warm"
-
-
-def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) -> _Expenses:
+def _expenses(
+    matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers
+) -> tuple[tuple[BlockExpense, ...], str | None]:
     """Return the expenses of the blocks with such a trainer on both sides, over these rounds.
 
-    As for speed-ups, only quiet rounds count if enough blocks have one.
+    Also return why too many of the rounds are disturbed for a verdict, as for speed-ups.
     """
     ours, theirs = _paid(matched, arm, trainers), _paid(matched, base, trainers)
     shared = (ours.keys() & theirs.keys()) - matched.not_interleaved((arm, base))
@@ -128,7 +115,7 @@ def _expenses(matched: CompleteRounds, arm: Arm, base: Arm, trainers: Trainers) 
         )
         for block, rounds in selection.by_block.items()
     )
-    return _Expenses(tuple(expenses), trainers, selection.reason)
+    return tuple(expenses), selection.reason
 
 
 def _paid(
@@ -145,29 +132,35 @@ def _paid(
     return times
 
 
-def _break_even(arm: Arm, base: Arm, paid: _Expenses, confidence: float) -> BreakEven:
-    expenses: Sequence[BlockExpense] = paid.blocks
+def _break_even(
+    arm: Arm,
+    base: Arm,
+    expenses: tuple[BlockExpense, ...],
+    disturbance_reason: str | None,
+    trainers: Trainers,
+    confidence: float,
+) -> BreakEven:
     if math.fsum(expense.extra_compile_s for expense in expenses) < 0:
         arm, base = base, arm
-        expenses = [BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses]
+        expenses = tuple(
+            BlockExpense(e.block, -e.extra_compile_s, -e.saved_step_ms) for e in expenses
+        )
     extra = t_interval([expense.extra_compile_s for expense in expenses], confidence)
     saved = t_interval([expense.saved_step_ms for expense in expenses], confidence)
-    result = BreakEven(
-        arm, base, "inconclusive", None, extra, saved, tuple(expenses), paid.trainers
-    )
+    verdict: BreakEvenVerdict = "inconclusive"
+    reason, steps = disturbance_reason, None
     if extra is None or saved is None or len(expenses) < MIN_BLOCKS:
-        blocks = f"{len(expenses)} block{'' if len(expenses) == 1 else 's'}"
-        reason = f"{blocks} with {paid.trainers} trainers on both; at least {MIN_BLOCKS} are needed"
-        return replace(result, reason=reason)
-    if paid.disturbance_reason:
-        return replace(result, reason=paid.disturbance_reason)
-    if extra.low <= 0:
-        return replace(result, reason="a difference of their compile times is not shown")
-    if saved.high <= 0:
-        return replace(result, verdict="never", reason="its steps are not shorter")
-    if saved.low <= 0:
-        return replace(result, reason="a difference of their step times is not shown")
-    return replace(result, verdict="pays", steps=_ratio_of_means(expenses, confidence))
+        blocks = count(len(expenses), "block")
+        reason = f"{blocks} with {trainers} trainers on both; at least {MIN_BLOCKS} are needed"
+    elif reason is None and extra.low <= 0:
+        reason = "a difference of their compile times is not shown"
+    elif reason is None and saved.high <= 0:
+        verdict, reason = "never", "its steps are not shorter"
+    elif reason is None and saved.low <= 0:
+        reason = "a difference of their step times is not shown"
+    elif reason is None:
+        verdict, steps = "pays", _ratio_of_means(expenses, confidence)
+    return BreakEven(arm, base, verdict, steps, extra, saved, expenses, trainers, reason)
 
 
 def _ratio_of_means(expenses: Sequence[BlockExpense], confidence: float) -> Estimate:

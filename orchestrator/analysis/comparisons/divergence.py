@@ -9,27 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round, match
 from orchestrator.core.arms import Arm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import FinishedTrial
 
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The rounds of each arm, by the end of its training: complete or diverged."""
-
-    complete: Mapping[Arm, frozenset[Round]]
-    diverged: Mapping[Arm, frozenset[Round]]
-
-    def alone(self, arm: Arm, other: Arm) -> frozenset[int]:
-        """Return the blocks in which the arm diverged in a round that the other arm completed."""
-        none: frozenset[Round] = frozenset()
-        return frozenset(
-            block for block, _ in self.diverged.get(arm, none) & self.complete.get(other, none)
-        )
+_Rounds = Mapping[Arm, set[Round]]
 
 
 def diverged(trial: FinishedTrial) -> bool:
@@ -37,8 +24,8 @@ def diverged(trial: FinishedTrial) -> bool:
     return trial.failure is not None and trial.failure.reason == "non_finite"
 
 
-def ends(record: SweepRecord) -> Ends:
-    """Return how the trainings of each arm ended; one that a retry completed did not diverge."""
+def ended_rounds(record: SweepRecord) -> tuple[_Rounds, _Rounds]:
+    """Return the rounds that each arm completed, and those in which it only diverged."""
     complete: dict[Arm, set[Round]] = defaultdict(set)
     broken: dict[Arm, set[Round]] = defaultdict(set)
     for trial in record.trials:
@@ -46,10 +33,7 @@ def ends(record: SweepRecord) -> Ends:
             complete[trial.arm].add((trial.block, trial.repeat))
         elif diverged(trial):
             broken[trial.arm].add((trial.block, trial.repeat))
-    return Ends(
-        {arm: frozenset(rounds) for arm, rounds in complete.items()},
-        {arm: frozenset(rounds - complete[arm]) for arm, rounds in broken.items()},
-    )
+    return complete, {arm: rounds - complete[arm] for arm, rounds in broken.items()}
 
 
 def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRounds:
@@ -61,7 +45,9 @@ def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRound
     if not any(map(diverged, record.trials)):
         return matched
     able = tuple(arm for arm in record.arms if arm not in matched.set_aside)
-    with_ended = match(replace(record, arms=able), _has_ended)
+    with_ended = match(
+        replace(record, arms=able), lambda trial: trial.status == "complete" or diverged(trial)
+    )
     lost: dict[Arm, dict[Round, list[FinishedTrial]]] = defaultdict(dict)
     for trial in record.trials:
         key = trial.block, trial.repeat
@@ -69,7 +55,3 @@ def with_diverged(record: SweepRecord, matched: CompleteRounds) -> CompleteRound
             lost[trial.arm].setdefault(key, []).append(trial)
     trials = {**with_ended.trials, **lost}
     return replace(with_ended, trials=trials, set_aside=matched.set_aside)
-
-
-def _has_ended(trial: FinishedTrial) -> bool:
-    return trial.status == "complete" or diverged(trial)

@@ -15,8 +15,9 @@ from orchestrator.analysis.comparisons.accuracy import AccuracyComparison, compa
 from orchestrator.analysis.metrics.measures import TIMES
 from orchestrator.analysis.pairing.baseline import Baseline
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds
-from orchestrator.analysis.pairing.pairs import ArmValues, Pair, PairedArms, arm_values
+from orchestrator.analysis.pairing.pairs import Pair, PairedArms, arm_values
 from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate, exponential
+from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.statistics.stopping_looks import confidence_for
 from orchestrator.analysis.statistics.verdicts import BlocksNeeded, Finding, Judgement, judge
 from orchestrator.core.arms import Arm
@@ -114,9 +115,13 @@ def compare(
     return tuple(
         _compare(matched, (arm, base), values.metric, pair, judged, record.criteria)
         if base is not None and pair is not None
-        else _incomparable(arm, values.metric, margins)
+        else Comparison(
+            arm, None, values.metric, (), None, "inconclusive",
+            reason="the baseline cannot run on this hardware",
+            margin=margins.speed, measures=(arm.measure, arm.measure),
+        )
         for (arm, base), pair, judged in zip(sides, paired, both, strict=True)
-    )
+    )  # fmt: skip
 
 
 def contrast(
@@ -125,11 +130,15 @@ def contrast(
     """List the arms whose mathematics differs from their baseline's, in the order of the spec."""
     values = arm_values(matched)
     confidence = confidence_for(record.criteria.auto_blocks)
-    return tuple(
-        _contrast(values, arm, base, confidence)
-        for arm, base in _sides(record, baseline)
-        if base is not None and difference_of(arm, base)
-    )
+    contrasts = []
+    for arm, base in _sides(record, baseline):
+        if base is not None and (mathematics := difference_of(arm, base)):
+            pair = values.pair(arm, base)
+            times = pair.times.pairs, pair.times.ratio(confidence)
+            contrasts.append(
+                Contrast(arm, base, mathematics, values.metric, *times, pair.difference)
+            )
+    return tuple(contrasts)
 
 
 def difference_of(arm: Arm, other: Arm) -> str:
@@ -141,15 +150,6 @@ def difference_of(arm: Arm, other: Arm) -> str:
 def _sides(record: SweepRecord, baseline: Baseline) -> list[tuple[Arm, Arm | None]]:
     sides = [(arm, baseline.of.get(arm)) for arm in record.arms]
     return [(arm, base) for arm, base in sides if arm != base]
-
-
-def _incomparable(arm: Arm, metric: str | None, margins: Margins) -> Comparison:
-    reason = "the baseline cannot run on this hardware"
-    mode = arm.measure
-    return Comparison(
-        arm, None, metric, (), None, "inconclusive", reason,
-        margin=margins.speed, measures=(mode, mode),
-    )  # fmt: skip
 
 
 def _compare(
@@ -188,12 +188,6 @@ def _compare(
     )
 
 
-def _contrast(values: ArmValues, arm: Arm, base: Arm, confidence: float) -> Contrast:
-    pair = values.pair(arm, base)
-    ratio, differs = pair.times.ratio(confidence), difference_of(arm, base)
-    return Contrast(arm, base, differs, values.metric, pair.times.pairs, ratio, pair.difference)
-
-
 def _inconclusive_reason(
     matched: CompleteRounds, sides: tuple[Arm, Arm], metric: str | None, pairs: Sequence[Pair]
 ) -> str:
@@ -204,6 +198,6 @@ def _inconclusive_reason(
     if metric is None and matched.rounds:
         return f"neither {' nor '.join(TIMES)} was recorded on two arms"
     if len(pairs) < MIN_BLOCKS:
-        number = f"{len(pairs)} block{'' if len(pairs) == 1 else 's'}" if pairs else ""
-        return f"{number or 'no complete block'}; at least {MIN_BLOCKS} are needed"
+        number = count(len(pairs), "block") if pairs else "no complete block"
+        return f"{number}; at least {MIN_BLOCKS} are needed"
     return "the interval includes 1 and exceeds the margin"

@@ -57,9 +57,12 @@ class CompleteRounds:
 
         Figures over fewer rounds would be of other configs than those of the other arms.
         """
-        rounds = self.trials.get(arm, {})
-        is_whole = len(rounds) == len(self.rounds)
-        return [trial for trials in rounds.values() for trial in trials] if is_whole else []
+        is_whole = len(self.trials.get(arm, {})) == len(self.rounds)
+        return self.all_trials(arm) if is_whole else []
+
+    def all_trials(self, arm: Arm) -> list[FinishedTrial]:
+        """Return an arm's trials of the complete rounds that it has."""
+        return [trial for trials in self.trials.get(arm, {}).values() for trial in trials]
 
     def not_interleaved(self, arms: Sequence[Arm]) -> frozenset[Round]:
         """Return the rounds in which some of these arms should have been interleaved and were not.

@@ -22,6 +22,7 @@ from orchestrator.analysis.statistics.estimates import (
     exponential,
     t_interval,
 )
+from orchestrator.analysis.statistics.formatting import count
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 
@@ -96,25 +97,14 @@ def select_rounds(
     used, undisturbed = (len({block for block, _ in places}) for places in (every, quiet))
     if not disturbed or undisturbed >= MIN_BLOCKS:
         return RoundSelection(tuple(quiet), disturbed)
-    reason = disturbance_reason(used, undisturbed, len(disturbed))
+    reason = None
+    if used >= MIN_BLOCKS and _ONE_IN * len(disturbed) > used:
+        reason = (
+            f"{undisturbed} of {count(used, 'block')} were quiet, and {MIN_BLOCKS} are needed "
+            "where more than a third are disturbed: run more blocks (blocks: auto), or use a "
+            "quieter node"
+        )
     return RoundSelection(tuple(every), disturbed, quiet_only=False, reason=reason)
-
-
-def disturbance_reason(used: int, quiet: int, disturbed: int, unit: str = "block") -> str | None:
-    """Return why too many blocks are disturbed for a verdict; None if they are few enough.
-
-    Args:
-        used: number of blocks that are compared.
-        quiet: number of those with an undisturbed round.
-        disturbed: number of those with a disturbed one.
-        unit: the noun for them.
-    """
-    if used < MIN_BLOCKS or quiet >= MIN_BLOCKS or _ONE_IN * disturbed <= used:
-        return None
-    return (
-        f"{quiet} of {used} {unit}s were quiet, and {MIN_BLOCKS} are needed where more than a "
-        "third are disturbed: run more blocks (blocks: auto), or use a quieter node"
-    )
 
 
 @dataclass(frozen=True, slots=True)
