@@ -36,7 +36,7 @@ from orchestrator.planning.pricing import price_of
 from orchestrator.spec import Price, SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import SweepState, read, replay
+from orchestrator.storage.journal import SweepState, read
 from orchestrator.storage.tracking.run_content import all_settings
 
 MissingTrial: TypeAlias = tuple[Config | None, Arm, int]
@@ -80,7 +80,7 @@ def forecast(
 
     With `each_config` single trials are predicted too.
     """
-    state = replay(read(folder.generation(folder.latest())))
+    state = read(folder.generation(folder.latest()))
     new = SweepIdentity(spec.name, 1, spec.workload, spec.settings, {}, 0, None)
     state = state or SweepState(new, {})
     finished = list(state.finished.values())

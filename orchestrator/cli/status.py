@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.core.errors import Refusal
 from orchestrator.core.text import duration
 from orchestrator.storage.home import HomeUnusable, SweepFolder
-from orchestrator.storage.journal import JournalError, SweepState, read, replay
+from orchestrator.storage.journal import JournalError, SweepState, read
 from orchestrator.storage.lock import holder
 
 
@@ -52,7 +52,7 @@ def _describe_if_readable(folder: SweepFolder) -> str:
 
 
 def _describe(folder: SweepFolder) -> str:
-    state = replay(read(folder.generation(folder.latest())))
+    state = read(folder.generation(folder.latest()))
     if state is None:
         return f"{folder.name}: not started\n"
     if not state.sessions:

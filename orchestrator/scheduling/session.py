@@ -20,7 +20,6 @@ from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
-    AttemptStarted,
     BlocksEnough,
     BlockSuggested,
     Journal,
@@ -89,15 +88,8 @@ class Session:
         if handed_out is None:
             return None
         assignment, block = handed_out
-        now = time.time()
         if block is not None:
-            self._write(BlockSuggested(block.index, block.config, now))
-        for trial in assignment.trials:
-            self._write(
-                AttemptStarted(
-                    trial.key, assignment.attempt, now, trial.block, trial.arm, trial.repeat
-                )
-            )
+            self._write(BlockSuggested(block.index, block.config, time.time()))
         self.watcher.trial_assigned(assignment)
         return assignment
 

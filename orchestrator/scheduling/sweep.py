@@ -47,7 +47,7 @@ from orchestrator.scheduling.session import Session, Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import Journal, SessionEnded, SweepState, read, replay
+from orchestrator.storage.journal import Journal, SessionEnded, SweepState
 from orchestrator.storage.tracking.errors import LeaseHeld
 from orchestrator.storage.tracking.recorder import Recorder
 from orchestrator.storage.tracking.records import Manifest, SweepOpening
@@ -89,9 +89,9 @@ class _Connected:
 class _Resumed:
     """A start that has read what earlier starts of the sweep left.
 
-    `state` is the journal's. `before` and `opened` are the tracking store's: what it had of
-    the sweep, and what this start last declared to it. `awaited` are the arms whose nodes the start
-    waits for, or has waited for.
+    `state` is the journal's, and follows it. `before` and `opened` are the tracking store's: what
+    it had of the sweep, and what this start last declared to it. `awaited` are the arms whose nodes
+    the start waits for, or has waited for.
     """
 
     start: _Connected
@@ -179,12 +179,12 @@ def _resume(start: _Connected) -> _Resumed:
     latest = recorder.latest_generation(spec.name)
     number = resume.generation(start.folder, latest, fresh=options.fresh)
     identity = resume.identify(spec, number)
-    journal = start.cleanup.enter_context(Journal.open(start.folder.generation(number)))
-    records = resume.take_over(journal, before, identity, spec)
-    plan = start.plan.resumed_from(resume.suggested_blocks(records))
+    journal = start.cleanup.enter_context(Journal(start.folder.generation(number)))
+    state = resume.take_over(journal, before, identity, spec)
+    plan = start.plan.resumed_from(state.blocks.values())
     opened = make_opening(spec, plan, identity, before)
     stored = recorder.open(opened)
-    state = resume.merge_stored(journal, records, stored)
+    resume.merge_stored(journal, stored)
     for finished in resume.unrecorded_trials(state, stored):
         recorder.put(finished)
     work = remaining_work(spec, start.plan, state, retry_failed=options.retry_failed)
@@ -231,8 +231,7 @@ def _run(sweep: _Resumed, view: Callable[[Plan], Watcher]) -> _Resumed:
         stopped = _run_missing(sweep, watcher)
     _end_session(sweep.journal, "stopped" if stopped else "complete")
     if stopped is None and sweep.work.plan.auto is not None:
-        state = replay(read(sweep.journal.path.parent))
-        blocks = begun_index_count(state.blocks.values()) if state else 0
+        blocks = begun_index_count(sweep.state.blocks.values())
         sweep = _declare(sweep, sweep.work.plan.with_block_count(blocks), begun=True)
     return replace(sweep, stopped=stopped)
 

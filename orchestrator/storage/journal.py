@@ -1,8 +1,7 @@
 """The append-only journal of a sweep: one JSON object a line, one writer, on disk before it counts.
 
-The next start reads it. A record that `Journal.append` returned from survives SIGKILL and, except
-for attempts, a power cut. A last line torn by either is cut off. `orchestrator.storage.replay`
-folds the records into a state.
+The next start reads it. A record that `Journal.append` returned from survives SIGKILL and a power
+cut. A last line torn by either is cut off.
 """
 
 from __future__ import annotations
@@ -10,51 +9,186 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from orchestrator.core.errors import wrong_version
-from orchestrator.core.trial import to_json
+from orchestrator.core.arms import Arm
+from orchestrator.core.errors import first_problem, wrong_version
+from orchestrator.core.trial import Block, Config, FinishedTrial, SweepIdentity, Trial, to_json
 from orchestrator.storage import lock
-from orchestrator.storage.journal_records import (
-    VERSION,
-    AttemptStarted,
-    BlocksEnough,
-    BlockSuggested,
-    Record,
-    RoundFinished,
-    SessionEnded,
-    SessionStarted,
-    SweepOpened,
-    TrialFinished,
-    line_adapter,
-)
-from orchestrator.storage.replay import SweepState, rebuild, replay
-
-__all__ = [
-    "AttemptStarted",
-    "BlockSuggested",
-    "BlocksEnough",
-    "Journal",
-    "JournalCorrupt",
-    "JournalError",
-    "JournalVersion",
-    "Record",
-    "RoundFinished",
-    "SessionEnded",
-    "SessionStarted",
-    "SweepOpened",
-    "SweepState",
-    "TrialFinished",
-    "read",
-    "rebuild",
-    "replay",
-]
 
 FILE_NAME = "journal.jsonl"
-_VERSIONED = ("sweep_opened", "session_started")
+VERSION = 8
+"""The version of the records. Only journals of this version are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOpened:
+    """The first record of each journal: the sweep's identity, and the spec that opened it."""
+
+    record: Literal["sweep_opened"] = field(default="sweep_opened", kw_only=True)
+    identity: SweepIdentity
+    spec: Mapping[str, Any]
+    journal_version: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """The start of a driver; `version` is rnnsweep's, the sizes are the plan's.
+
+    `blocks` is the highest number of blocks, including the earlier blocks that the plan skips
+    (`skipped_blocks`). `least` is the lowest number with `blocks: auto`, else None.
+    """
+
+    record: Literal["session_started"] = field(default="session_started", kw_only=True)
+    at_s: float
+    pid: int
+    host: str
+    version: str
+    blocks: int
+    repeats: int
+    arms: list[Arm]
+    least: int | None = None
+    skipped_blocks: list[int] = field(default_factory=list)
+
+    def has_block(self, index: int) -> bool:
+        """Return whether the plan had the block of this index."""
+        return index < self.blocks and index not in self.skipped_blocks
+
+    def includes(self, trial: Trial) -> bool:
+        """Return whether the plan had a trial: arms, blocks and repeats can be fewer now."""
+        return (
+            self.has_block(trial.block) and trial.repeat < self.repeats and trial.arm in self.arms
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSuggested:
+    """A config that the sampler suggested."""
+
+    record: Literal["block_suggested"] = field(default="block_suggested", kw_only=True)
+    block: int
+    config: Config
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFinished:
+    """The end of a trial, with any outcome. Of several with one key the last one counts."""
+
+    record: Literal["trial_finished"] = field(default="trial_finished", kw_only=True)
+    finished: FinishedTrial
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """The end of an interleaved round: all of its trials, or none where the driver was killed."""
+
+    record: Literal["round_finished"] = field(default="round_finished", kw_only=True)
+    finished: list[FinishedTrial]
+
+
+@dataclass(frozen=True, slots=True)
+class BlocksEnough:
+    """The decision to suggest no more blocks. A hint for people: it follows from the outcomes.
+
+    `blocks` were complete then; `half_width` is that of the widest speed-up's interval, as a share.
+    """
+
+    record: Literal["blocks_enough"] = field(default="blocks_enough", kw_only=True)
+    at_s: float
+    blocks: int
+    half_width: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnded:
+    """The regular end of a driver; `state` as in the tracking store."""
+
+    record: Literal["session_ended"] = field(default="session_ended", kw_only=True)
+    at_s: float
+    state: Literal["complete", "stopped", "failed"]
+
+
+Record: TypeAlias = (
+    SweepOpened
+    | SessionStarted
+    | BlockSuggested
+    | TrialFinished
+    | RoundFinished
+    | BlocksEnough
+    | SessionEnded
+)
+
+_LINE: TypeAdapter[Record] = TypeAdapter(
+    Annotated[Record, Field(discriminator="record")],
+    config=ConfigDict(strict=True, extra="forbid", ser_json_inf_nan="constants"),
+)
+"""Reads and writes one line, strictly: an unknown key or a text for a number is refused."""
+
+
+@dataclass(slots=True)
+class SweepState:
+    """The state of a sweep after the records of its journal.
+
+    `blocks` and `finished` are in the order of suggestion and of ending. `order` has both in one
+    sequence, by index and by key, from which a sampler is replayed. A trial that ended twice
+    (`--retry-failed`) counts once, with its last outcome at its last position, and so does a block
+    that was suggested twice, under two homes. `ended` is None while a session runs, or where it
+    was killed. `stop_decision` is that of the latest session, if it suggested no more blocks.
+    """
+
+    identity: SweepIdentity
+    spec: Mapping[str, Any]
+    sessions: list[SessionStarted] = field(default_factory=list)
+    blocks: dict[int, Block] = field(default_factory=dict)
+    finished: dict[str, FinishedTrial] = field(default_factory=dict)
+    order: dict[int | str, Block | FinishedTrial] = field(default_factory=dict)
+    ended: SessionEnded | None = None
+    stop_decision: BlocksEnough | None = None
+
+    def add(self, record: Record) -> None:
+        """Apply the next record."""
+        match record:
+            case SessionStarted():
+                self.sessions.append(record)
+                self.ended = self.stop_decision = None
+            case BlockSuggested(block=index, config=config):
+                self.blocks.pop(index, None)
+                self.order.pop(index, None)
+                self.blocks[index] = self.order[index] = Block(index, config)
+            case TrialFinished(finished=finished):
+                self._finish(finished)
+            case RoundFinished(finished=members):
+                for member in members:
+                    self._finish(member)
+            case BlocksEnough():
+                self.stop_decision = record
+            case SessionEnded():
+                self.ended = record
+
+    def _finish(self, finished: FinishedTrial) -> None:
+        self.finished.pop(finished.key, None)
+        self.order.pop(finished.key, None)
+        self.finished[finished.key] = self.order[finished.key] = finished
+
+
+def replay(records: Iterable[Record]) -> SweepState | None:
+    """Return the state after these records, of which the first opens the sweep; None for none."""
+    state: SweepState | None = None
+    for record in records:
+        if isinstance(record, SweepOpened):
+            state = SweepState(record.identity, record.spec)
+        else:
+            assert state is not None
+            state.add(record)
+    return state
 
 
 class JournalError(RuntimeError):
@@ -69,26 +203,33 @@ class JournalCorrupt(JournalError):
             f"{path}, line {line}: expected a journal record, received {received}. Move the file"
             " away and run the same command again: finished trials are read back from MLflow"
         )
-        self.path, self.line = path, line
 
 
 class JournalVersion(JournalError):
     """A journal that another version of rnnsweep wrote."""
 
-    def __init__(self, path: Path, line: int, version: object) -> None:
-        super().__init__(wrong_version(f"{path}, line {line}", "a journal", VERSION, version))
-
 
 class Journal:
-    """The one writer of a sweep's journal. Thread-safe; a context manager."""
+    """The one writer of a sweep's journal. Thread-safe; a context manager.
+
+    `state` follows every record; it is None until the sweep is opened.
+    """
 
     def __init__(self, folder: Path) -> None:
+        """Become the writer of the journal in `folder`, which is made if need be.
+
+        Raises:
+            Locked: another process holds it.
+            JournalCorrupt: a line in the middle is damaged.
+            JournalVersion: another version of rnnsweep wrote it.
+        """
         self.path = folder / FILE_NAME
         self._guard = threading.Lock()
         self._lock = lock.take(folder)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            self.records, self._size = _parse(self.path, self.path.read_bytes())
+            records, self._size = _parse(self.path, self.path.read_bytes())
+            self.state = replay(records)
             os.ftruncate(self._file, self._size)  # removes a line torn by a crash
             os.fsync(self._file)
             _sync_folder(folder)
@@ -97,37 +238,27 @@ class Journal:
             os.close(self._lock)
             raise
 
-    @classmethod
-    def open(cls, folder: Path) -> Journal:
-        """Become the writer of the journal in `folder`, which is made if need be.
-
-        `.records` has the records that it had.
-
-        Raises:
-            Locked: another process holds it.
-            JournalCorrupt: a line in the middle is damaged.
-            JournalVersion: another version of rnnsweep wrote it.
-        """
-        return cls(folder)
-
     def append(self, record: Record) -> None:
-        """Write one record. It is on disk when this returns (`AttemptStarted`: in the kernel).
+        """Write one record. It is on disk when this returns.
 
         Raises:
             OSError: the line could not be written whole (disk full); it is removed.
         """
-        line = to_json(line_adapter, record) + b"\n"
+        line = to_json(_LINE, record) + b"\n"
         with self._guard:
             try:
                 written = os.write(self._file, line)
                 if written < len(line):
                     raise OSError(f"{self.path}: wrote {written} of {len(line)} bytes; disk full?")
-                if not isinstance(record, AttemptStarted):
-                    os.fsync(self._file)
+                os.fsync(self._file)
             except OSError:
                 os.ftruncate(self._file, self._size)
                 raise
             self._size += len(line)
+            if self.state is None:
+                self.state = replay([record])
+            else:
+                self.state.add(record)
 
     def close(self) -> None:
         """Release the journal for the next writer. Can be called twice."""
@@ -148,55 +279,53 @@ class Journal:
         self.close()
 
 
-def read(folder: Path) -> tuple[Record, ...]:
-    """Return the records of `folder`'s journal without becoming its writer; () if there is none.
+def read(folder: Path) -> SweepState | None:
+    """Return the state in `folder`'s journal without becoming its writer; None if there is none.
 
     A last line that is still being written is left out.
 
     Raises:
-        JournalCorrupt, JournalVersion: as `Journal.open`.
+        JournalCorrupt, JournalVersion: as for `Journal`.
     """
     path = folder / FILE_NAME
     try:
-        return _parse(path, path.read_bytes())[0]
+        return replay(_parse(path, path.read_bytes())[0])
     except FileNotFoundError:
-        return ()
+        return None
 
 
-def _parse(path: Path, data: bytes) -> tuple[tuple[Record, ...], int]:
+def _parse(path: Path, data: bytes) -> tuple[list[Record], int]:
     """Return the whole records in `data`, and their size in bytes."""
     lines = data.split(b"\n")[:-1]  # what follows the last newline was never acknowledged
     records: list[Record] = []
     size = 0
     for number, line in enumerate(lines, 1):
+        if number == 1:
+            _expect_version(path, line)
         try:
-            record = line_adapter.validate_json(line)
+            record = _LINE.validate_json(line)
         except ValidationError as error:
-            problem = error.errors()[0]
-            if problem["type"] == "json_invalid" and number == len(lines):
+            if error.errors()[0]["type"] == "json_invalid" and number == len(lines):
                 break  # a crash of the machine can leave a line of the right length and no content
-            _expect_version(path, number, line)
-            place = ".".join(map(str, problem["loc"])) or "the line"
-            raise JournalCorrupt(path, number, f"{place}: {problem['msg']}") from error
-        if isinstance(record, SweepOpened | SessionStarted):
-            _expect_version(path, number, line)
+            raise JournalCorrupt(path, number, first_problem(error)) from error
         if isinstance(record, SweepOpened) != (number == 1):
             raise JournalCorrupt(path, number, f"{record.record} as record {number}")
         records.append(record)
         size += len(line) + 1
-    return tuple(records), size
+    return records, size
 
 
-def _expect_version(path: Path, number: int, line: bytes) -> None:
-    """Refuse a record that names another version, or that has to name one and does not."""
+def _expect_version(path: Path, line: bytes) -> None:
+    """Refuse a first record that names another version, or none."""
     try:
         value = json.loads(line)
     except ValueError:
         return
-    if isinstance(value, dict) and value.get("record") in _VERSIONED:
+    if isinstance(value, dict) and value.get("record") == "sweep_opened":
         version = value.get("journal_version")
         if version != VERSION:
-            raise JournalVersion(path, number, version)
+            place = f"{path}, line 1"
+            raise JournalVersion(wrong_version(place, "a journal", VERSION, version))
 
 
 def _sync_folder(folder: Path) -> None:

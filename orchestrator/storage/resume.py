@@ -31,8 +31,6 @@ from orchestrator.storage.journal import (
     SweepState,
     TrialFinished,
     read,
-    rebuild,
-    replay,
 )
 from orchestrator.storage.tracking.records import Manifest
 from workloads import registry
@@ -75,29 +73,23 @@ def identify(spec: SweepSpec, number: int) -> SweepIdentity:
 
 def take_over(
     journal: Journal, stored: Manifest | None, identity: SweepIdentity, spec: SweepSpec
-) -> list[Record]:
+) -> SweepState:
     """Open the sweep in the journal, unless it is there; `merge_stored` adds the store's trials.
-
-    Returns:
-        The records that the journal now has.
 
     Raises:
         Incomparable: the existing trials are those of another spec.
     """
-    state = replay(journal.records)
-    if state is not None:
-        _expect_same(state.identity, identity)
-        return list(journal.records)
+    if journal.state is not None:
+        _expect_same(journal.state.identity, identity)
+        return journal.state
     if stored is not None and stored.identity.generation == identity.generation:
         _expect_same(stored.identity, identity)
-    opened = SweepOpened(identity, spec.model_dump(mode="json"))
-    journal.append(opened)
-    return [opened]
+    journal.append(SweepOpened(identity, spec.model_dump(mode="json")))
+    assert journal.state is not None
+    return journal.state
 
 
-def merge_stored(
-    journal: Journal, records: list[Record], stored: Iterable[FinishedTrial]
-) -> SweepState:
+def merge_stored(journal: Journal, stored: Iterable[FinishedTrial]) -> None:
     """Add the trials to the journal that only the store has: those that ended under another home.
 
     Of two outcomes of one trial the later one counts. A block without outcomes in this journal
@@ -106,33 +98,37 @@ def merge_stored(
     Raises:
         TwoConfigs: trials of one block were run with different configs.
     """
-    state = replay(records)
+    state = journal.state
     assert state is not None  # take_over has written the first record
     stored = list(stored)
     _expect_one_config([*state.finished.values(), *stored])
     newer = [trial for trial in stored if _is_later(trial, state.finished.get(trial.key))]
-    for record in rebuild(state.identity, state.spec, newer)[1:]:
+    for record in rebuild(newer):
         if isinstance(record, BlockSuggested):
             block = state.blocks.get(record.block)
             if block is not None and block.config == record.config:
                 continue
         journal.append(record)
-        records.append(record)
-    return replay(records) or state
+
+
+def rebuild(finished: Iterable[FinishedTrial]) -> Iterator[Record]:
+    """Yield the records of a lost journal, from the trials that the tracking store has.
+
+    A block is suggested just before its first trial ended. The store does not have a block without
+    an ended trial: the sampler suggests it again.
+    """
+    begun: set[int] = set()
+    for trial in sorted(finished, key=lambda trial: trial.ended_s):
+        if trial.block not in begun:
+            begun.add(trial.block)
+            yield BlockSuggested(trial.block, trial.config, trial.started_s)
+        yield TrialFinished(trial)
 
 
 def unrecorded_trials(state: SweepState, stored: Iterable[FinishedTrial]) -> list[FinishedTrial]:
     """Return the trials whose latest outcome the store lacks."""
     in_store = {trial.key: trial for trial in stored}
     return [t for key, t in state.finished.items() if _is_later(t, in_store.get(key))]
-
-
-def suggested_blocks(records: Iterable[Record]) -> list[Block]:
-    """Return the blocks of a journal, each with its latest config."""
-    configs = {
-        record.block: record.config for record in records if isinstance(record, BlockSuggested)
-    }
-    return [Block(index, config) for index, config in configs.items()]
 
 
 def events(
@@ -142,14 +138,12 @@ def events(
 
     Failed trials are left out on request, and so are those to time again (`retimed`, by key).
     """
-    for record in state.order:
-        if not isinstance(record, TrialFinished):
-            yield state.blocks[record.block]
-            continue
-        finished = record.finished
-        is_retried = retry_failed and finished.outcome.status == "failed"
-        if not is_retried and finished.key not in retimed:
-            yield finished
+    for event in state.order.values():
+        if isinstance(event, FinishedTrial):
+            is_retried = retry_failed and event.status == "failed"
+            if is_retried or event.key in retimed:
+                continue
+        yield event
 
 
 def trials_to_retime(state: SweepState, plan: Plan, *, retry_failed: bool) -> set[str]:
@@ -190,15 +184,13 @@ def count_finished(
     identity: SweepIdentity, plan: Plan, events: Iterable[Block | FinishedTrial]
 ) -> int:
     """Count the trials of the plan that have an outcome."""
-    blocks: list[Block] = []
-    finished: set[str] = set()
-    for event in events:
-        if isinstance(event, FinishedTrial):
-            finished.add(event.key)
-        elif plan.has_block(event.index):
-            blocks.append(event)
+    events = list(events)
+    finished = {event.key for event in events if isinstance(event, FinishedTrial)}
     return sum(
-        trial.key in finished for block in blocks for trial in _trials(identity, plan, block)
+        trial.key in finished
+        for event in events
+        if isinstance(event, Block) and plan.has_block(event.index)
+        for trial in _trials(identity, plan, event)
     )
 
 
@@ -216,7 +208,7 @@ def expect_comparable(folder: SweepFolder, spec: SweepSpec) -> None:
     Raises:
         Incomparable: the existing trials are those of another spec.
     """
-    state = replay(read(folder.generation(folder.latest())))
+    state = read(folder.generation(folder.latest()))
     if state is not None:
         _expect_same(state.identity, identify(spec, state.identity.generation))
 

@@ -33,7 +33,7 @@ from orchestrator.analysis.cost_model import (
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import Config
 from orchestrator.storage.home import SweepFolder, sweep_home
-from orchestrator.storage.journal import read, replay
+from orchestrator.storage.journal import read
 from tests.benchmarks import rig
 from tests.orchestrator.sample_hardware import on_cpu
 
@@ -169,7 +169,7 @@ def main() -> None:
     rows, sweeps = list[Row](), list[str]()
     for name, targets in ({asked.sweep: TARGETS} if asked.sweep else names).items():
         folder = SweepFolder(sweep_home(), name)
-        state = replay(read(folder.generation(folder.latest())))
+        state = read(folder.generation(folder.latest()))
         if state is None:
             raise SystemExit(f"no sweep {name!r} in {folder.home}: run it first")
         observations = observe(state.finished.values(), state.identity.settings)

@@ -21,8 +21,8 @@ from orchestrator.core.trial import (
     Telemetry,
     make_trial,
 )
-from orchestrator.storage.journal import Journal, rebuild, replay
-from orchestrator.storage.resume import unrecorded_trials
+from orchestrator.storage.journal import Journal, SweepOpened
+from orchestrator.storage.resume import rebuild, unrecorded_trials
 from orchestrator.storage.tracking.address import tracking_uri
 from orchestrator.storage.tracking.recorder import Recorder
 from tests.orchestrator.sample_hardware import on_cpu, on_gpu
@@ -64,13 +64,12 @@ def record(home: Path, configs: int) -> int:
 
     A store that has a part of it gets the rest.
     """
-    folder = home / "sweeps" / NAME / "1"
-    with Journal.open(folder) as journal:
-        if not journal.records:
-            for entry in rebuild(_IDENTITY, {}, list(_finished(configs))):
+    with Journal(home / "sweeps" / NAME / "1") as journal:
+        if journal.state is None:
+            journal.append(SweepOpened(_IDENTITY, {}))
+            for entry in rebuild(_finished(configs)):
                 journal.append(entry)
-    with Journal.open(folder) as journal:
-        state = replay(journal.records)
+        state = journal.state
     assert state is not None
     sweep = opening(_IDENTITY, arms=ARMS, impossible=(), blocks=configs, repeats=REPEATS)
     with Recorder(tracking_uri(home, {}), home, home / "recorder.log") as recorder:

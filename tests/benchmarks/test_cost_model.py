@@ -32,7 +32,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with a sweep of ten configs whose trials could not measure energy."""
     identity = SweepIdentity("made", 1, "next_token", {}, {}, 0, None)
     no_meter = Telemetry(energy_absent="no energy counter of the CPU")
-    with Journal.open(SweepFolder(tmp_path, "made").generation(1)) as journal:
+    with Journal(SweepFolder(tmp_path, "made").generation(1)) as journal:
         journal.append(SweepOpened(identity, {}))
         for index in range(10):
             config: Config = {"units": 16 + 10 * index}

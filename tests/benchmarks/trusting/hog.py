@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.storage.home import SweepFolder
-from orchestrator.storage.journal import TrialFinished, read
+from orchestrator.storage.journal import read
 from tests.benchmarks.trusting.findings import Finding, Notebook
 from tests.benchmarks.trusting.sweeps import FUSED, ONE_THREAD, SMALL, Question, answer, ratio_text
 
@@ -40,8 +40,8 @@ def hogged(folder: SweepFolder, after: int, during: int) -> Iterator[threading.E
     def is_reached(wanted: int) -> bool:
         while not over.wait(_POLL_S):
             with contextlib.suppress(OSError):
-                records = read(folder.generation(1))
-                if sum(isinstance(record, TrialFinished) for record in records) >= wanted:
+                state = read(folder.generation(1))
+                if state is not None and len(state.finished) >= wanted:
                     return True
         return False
 

@@ -42,7 +42,7 @@ def forecast_after(tmp_path: Path) -> ForecastAfter:
         made = make_plan(swept, classify([node("n0")]))
         folder = SweepFolder(tmp_path, swept.name)
         identity = SweepIdentity(swept.name, 1, "image_rows", {}, {}, 0, None)
-        with Journal.open(folder.generation(1)) as journal:
+        with Journal(folder.generation(1)) as journal:
             journal.append(SweepOpened(identity, {}))
             for index, config in enumerate(CONFIGS[:blocks]):
                 journal.append(BlockSuggested(index, config, 0.0))

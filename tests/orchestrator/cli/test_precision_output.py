@@ -86,7 +86,7 @@ def test_the_live_view_shows_at_most() -> None:
 def test_a_status_shows_when_and_why_blocks_ended(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path, IDENTITY.name)
     folder.make()
-    with Journal.open(folder.generation(1)) as journal:
+    with Journal(folder.generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         journal.append(SessionStarted(0.0, 1, "host", "1", 60, 1, [PORTABLE], least=6))
         for block in range(7):

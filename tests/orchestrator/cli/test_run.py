@@ -193,7 +193,7 @@ def test_a_plan_that_does_not_extend_the_existing_trials_is_refused(
     file = tmp_path / "mine.yaml"
     file.write_text(SPEC)
     spec = load(file)
-    with Journal.open(SweepFolder(tmp_path / "home", "mine").generation(1)) as journal:
+    with Journal(SweepFolder(tmp_path / "home", "mine").generation(1)) as journal:
         take_over(journal, None, identify(spec, 1), spec)
     for form in ("text", "json"):
         code, out, err = typed(capfd, "plan", str(file), "--set", "seed=4", "--format", form)

@@ -23,7 +23,7 @@ from tests.orchestrator.sample_sweeps import IDENTITY, PORTABLE, XLA, failed, fi
 
 def started(home: Path, name: str, *, blocks: int = 2) -> Path:
     """A sweep of which one arm and the third block were dropped; its journal's path."""
-    with Journal.open(SweepFolder(home, name).generation(1)) as journal:
+    with Journal(SweepFolder(home, name).generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         for block in range(3):
             for done in (finished(block), failed(block, XLA), finished(block, repeat=1)):
@@ -44,7 +44,7 @@ def test_only_trials_of_the_latest_plan_count(tmp_path: Path) -> None:
 
 def test_blocks_that_a_list_passes_over_are_not_counted(tmp_path: Path) -> None:
     """The config of the second block was replaced by one that is still to come."""
-    with Journal.open(started(tmp_path, "listed").parent) as journal:
+    with Journal(started(tmp_path, "listed").parent) as journal:
         journal.append(SessionStarted(2.0, 1, "here", "0", 4, 1, [PORTABLE], skipped_blocks=[1]))
     text = describe_sweeps(tmp_path, "listed")
     assert "2 of 3 trials ended (2 complete), 2 of 3 blocks suggested" in text
@@ -66,7 +66,7 @@ def test_a_stray_file_and_a_corrupt_journal_hide_nothing(tmp_path: Path) -> None
 def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
     """A sweep that was opened, and stopped before its first trial, is `stopped` in its store."""
     folder = SweepFolder(tmp_path, "quickstart")
-    with Journal.open(folder.generation(1)) as journal:
+    with Journal(folder.generation(1)) as journal:
         assert describe_sweeps(tmp_path, None) == "quickstart: not started\n"
         journal.append(SweepOpened(IDENTITY, {}))
     text = "quickstart: stopped before it began; resume with the same run command\n"
@@ -76,7 +76,7 @@ def test_what_has_not_begun_has_the_state_of_reports(tmp_path: Path) -> None:
 
 
 def test_a_killed_sweep_is_stopped(tmp_path: Path) -> None:
-    with Journal.open(SweepFolder(tmp_path, "quickstart").generation(1)) as journal:
+    with Journal(SweepFolder(tmp_path, "quickstart").generation(1)) as journal:
         journal.append(SweepOpened(IDENTITY, {}))
         journal.append(SessionStarted(0.0, 1, "here", "0", 2, 1, [PORTABLE]))
     text = describe_sweeps(tmp_path, None)

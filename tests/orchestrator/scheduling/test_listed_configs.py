@@ -20,10 +20,8 @@ from orchestrator.storage import resume
 from orchestrator.storage.journal import (
     BlockSuggested,
     Journal,
-    Record,
     TrialFinished,
     read,
-    replay,
 )
 from tests.orchestrator.sample_plans import complete, failed, node, plan
 
@@ -165,20 +163,19 @@ def test_the_last_list_is_run_whole_and_once_whatever_lists_came_before(
 def test_the_journal_of_a_list_takes_another_list_and_no_sampler(tmp_path: Path) -> None:
     before = spec_of([1, 2])
     identity = resume.identify(before, 1)
-    with Journal.open(tmp_path) as journal:
-        records: list[Record] = resume.take_over(journal, None, identity, before)
+    with Journal(tmp_path) as journal:
+        resume.take_over(journal, None, identity, before)
         for record in work(before, []):
             if isinstance(record, FinishedTrial):
                 journal.append(TrialFinished(record))
             else:
                 journal.append(BlockSuggested(record.index, record.config, 1.0))
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         longer = spec_of([2, 3])
-        records = resume.take_over(journal, None, resume.identify(longer, 1), longer)
-        assert resume.suggested_blocks(records) == [Block(0, config(1)), Block(1, config(2))]
-        state = resume.merge_stored(journal, records, [])
+        state = resume.take_over(journal, None, resume.identify(longer, 1), longer)
+        assert [*state.blocks.values()] == [Block(0, config(1)), Block(1, config(2))]
         history = list(resume.events(state, retry_failed=False))
         assert units(work(longer, history)) == [(2, 3)]
-    state_again = replay(read(tmp_path))
+    state_again = read(tmp_path)
     assert state_again is not None
     assert state_again.blocks[0].config == config(1), "what is listed no longer stays"

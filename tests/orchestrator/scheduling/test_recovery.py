@@ -108,7 +108,7 @@ class Held:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         yield Held(journal)
 
@@ -206,7 +206,7 @@ def test_a_node_that_cannot_be_probed_is_reported_once(held: Held) -> None:
 
 def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
     learning = SPEC.replace("random", "tpe, objectives: {accuracy: {direction: maximize}}")
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (A,), learning)
         held.assignments()
@@ -217,7 +217,7 @@ def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
 
 def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
     wide = SPEC.replace("[cpu]", "[{class: cpu, threads: 2}]")
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (A,), wide)
         held.present.nodes = (A, replace(node("small"), cpus=1), B)
@@ -233,7 +233,7 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
     hardware = "[{class: cpu, labels: {market: spot}}, {class: cpu, labels: {market: own}}]"
     spot = replace(OTHER, labels={"market": "spot"})
     own = replace(A, labels={"market": "own"})
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         held = Held(journal, (own, spot), SPEC.replace("[cpu]", hardware))
         lost = on(spot, held.assignments())

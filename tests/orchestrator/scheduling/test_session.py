@@ -17,7 +17,7 @@ from orchestrator.hardware import classify
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.session import Session
 from orchestrator.spec import parse
-from orchestrator.storage.journal import Journal, Record, SweepOpened, replay
+from orchestrator.storage.journal import Journal, Record, SweepOpened
 from tests.orchestrator.sample_plans import blocks_of, identity, node, plan
 
 SPEC = """
@@ -33,7 +33,7 @@ COMPLETE = Outcome("complete", 0.0, 1.0, metrics={"val_accuracy": 0.5})
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
-    journal = Journal.open(tmp_path)
+    journal = Journal(tmp_path)
     journal.append(SweepOpened(identity(), {}))
     return journal
 
@@ -48,7 +48,7 @@ def session(journal: Journal, text: str = SPEC) -> tuple[Session, list[FinishedT
 
 def reopened(journal: Journal) -> Journal:
     journal.close()
-    return Journal.open(journal.path.parent)
+    return Journal(journal.path.parent)
 
 
 def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
@@ -58,7 +58,7 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     held.finish(assignment, COMPLETE)
     assert [finished.trial for finished in recorded] == [assignment.trial]
     with reopened(journal) as second:
-        state = replay(second.records)
+        state = second.state
     assert state is not None
     assert list(state.blocks) == [0]
     assert state.finished[assignment.trial.key].outcome == COMPLETE
@@ -71,7 +71,7 @@ def test_what_a_trial_cost_is_in_the_journal_and_reported_to_everybody(journal: 
     assert assignment is not None
     held.finish(assignment, COMPLETE)
     with reopened(journal) as second:
-        state = replay(second.records)
+        state = second.state
     assert state is not None
     outcome = state.finished[assignment.trial.key].outcome
     assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}

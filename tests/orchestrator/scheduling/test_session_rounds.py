@@ -33,7 +33,7 @@ from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch
 from orchestrator.spec import parse
 from orchestrator.storage import resume
-from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read, rebuild, replay
+from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
 from tests.orchestrator.sample_plans import ConfigLog, identity, node
 from tests.orchestrator.scheduling.test_recovery import Present
 
@@ -54,8 +54,8 @@ class Held:
     """A session on one node, rebuilt from its journal."""
 
     def __init__(self, folder: Path, text: str, retry_failed: bool = False) -> None:
-        self.journal = Journal.open(folder)
-        if not self.journal.records:
+        self.journal = Journal(folder)
+        if self.journal.state is None:
             self.journal.append(SweepOpened(identity(), {}))
         self.spec = parse(text, source="spec")
         self.plan = make_plan(self.spec, classify([HERE]))
@@ -89,7 +89,7 @@ class Held:
         )
 
     def state(self) -> SweepState:
-        state = replay(read(self.journal.path.parent))
+        state = read(self.journal.path.parent)
         assert state is not None
         return state
 
@@ -135,7 +135,6 @@ def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     held.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
     assert len(lines(held, "round_finished")) == 1
     assert lines(held, "trial_finished") == []
-    assert len(lines(held, "attempt_started")) == 3
     state = held.state()
     assert list(state.finished) == [trial.key for trial in assignment.trials]
     assert [finished.trial for finished in held.recorded] == list(assignment.trials)
@@ -199,8 +198,9 @@ def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -
     held.session.finish(assignment, *(on(assignment, index) for index in range(3)))
     first = held.recorded
     stored = [replace_race(first[0], "late"), *first[1:]]
-    journal = Journal.open(tmp_path / "two")
-    for record in rebuild(identity(), {}, stored):
+    journal = Journal(tmp_path / "two")
+    journal.append(SweepOpened(identity(), {}))
+    for record in resume.rebuild(stored):
         journal.append(record)
     journal.close()
     seen = Held(tmp_path / "two", TIMED)

@@ -37,7 +37,7 @@ def searching(held: Session) -> BlockSearch:
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Held]:
-    with Journal.open(tmp_path) as journal:
+    with Journal(tmp_path) as journal:
         journal.append(SweepOpened(identity(), {}))
         made, recorded = session(journal)
         yield searching(made), recorded
@@ -59,7 +59,7 @@ def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> Non
 
 def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
     for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
-        with Journal.open(tmp_path / name) as journal:
+        with Journal(tmp_path / name) as journal:
             journal.append(SweepOpened(identity(), {}))
             handed = searching(session(journal, spec)[0]).suggest("a")
         assert isinstance(handed, dict)
