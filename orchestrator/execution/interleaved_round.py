@@ -109,26 +109,21 @@ class InterleavedRound:
     def _is_narrow(self) -> bool:
         """Return whether all ratios are precise enough; for a trial alone, its own time."""
         ratios = [ratio for _, ratio in self._ratios() if ratio is not None]
-        if not ratios:
-            ratios = [
-                paired_ratio(list(trial.logs.values()), len(self._looks))
-                for trial in self._running()
-            ]
+        ratios = ratios or [self._ratio(trial) for trial in self._running()]
         widths = [math.inf if ratio.interval is None else ratio.interval for ratio in ratios]
         return max(widths) <= self._timing.interval
 
     def _ratios(self) -> list[tuple[InterleavedTrial, PairedRatio | None]]:
         """Return each running trial with its ratio to the first one, which itself has none."""
-        if not (running := self._running()):
-            return []
-        first, *others = running
-        ratios = [
-            paired_ratio(
-                [trial.logs[turn] - log for turn, log in first.logs.items()], len(self._looks)
-            )
-            for trial in others
+        running = self._running()
+        return [
+            (trial, None if trial is running[0] else self._ratio(trial, running[0]))
+            for trial in running
         ]
-        return [(first, None), *zip(others, ratios, strict=True)]
+
+    def _ratio(self, trial: InterleavedTrial, base: InterleavedTrial | None = None) -> PairedRatio:
+        logs = [log - (base.logs[turn] if base else 0.0) for turn, log in trial.logs.items()]
+        return paired_ratio(logs, len(self._looks))
 
     def _running(self) -> list[InterleavedTrial]:
         return [trial for trial in self._trials if trial.runs]
@@ -207,8 +202,7 @@ def _keys(jobs: Sequence[Job]) -> list[TrainerKey]:
     seen: Counter[TrainerKey] = Counter()
     keys = []
     for job in jobs:
-        name = f"{job.request.implementation} [timing]"
-        seen[name, job.request.device, job.cpus] += 1
-        number = seen[name, job.request.device, job.cpus]
-        keys.append((name if number == 1 else f"{name} {number}", job.request.device, job.cpus))
+        key = f"{job.request.implementation} [timing]", job.request.device, job.cpus
+        seen[key] += 1
+        keys.append((f"{key[0]} {seen[key]}" if seen[key] > 1 else key[0], *key[1:]))
     return keys

@@ -70,7 +70,7 @@ class Trainer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._output,
-                env=_environment(implementation, device, python_path, environ),
+                env=trainer_environment(implementation, device, python_path, environ),
                 start_new_session=True,  # Ctrl-C in the terminal is the driver's to handle
                 text=True,
                 encoding="utf-8",
@@ -110,20 +110,17 @@ class Trainer:
         """
         os.ftruncate(self._output.fileno(), 0)
         self._output.seek(0)
-        self._write(encode(request))
+        self.send(request)
 
-    def send(self, command: Command) -> None:
+    def send(self, command: TrialRequest | Command) -> None:
         """Send a command to the trial that is being timed in slices.
 
         Raises:
             TrainerGone: the process has ended.
         """
-        self._write(encode(command))
-
-    def _write(self, line: str) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line + "\n")
+            self._process.stdin.write(encode(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise TrainerGone(self._process.wait()) from error
@@ -140,19 +137,15 @@ class Trainer:
         except queue.Empty:
             if self.alive:
                 return None
-            event = self._last_event()
+            try:  # a child of the ended process may hold the pipe open
+                event = self._events.get(timeout=_DRAIN_S)
+            except queue.Empty:
+                event = None
         if event is None:
             raise TrainerGone(self._process.wait())
         if isinstance(event, ProtocolError):
             raise event
         return event
-
-    def _last_event(self) -> Event | ProtocolError | None:
-        """Return an event of an ended process: a child of its own may hold the pipe open."""
-        try:
-            return self._events.get(timeout=_DRAIN_S)
-        except queue.Empty:
-            return None
 
     def memory_mib(self) -> float:
         """Return the resident memory of the process, in MiB; 0 once it has ended."""
@@ -161,26 +154,20 @@ class Trainer:
         except psutil.Error:
             return 0.0
 
-    def cpu_s(self) -> float:
-        """Return CPU seconds of the process and its ended children; 0 once it has ended."""
-        try:
-            used = self._handle.cpu_times()
-            return float(used.user + used.system + used.children_user + used.children_system)
-        except psutil.Error:
-            return 0.0
-
     def family(self) -> tuple[float, float]:
         """Return CPU seconds and resident MiB of the process and all its descendants.
 
         Call it rarely: it looks through every process of the node, which takes milliseconds.
         """
-        cpu_s, memory_mib = self.cpu_s(), self.memory_mib()
+        cpu_s = memory_mib = 0.0
         with contextlib.suppress(psutil.Error):
-            for child in self._handle.children(recursive=True):
+            ended = self._handle.cpu_times()
+            cpu_s += ended.children_user + ended.children_system
+            for process in (self._handle, *self._handle.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
-                    used = child.cpu_times()
-                    cpu_s += float(used.user + used.system)
-                    memory_mib += float(child.memory_info().rss) / 2**20
+                    used = process.cpu_times()
+                    cpu_s += used.user + used.system
+                    memory_mib += process.memory_info().rss / 2**20
         return cpu_s, memory_mib
 
     def output_tail(self) -> str:
@@ -215,17 +202,18 @@ class Trainer:
         self._events.put(None)
 
 
-def _environment(
-    implementation: Implementation,
+def trainer_environment(
+    implementation: Implementation | None,
     device: Device,
-    python_path: Sequence[str],
-    environ: Mapping[str, str],
+    python_path: Sequence[str] = (),
+    environ: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
+    """Return the environment of a trainer's process; None for one that imports no backend."""
     package_root = str(Path(__file__).resolve().parents[2])
     path = [*python_path, package_root, *filter(None, [environ.get("PYTHONPATH")])]
     return {
         **environ,
-        **environment_for(implementation, device),
+        **(environment_for(implementation, device) if implementation else {}),
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONUNBUFFERED": "1",
     }

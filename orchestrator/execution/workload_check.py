@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from orchestrator.cluster import code_bundle
 from orchestrator.core.errors import Refusal
+from orchestrator.execution.trainer_process import trainer_environment
 from orchestrator.spec import SweepSpec
-from workloads.backend import environment_for
-from workloads.implementations import BACKENDS, parse_implementation
+from workloads.implementations import BACKENDS, Implementation, parse_implementation
 from workloads.registry import find_workload
 
 _LIMIT_S = 120.0
@@ -45,7 +44,7 @@ def expect_importable(spec: SweepSpec, *, on_cluster: bool) -> None:
     try:
         done = subprocess.run(
             command,
-            env=_environment(spec),
+            env=trainer_environment(_first_installed(spec), "gpu", [str(Path.cwd())]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -70,18 +69,8 @@ def _is_here(workload: str) -> bool:
     return importlib.machinery.PathFinder.find_spec(top, folders) is not None
 
 
-def _environment(spec: SweepSpec) -> dict[str, str]:
-    """Return the environment of a trainer, for the first backend that is installed here."""
+def _first_installed(spec: SweepSpec) -> Implementation | None:
+    """Return the first implementation of a spec whose backend is installed here."""
     parsed = [parse_implementation(text, known_only=False) for text in spec.arms.implementations]
-    usable = [implementation for implementation in parsed if _is_installed(implementation.backend)]
-    package_root = str(Path(__file__).resolve().parents[2])
-    path = [str(Path.cwd()), package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **os.environ,
-        **(environment_for(usable[0], "gpu") if usable else {}),
-        "PYTHONPATH": os.pathsep.join(path),
-    }
-
-
-def _is_installed(backend: str) -> bool:
-    return backend not in BACKENDS or importlib.util.find_spec(backend) is not None
+    usable = (i for i in parsed if i.backend not in BACKENDS or importlib.util.find_spec(i.backend))
+    return next(usable, None)

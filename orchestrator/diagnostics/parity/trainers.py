@@ -130,12 +130,12 @@ def _listen(trainer: Trainer, answer: RequestOutcome) -> None:
         ProtocolError: it wrote something else than events.
         TimeoutError: it hangs.
     """
-    active_s, cpu_s = time.monotonic(), trainer.cpu_s()
+    active_s, cpu_s = time.monotonic(), trainer.family()[0]
     while True:
         event = trainer.next_event(_LOOK_S)
         if event is not None and answer.take(event):
             return
-        used_s = trainer.cpu_s()
+        used_s = trainer.family()[0]
         if event is not None or used_s > cpu_s + 0.01:
             active_s, cpu_s = time.monotonic(), used_s
         elif time.monotonic() - active_s > _IDLE_S:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from orchestrator.execution.telemetry.readings import GpuReading, NodeReading, Sample, throttled_pct
+from orchestrator.execution.telemetry.readings import GpuReading, NodeReading, Sample
 
 POINTS = 200
 """The most points of a curve."""
@@ -25,7 +25,7 @@ _GPU: tuple[tuple[str, Callable[[GpuReading], float | None]], ...] = (
     ("temperature_celsius", lambda gpu: gpu.temperature_c),
     ("sm_clock_megahertz", lambda gpu: gpu.sm_clock_mhz),
     ("memory_clock_megahertz", lambda gpu: gpu.memory_clock_mhz),
-    ("throttled_percentage", throttled_pct),
+    ("throttled_percentage", lambda gpu: gpu.throttled_pct),
     ("pcie_receive_megabytes_per_second", lambda gpu: _scaled(gpu.pcie_rx_mib_s, _MB)),
     ("pcie_transmit_megabytes_per_second", lambda gpu: _scaled(gpu.pcie_tx_mib_s, _MB)),
 )
@@ -51,52 +51,46 @@ def curves(samples: Sequence[Sample]) -> tuple[list[float], dict[str, list[float
         return [], {}
     size = -(-(len(whole) - 1) // POINTS)
     groups = [whole[0:1], *(whole[at : at + size] for at in range(1, len(whole), size))]
-    named = {
+    measured = {
         f"system/{name}": values
         for name, values in _all(groups)
         if any(v is not None for v in values)
     }
-    return [group[-1].at_s for group in groups[1:]], named
+    return [group[-1].at_s for group in groups[1:]], measured
 
 
 def _all(groups: Sequence[Sequence[Sample]]) -> Iterator[tuple[str, list[float | None]]]:
-    shares = [_shares(before[-1], after[-1]) for before, after in pairwise(groups)]
-    for name in ("cpu_utilization", "cpu_trainer", "cpu_others", "cpu_steal"):
-        yield f"{name}_percentage", [share.get(name) for share in shares]
-    packages = [_watts(before[-1], after[-1]) for before, after in pairwise(groups)]
-    yield "cpu_package_power_watts", packages
+    grown = [_growth(before[-1], after[-1]) for before, after in pairwise(groups)]
+    for name in dict.fromkeys(name for growth in grown for name in growth):
+        yield name, [growth.get(name) for growth in grown]
     for name, value_of in _NODE:
         nodes = [[sample.node for sample in group if sample.node] for group in groups[1:]]
         yield name, [_mean(map(value_of, readings)) for readings in nodes]
     for index in range(max(len(sample.gpus) for group in groups for sample in group)):
         gpus = [[s.gpus[index] for s in group if index < len(s.gpus)] for group in groups[1:]]
         for name, gpu_value in _GPU:
-            values = [_mean(map(gpu_value, readings)) for readings in gpus]
-            yield f"gpu_{index}_{name}", values
+            yield f"gpu_{index}_{name}", [_mean(map(gpu_value, readings)) for readings in gpus]
 
 
-def _shares(before: Sample, after: Sample) -> dict[str, float]:
-    """Return percentages of the CPU time between two samples, of the CPUs of the trainer."""
-    assert before.node is not None
-    assert after.node is not None
-    total_s = after.node.total_s - before.node.total_s
-    if total_s <= 0:
-        return {}
-    busy_s = after.node.busy_s - before.node.busy_s
-    seconds = {
-        "cpu_utilization": busy_s,
-        "cpu_steal": after.node.steal_s - before.node.steal_s,
+def _growth(before: Sample, after: Sample) -> dict[str, float]:
+    """Return percentages of the CPU time between two samples, and the power of the CPUs."""
+    first, last = before.node, after.node
+    assert first is not None
+    assert last is not None
+    seconds = {"utilization": last.busy_s - first.busy_s, "steal": last.steal_s - first.steal_s}
+    if first.trainer_s is not None and last.trainer_s is not None:
+        seconds["trainer"] = last.trainer_s - first.trainer_s
+        seconds["others"] = seconds["utilization"] - seconds["trainer"]
+    total_s = last.total_s - first.total_s
+    grown = {
+        f"cpu_{name}_percentage": min(100.0, max(0.0, 100 * part / total_s))
+        for name, part in seconds.items()
+        if total_s > 0
     }
-    if before.node.trainer_s is not None and after.node.trainer_s is not None:
-        trainer_s = after.node.trainer_s - before.node.trainer_s
-        seconds |= {"cpu_trainer": trainer_s, "cpu_others": busy_s - trainer_s}
-    return {name: min(100.0, max(0.0, 100 * part / total_s)) for name, part in seconds.items()}
-
-
-def _watts(before: Sample, after: Sample) -> float | None:
-    if before.package_j is None or after.package_j is None:
-        return None
-    return (after.package_j - before.package_j) / (after.at_s - before.at_s)
+    if before.package_j is not None and after.package_j is not None:
+        watts = (after.package_j - before.package_j) / (after.at_s - before.at_s)
+        grown["cpu_package_power_watts"] = watts
+    return grown
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

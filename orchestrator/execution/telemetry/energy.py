@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from orchestrator.execution.telemetry.counters import counted
-from orchestrator.execution.telemetry.readings import GpuProblem, Recording, Sample, TimeWindow
+from orchestrator.execution.telemetry.readings import Recording
+from orchestrator.execution.telemetry.samples import growth
 
 LEAST_S = 10.0
 """The least length of all timed epochs together: the counters move about every 100 ms."""
@@ -20,6 +20,8 @@ last: next to nothing runs between them."""
 
 _CALLS = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage")
 """The calls of NVML that energy is measured by."""
+
+_NOT_COVERED = "the samples do not cover all of the timed epochs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,23 @@ def energy_of(recording: Recording) -> Energy:
     counts the CPU packages. These are the node's: they include whatever else ran there. If another
     trainer was at work there, they do not count.
     """
-    reason = _no_meter(recording) or _too_short(recording.windows)
+    samples = recording.samples
+    if recording.device == "cpu" and all(sample.package_j is None for sample in samples):
+        return Energy(reason=recording.package_reason or _NOT_COVERED)
+    reason = _too_short(recording)
     if reason is not None:
         return Energy(reason=reason)
-    shared = _shared(recording)
-    package_j = None if shared else _package(recording.samples, recording.windows)
+    is_shared = any(s.node.other_trainers for s in recording.inside() if s.node)
+    package_j = None
+    if not is_shared:  # a counter that does not move does not count
+        counts = ((sample, sample.package_j) for sample in samples)
+        package_j = growth(counts, recording.windows) or None
     parts = {} if package_j is None else {"cpu_package": package_j}
-    if recording.device == "cpu":
-        if package_j is None:
-            return Energy(reason=shared or _not_covered(recording))
+    if recording.device == "cpu" and package_j is not None:
         return Energy(package_j, "rapl", "cpu_package", parts)
+    if recording.device == "cpu":
+        reason = "another trainer was at work on the node, and the energy of its CPUs includes both"
+        return Energy(reason=reason if is_shared else _not_covered(recording))
     gpu_j, method, reason = _gpus(recording)
     if gpu_j is None:
         return Energy(parts=parts, reason=reason)
@@ -63,23 +72,14 @@ def energy_of(recording: Recording) -> Energy:
     return Energy(gpu_j + package_j, f"{method}+rapl", "gpu+cpu_package", parts)
 
 
-_NOT_COVERED = "the samples do not cover all of the timed epochs"
-
-
-def _no_meter(recording: Recording) -> str | None:
-    """Return why no energy can be measured here, however long the timed epochs were."""
-    if recording.device == "gpu" or any(s.package_j is not None for s in recording.samples):
-        return None
-    return recording.package_reason or _NOT_COVERED
-
-
-def _too_short(windows: Sequence[TimeWindow]) -> str | None:
+def _too_short(recording: Recording) -> str | None:
+    windows, seconds = recording.windows, recording.timed_s
     if not windows:
         return "the workload reported no training phase that could be measured"
-    seconds = sum(window.seconds for window in windows)
     if seconds < LEAST_S:
         return f"the timed epochs took {seconds:.1f} s; energy needs at least {LEAST_S:g} s"
-    if seconds / len(windows) < LEAST_WINDOW_S and seconds < _DENSE * _span_s(windows):
+    span_s = windows[-1].ended_s - windows[0].began_s
+    if seconds / len(windows) < LEAST_WINDOW_S and seconds < _DENSE * span_s:
         return (
             f"the timed epochs took {seconds / len(windows):.2f} s each; energy needs at least"
             f" {LEAST_WINDOW_S:g} s each, to separate them from what runs between them"
@@ -87,55 +87,26 @@ def _too_short(windows: Sequence[TimeWindow]) -> str | None:
     return None
 
 
-def _span_s(windows: Sequence[TimeWindow]) -> float:
-    return windows[-1].ended_s - windows[0].began_s
-
-
 def _not_covered(recording: Recording) -> str:
     slept = any(sample.slept for sample in recording.samples)
     return "the machine was suspended during the trial" if slept else _NOT_COVERED
 
 
-def _shared(recording: Recording) -> str | None:
-    """Return why the packages' energy is not this trial's alone, as with several GPUs of a node."""
-    others = [sample.node.other_trainers for sample in recording.inside() if sample.node]
-    if not any(others):
-        return None
-    return "another trainer was at work on the node, and the energy of its CPUs includes both"
-
-
-def _package(samples: Sequence[Sample], windows: Sequence[TimeWindow]) -> float | None:
-    joules = counted((sample, sample.package_j) for sample in samples).over(windows)
-    return joules or None  # a counter that does not move does not count
-
-
 def _gpus(recording: Recording) -> tuple[float | None, str, str | None]:
     """Return the joules of all GPUs of the trial, the method, and why there are none."""
+    problems = recording.gpu_problems
     count = max((len(sample.gpus) for sample in recording.samples), default=0)
     if not count:
-        return None, "", _joined(recording.gpu_problems) or "no GPU could be read"
-    joules, methods = 0.0, set[str]()
+        return None, "", "; ".join(map(str, problems)) or "no GPU could be read"
+    total_j, method = 0.0, "nvml_counter"
     for index in range(count):
-        gpu_j, method = _gpu(recording, index)
-        if gpu_j is None:
-            refused = [p for p in recording.gpu_problems if p.gpu == index and p.call in _CALLS]
-            return None, "", _joined(refused) or f"GPU {index}: {_not_covered(recording)}"
-        joules += gpu_j
-        methods.add(method)
-    return joules, "nvml_power" if "nvml_power" in methods else "nvml_counter", None
-
-
-def _joined(problems: Iterable[GpuProblem]) -> str:
-    return "; ".join(map(str, problems))
-
-
-def _gpu(recording: Recording, index: int) -> tuple[float | None, str]:
-    """Measure by its counter; if that is missing, was reset or does not move, by its power."""
-    readings = [(s, s.gpus[index]) for s in recording.samples if index < len(s.gpus)]
-    by_counter = counted((sample, gpu.energy_j) for sample, gpu in readings)
-    if joules := by_counter.over(recording.windows):
-        return joules, "nvml_counter"
-    by_power = counted((sample, gpu.integrated_j) for sample, gpu in readings)
-    if joules := by_power.over(recording.windows):
-        return joules, "nvml_power"
-    return None, ""
+        readings = [(s, s.gpus[index]) for s in recording.samples if index < len(s.gpus)]
+        joules = growth(((s, gpu.energy_j) for s, gpu in readings), recording.windows)
+        if not joules:  # the counter is missing, was reset, or does not move
+            joules = growth(((s, gpu.integrated_j) for s, gpu in readings), recording.windows)
+            method = "nvml_power"
+        if not joules:
+            refused = [str(p) for p in problems if p.gpu == index and p.call in _CALLS]
+            return None, "", "; ".join(refused) or f"GPU {index}: {_not_covered(recording)}"
+        total_j += joules
+    return total_j, method, None

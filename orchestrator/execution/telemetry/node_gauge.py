@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import psutil
 
 from orchestrator.execution.telemetry.cpu_sensors import CpuClocks
+from orchestrator.execution.telemetry.paced import Paced
 from orchestrator.execution.telemetry.readings import NodeReading
 
-_LOOK_S = 10.0
-"""How often all processes are listed, with at most `_LOOK_SHARE` of a core."""
+_LOOK_S, _LOOK_SHARE = 10.0, 0.002
+"""How often all processes are listed, and the most of a core that this may take."""
 
-_LOOK_SHARE = 0.002
-
-_TEMPERATURE_S = 2.0
+_SENSORS_S = 2.0
+"""How often temperature and clocks are read."""
 
 _AT_WORK = 0.05
 """A trainer that takes less of a core than this is idle, and waits for its next trial."""
@@ -27,9 +27,7 @@ _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal",
 
 
 @dataclass(slots=True)
-class _Other:
-    """Another trainer on the node, with its CPU seconds at the last look."""
-
+class _OtherTrainer:
     process: psutil.Process
     at_s: float
     cpu_s: float
@@ -40,7 +38,7 @@ class _Other:
 class Neighbours:
     """The other trainers of a node, searched for now and then; kept between trials."""
 
-    _others: dict[int, _Other] = field(default_factory=dict)
+    _others: dict[int, _OtherTrainer] = field(default_factory=dict)
     _seen_pids: set[int] = field(default_factory=set)
     _looked: bool = False
 
@@ -49,14 +47,15 @@ class Neighbours:
         with contextlib.suppress(psutil.Error, OSError):
             pids = set(psutil.pids())
             for pid in pids - self._seen_pids - set(family):
-                self._meet(pid)
+                with contextlib.suppress(psutil.Error, OSError):
+                    process = psutil.Process(pid)
+                    if process.cmdline()[1:3] == ["-m", "workloads"]:
+                        now_s = time.monotonic()
+                        self._others[pid] = _OtherTrainer(process, now_s, _used_s(process))
             self._seen_pids = pids
             self._looked = True
-        self._others = {
-            pid: other
-            for pid, other in self._others.items()
-            if pid in self._seen_pids and pid not in family
-        }
+        for pid in [pid for pid in self._others if pid not in self._seen_pids or pid in family]:
+            del self._others[pid]
 
     def at_work(self) -> int | None:
         """Return how many of them took CPU time since the last call; None before any look."""
@@ -69,12 +68,6 @@ class Neighbours:
                     other.at_work = used_s - other.cpu_s > _AT_WORK * (now_s - other.at_s)
                     other.at_s, other.cpu_s = now_s, used_s
         return sum(other.at_work for other in self._others.values())
-
-    def _meet(self, pid: int) -> None:
-        with contextlib.suppress(psutil.Error, OSError):
-            process = psutil.Process(pid)
-            if process.cmdline()[1:3] == ["-m", "workloads"]:
-                self._others[pid] = _Other(process, time.monotonic(), _used_s(process))
 
 
 class NodeGauge:
@@ -94,15 +87,13 @@ class NodeGauge:
         self._family = {trainer.pid: trainer for trainer in self._trainers}
         self._neighbours = neighbours
         self._cpus = _part_of_cpus(pid)
-        self._clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
-        self._clocks_at_s = 0.0
-        self._clock: tuple[float | None, float | None] = None, None
+        clocks = CpuClocks(self._cpus or range(os.cpu_count() or 1))
+        self._clocks = Paced(lambda: (clocks.share(), clocks.throttled_s()), _SENSORS_S)
+        self._temperature = Paced(_cpu_temperature, _SENSORS_S)
+        self._look = Paced(self._look_now, _LOOK_S, _LOOK_SHARE)
         self._cpu_s = 0.0, 0.0, 0.0
         self._used_s: dict[int, float] = {}
         self._most_s = 0.0
-        self._look_at_s = 0.0
-        self._temperature_at_s = 0.0
-        self._temperature_c: float | None = None
 
     @property
     def family(self) -> frozenset[int]:
@@ -117,11 +108,8 @@ class NodeGauge:
         except (OSError, psutil.Error, IndexError, RuntimeError):
             return None
         # The kernel's count of waiting for disks goes back now and then, by a little.
-        self._cpu_s = busy_s, total_s, steal_s = (
-            max(now_s[0], self._cpu_s[0]),
-            max(now_s[1], self._cpu_s[1]),
-            max(now_s[2], self._cpu_s[2]),
-        )
+        busy_s, total_s, steal_s = map(max, now_s, self._cpu_s)
+        self._cpu_s = busy_s, total_s, steal_s
         trainer_s, trainer_mib = self._family_use()
         return NodeReading(
             busy_s,
@@ -131,9 +119,9 @@ class NodeGauge:
             memory.used / 2**20,
             memory.total / 2**20,
             trainer_mib,
-            self._temperature(),
+            self._temperature.value(),
             self._neighbours.at_work(),
-            *self._clock_now(),
+            *(self._clocks.value() or (None, None)),
         )
 
     def look(self) -> None:
@@ -141,17 +129,14 @@ class NodeGauge:
 
         A descendant's CPU seconds count from the first search that finds it.
         """
-        began_s = time.monotonic()
-        if began_s < self._look_at_s:
-            return
-        spent_s = time.thread_time()
+        self._look.value()
+
+    def _look_now(self) -> None:
         with contextlib.suppress(psutil.Error, OSError):
             for trainer in self._trainers:
                 for child in trainer.children(recursive=True):
                     self._family.setdefault(child.pid, child)
         self._neighbours.look(self._family)
-        spent_s = time.thread_time() - spent_s
-        self._look_at_s = began_s + max(_LOOK_S, spent_s / _LOOK_SHARE)
 
     def _family_use(self) -> tuple[float | None, float | None]:
         """Return CPU seconds and MiB of trainers and descendants; None once the trainer ended."""
@@ -171,20 +156,6 @@ class NodeGauge:
                     self._used_s.pop(pid, None)
         self._most_s = max(self._most_s, sum(self._used_s.values()))
         return self._most_s, memory_mib
-
-    def _temperature(self) -> float | None:
-        now_s = time.monotonic()
-        if now_s >= self._temperature_at_s:
-            self._temperature_at_s = now_s + _TEMPERATURE_S
-            self._temperature_c = _cpu_temperature()
-        return self._temperature_c
-
-    def _clock_now(self) -> tuple[float | None, float | None]:
-        now_s = time.monotonic()
-        if now_s >= self._clocks_at_s:
-            self._clocks_at_s = now_s + _TEMPERATURE_S
-            self._clock = self._clocks.share(), self._clocks.throttled_s()
-        return self._clock
 
 
 def _used_s(process: psutil.Process, *, with_ended: bool = False) -> float:
@@ -221,10 +192,5 @@ def _cpu_temperature() -> float | None:
         sensors = psutil.sensors_temperatures()
     except (OSError, AttributeError, ValueError):
         return None
-    temperatures = [
-        float(sensor.current)
-        for name in _CPU_SENSORS
-        for sensor in sensors.get(name, ())
-        if sensor.current and sensor.current > 0
-    ]
-    return max(temperatures, default=None)
+    readings = [sensor.current for name in _CPU_SENSORS for sensor in sensors.get(name, ())]
+    return max((float(reading) for reading in readings if reading and reading > 0), default=None)

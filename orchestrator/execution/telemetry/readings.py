@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from orchestrator.hardware.nvml import THROTTLING
 from workloads.protocol import Device
 
-LATE_S = 2.5
-"""Samples further apart than this leave a gap: nobody knows what was drawn in it."""
+_INTENDED = frozenset(
+    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
+)
+"""Reasons for a low clock that are the GPU's own load, or the user's wish: as in every trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,21 @@ class GpuReading:
     other_processes: int | None = None
     integrated_j: float | None = None
     highest_sm_clock_mhz: float | None = None
+
+    @property
+    def throttled_pct(self) -> float | None:
+        """100 if the GPU was slowed down against the user's wish, else 0."""
+        reasons = self.clock_reasons
+        return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
+
+    @property
+    def clock_drop_pct(self) -> float | None:
+        """How far the clock is below the highest one seen; 0 if the GPU's own load is why."""
+        if self.sm_clock_mhz is None or not self.highest_sm_clock_mhz:
+            return None
+        if _INTENDED.intersection(self.clock_reasons or ()):
+            return 0.0
+        return max(0.0, 100 * (1 - self.sm_clock_mhz / self.highest_sm_clock_mhz))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +84,14 @@ class NodeReading:
 class Sample:
     """Everything read at one moment, in seconds of the monotonic clock.
 
-    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs. `late`: it
-    came more than `LATE_S` after the previous one. `slept`: the machine was suspended in between,
-    while the clock stood still.
+    `gpus` are the trial's, in its order. `package_j` is the growing energy of the CPUs. `slept`:
+    the machine was suspended since the previous one, while the clock stood still.
     """
 
     at_s: float
     gpus: tuple[GpuReading, ...] = ()
     node: NodeReading | None = None
     package_j: float | None = None
-    late: bool = False
     slept: bool = False
 
 
@@ -130,6 +145,11 @@ class Recording:
         samples = [replace(sample, gpus=()) for sample in self.samples]
         return replace(self, device=device, samples=samples, windows=windows, gpu_problems=())
 
+    @property
+    def timed_s(self) -> float:
+        """The length of the windows together."""
+        return sum(window.seconds for window in self.windows)
+
     def inside(self) -> list[Sample]:
         """Return the samples that were taken in the timed epochs."""
         begins = [window.began_s for window in self.windows]
@@ -139,28 +159,6 @@ class Recording:
             return at >= 0 and sample.at_s < self.windows[at].ended_s
 
         return [sample for sample in self.samples if holds(sample)]
-
-
-def throttled_pct(reading: GpuReading) -> float | None:
-    """Return 100 if the GPU was slowed down against the user's wish, else 0."""
-    reasons = reading.clock_reasons
-    return None if reasons is None else 100.0 * bool(THROTTLING.intersection(reasons))
-
-
-_INTENDED = frozenset(
-    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clock_setting"}
-)
-"""Reasons for a low clock that are the GPU's own load, or the user's wish: as in every trial."""
-
-
-def clock_drop_pct(reading: GpuReading) -> float | None:
-    """Return how far the clock is below the highest one seen; 0 if the GPU's own load is why."""
-    clock_mhz, highest_mhz = reading.sm_clock_mhz, reading.highest_sm_clock_mhz
-    if clock_mhz is None or not highest_mhz:
-        return None
-    if _INTENDED.intersection(reading.clock_reasons or ()):
-        return 0.0
-    return max(0.0, 100 * (1 - clock_mhz / highest_mhz))
 
 
 def merged(windows: Iterable[TimeWindow]) -> list[TimeWindow]:

@@ -26,7 +26,7 @@ from orchestrator.execution.telemetry.readings import (
     TimeWindow,
     merged,
 )
-from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
+from orchestrator.execution.telemetry.samples import SampleBuffer
 from workloads import protocol
 
 _TRAINING = "train"
@@ -49,11 +49,10 @@ _REST = 120.0
 """Seconds of rest for each second of CPU time: at most 0.83 % of a core."""
 
 _LONGEST_REST_S = 2.0
-"""Longer rests would leave gaps (`LATE_S`). No sample is known to cost more than 17 ms."""
+"""Longer rests would leave gaps. No sample is known to cost more than 17 ms."""
 
 _LAST_SAMPLE_S = 0.5
 """How long the end of a trial waits for the last sample: a hanging driver must not delay it."""
-
 
 _SUSPENSION_S = 0.5
 """A shorter difference between two clocks may be the time between reading them."""
@@ -70,18 +69,6 @@ class Instruments:
     neighbours: Neighbours = field(default_factory=Neighbours)
     powercap: Path = POWERCAP
     rapl: Rapl | None = None
-
-
-@dataclass(slots=True)
-class _State:
-    """Fields that the thread and its owner share; only one of them writes each field."""
-
-    samples: SampleBuffer = field(default_factory=SampleBuffer)
-    gpu_problems: tuple[GpuProblem, ...] = ()
-    package_reason: str | None = None
-    failure: str | None = None
-    cost_s: float = 0.0
-    sampled_s: float = 0.0
 
 
 class Sampler:
@@ -108,9 +95,13 @@ class Sampler:
         self._device, self._pid, self._visible = device, pid, visible
         self._rivals = tuple(rivals)
         self._instruments = instruments or Instruments()
-        self._state = _State()
         self._lock = threading.Lock()
+        self._samples = SampleBuffer()
         self._windows: list[TimeWindow] = []
+        self._gpu_problems: tuple[GpuProblem, ...] = ()
+        self._package_reason: str | None = None
+        self._failure: str | None = None
+        self._cost_pct: float | None = None
         self._slept_s = _slept_s()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="telemetry")
@@ -127,26 +118,25 @@ class Sampler:
 
     def take(self, event: protocol.Event) -> None:
         """Note where the training of a timed epoch begins and ends."""
-        match event:
-            case protocol.PhaseBegan(phase, at_s) if phase == _TRAINING:
-                with self._lock:
-                    self._state.samples.edge(at_s)
-            case protocol.PhaseEnded(phase, at_s, seconds) if phase == _TRAINING:
-                self._windows.append(TimeWindow(at_s - seconds, at_s))
-                with self._lock:
-                    self._state.samples.edge(at_s)
+        if not isinstance(event, protocol.PhaseBegan | protocol.PhaseEnded):
+            return
+        if event.phase != _TRAINING:
+            return
+        with self._lock:
+            self._samples.edge(event.at_s)
+        if isinstance(event, protocol.PhaseEnded):
+            self._windows.append(TimeWindow(event.at_s - event.seconds, event.at_s))
 
     def stop(self) -> Recording:
         """End the sampling and return everything that was recorded."""
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=_LAST_SAMPLE_S)
-        state = self._state
         with self._lock:
-            samples = state.samples.all()
-        problems = state.gpu_problems
-        if state.failure is not None:
-            problems = (*problems, GpuProblem(state.failure))
+            samples = self._samples.all()
+        problems = self._gpu_problems
+        if self._failure is not None:
+            problems = (*problems, GpuProblem(self._failure))
         if self._thread.is_alive() and self._device == "gpu":
             problems = (*problems, GpuProblem(f"NVML did not answer within {_LAST_SAMPLE_S:g} s"))
         return Recording(
@@ -154,8 +144,8 @@ class Sampler:
             samples,
             merged(self._windows),
             problems,
-            state.failure or state.package_reason,
-            100 * state.cost_s / state.sampled_s if state.sampled_s > _WHOLE_S else None,
+            self._failure or self._package_reason,
+            self._cost_pct,
         )
 
     # The rest runs in the thread.
@@ -175,18 +165,17 @@ class Sampler:
         except psutil.Error:
             pass  # the trainer has ended; what was sampled so far stays
         except Exception as error:  # noqa: BLE001  (a trial must outlive its telemetry)
-            self._state.failure = f"telemetry failed: {type(error).__name__}: {error}"
+            self._failure = f"telemetry failed: {type(error).__name__}: {error}"
         finally:
-            self._state.cost_s = time.thread_time() - began_cpu_s
-            self._state.sampled_s = time.monotonic() - began_s
+            sampled_s = time.monotonic() - began_s
+            if sampled_s > _WHOLE_S:
+                self._cost_pct = 100 * (time.thread_time() - began_cpu_s) / sampled_s
             if gpus is not None:
                 gpus.close()
 
     def _loop(self, gpus: GpuGauge | None, node: NodeGauge, rapl: Rapl) -> None:
         whole_at_s = 0.0
-        every_s = _COUNTER_S
-        if gpus is not None and not gpus.counts_energy:
-            every_s = _POWER_S
+        every_s = _COUNTER_S if gpus is None or gpus.counts_energy else _POWER_S
         counts = gpus is not None or rapl.read_j() is not None
         while True:
             last = self._ending.is_set()
@@ -213,11 +202,11 @@ class Sampler:
             readings = gpus.read(family=family, trainers=1 + len(self._rivals))
         sample = Sample(at_s, readings, node.read() if whole else None, package_j, slept=slept)
         with self._lock:
-            self._state.samples.add(sample)
+            self._samples.add(sample)
         if gpus is not None:
-            self._state.gpu_problems = gpus.problems
+            self._gpu_problems = gpus.problems
         if package_j is None:
-            self._state.package_reason = rapl.reason
+            self._package_reason = rapl.reason
 
 
 def _slept_s() -> float:

@@ -10,7 +10,6 @@ import pytest
 from orchestrator.execution import workload_check
 from orchestrator.execution.workload_check import WorkloadUnusable, expect_importable
 from orchestrator.spec import SweepSpec, parse
-from workloads.trainer.import_check import LACKING
 
 MODULES = {
     "good": "import json\nprint('noise')\ndef run(trial): return {}\n",
@@ -85,7 +84,3 @@ def test_a_built_in_workload_is_not_imported(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("subprocess.run", None)
     spec = sweep("good:run").model_copy(update={"workload": "image_rows"})
     expect_importable(spec, on_cluster=False)
-
-
-def test_the_statuses_of_the_child_are_those_that_are_expected() -> None:
-    assert LACKING == workload_check._LACKING

@@ -6,8 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from orchestrator.execution.telemetry import GpuReading, NodeReading, Recording, Sample, TimeWindow
-from orchestrator.execution.telemetry.sample_buffer import SampleBuffer
+from orchestrator.execution.telemetry.readings import (
+    GpuReading,
+    NodeReading,
+    Recording,
+    Sample,
+    TimeWindow,
+)
+from orchestrator.execution.telemetry.samples import SampleBuffer
 
 GPU = GpuReading(
     utilization_pct=90.0,
@@ -32,7 +38,7 @@ def watts(at_s: float, windows: Sequence[TimeWindow] = WINDOWS) -> float:
     return 100.0 if inside else 300.0
 
 
-_COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(700)), initial=0.0))
+_COUNTED_J = tuple(accumulate((watts(step / 10 + 0.05) / 10 for step in range(5_000)), initial=0.0))
 
 
 def joules(at_s: float) -> float:
@@ -46,7 +52,7 @@ def gpu_samples(
     until_s: float = 30.0,
     every_s: float = 0.2,
 ) -> list[Sample]:
-    """SampleBuffer of one GPU, whole ones each second, as a sampler takes them."""
+    """Return samples of one GPU, whole ones each second, as a sampler takes them."""
     samples = []
     for index in range(round(until_s / every_s) + 1):
         at_s = index * every_s
@@ -78,6 +84,9 @@ def recording(
 ) -> Recording:
     """Of a GPU's trial, its samples stored as a sampler stores them."""
     store = SampleBuffer()
+    for window in windows:
+        store.edge(window.began_s)
+        store.edge(window.ended_s)
     for sample in samples:
         store.add(sample)
     made = Recording("gpu", store.all(), windows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestrator.execution.telemetry import Instruments, Recording, Sampler, curves, summarise
+from orchestrator.execution.telemetry import Instruments, Recording, Sampler
+from orchestrator.execution.telemetry.curve_points import curves
+from orchestrator.execution.telemetry.summary import summarise
 from tests.nvml.simulated import (
     DRIVER_NOT_LOADED,
     GPU_CALLS,
@@ -76,7 +77,7 @@ def _await_samples(sampler: Sampler, count: int) -> None:
     """Wait for so many whole samples more, however busy the machine is; for 10 s at most."""
 
     def whole() -> int:
-        return sum(sample.node is not None for sample in sampler._state.samples.all())
+        return sum(sample.node is not None for sample in sampler._samples.all())
 
     enough, until_s = whole() + count, time.monotonic() + 10
     while whole() < enough and sampler._thread.is_alive() and time.monotonic() < until_s:
@@ -95,12 +96,12 @@ def test_energy_is_measured_by_the_counter_or_by_power(
         [] if counter else [(0, "nvmlDeviceGetTotalEnergyConsumption")]
     )
     (window,) = recording.windows
-    summary = summarise(recording)
-    assert summary.metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
-    assert (summary.telemetry.energy_method or "").split("+")[0] == method
-    assert summary.metrics["max_temperature_c"] == 55.0
-    assert summary.metrics["peak_gpu_used_mib"] == 1024.0
-    assert summary.telemetry.other_gpu_processes == 1
+    metrics, telemetry = summarise(recording)
+    assert metrics["energy_j"] == pytest.approx(200.0 * window.seconds, rel=0.02)
+    assert (telemetry.energy_method or "").split("+")[0] == method
+    assert metrics["max_temperature_c"] == 55.0
+    assert metrics["peak_gpu_used_mib"] == 1024.0
+    assert telemetry.other_gpu_processes == 1
 
 
 def test_a_gpu_s_highest_clock_is_kept_between_trials(
@@ -109,8 +110,8 @@ def test_a_gpu_s_highest_clock_is_kept_between_trials(
     SimulatedNvml([SimulatedGpu(sm_clock_mhz=1_200.0)]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
     instruments.nvml.highest_mhz["GPU-00000000-0000-0000-0000-000000000000"] = 1_500.0
-    summary = summarise(sample(pid, instruments=instruments))
-    assert summary.metrics["clock_drop_pct"] == pytest.approx(20.0)
+    metrics, _ = summarise(sample(pid, instruments=instruments))
+    assert metrics["clock_drop_pct"] == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize("rivals", [(), (999_998,)])
@@ -122,7 +123,7 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     sampler = Sampler("gpu", pid, None, rivals=rivals)
     sampler.start()
     _await_samples(sampler, 1)
-    telemetry = summarise(sampler.stop()).telemetry
+    _, telemetry = summarise(sampler.stop())
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
 
 
@@ -145,8 +146,8 @@ def test_a_cpus_trial_asks_no_gpu(
     recording = sample(pid, "cpu")
     assert {sample.gpus for sample in recording.samples} == {()}
     assert not [name for name in curves(recording.samples)[1] if "gpu" in name]
-    summary = summarise(recording)
-    assert {"trainer_cpu_pct", "others_cpu_pct", "steal_pct"} <= set(summary.metrics)
+    metrics, _ = summarise(recording)
+    assert {"trainer_cpu_pct", "others_cpu_pct", "steal_pct"} <= set(metrics)
 
 
 LESS_WITHOUT = {
@@ -180,12 +181,12 @@ def test_whatever_call_fails_the_rest_is_recorded(
     code = DRIVER_NOT_LOADED if call == "nvmlInitWithFlags" else UNKNOWN
     SimulatedNvml([SimulatedGpu()], errors={call: code}).in_this_process(monkeypatch, tmp_path)
     recording = sample(pid)
-    summary = summarise(recording)
+    metrics, telemetry = summarise(recording)
     missing = OF_A_GPU if call in TO_FIND_IT else LESS_WITHOUT.get(call, set())
-    assert set(summary.metrics) & OF_A_GPU == OF_A_GPU - missing
-    assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(summary.metrics)
+    assert set(metrics) & OF_A_GPU == OF_A_GPU - missing
+    assert {"trainer_cpu_pct", "others_cpu_pct"} <= set(metrics)
     if call in TO_FIND_IT:
-        assert summary.telemetry.energy_absent == "; ".join(map(str, recording.gpu_problems)) != ""
+        assert telemetry.energy_absent == "; ".join(map(str, recording.gpu_problems)) != ""
 
 
 def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
@@ -194,14 +195,14 @@ def test_a_gpu_that_is_lost_in_the_middle_has_a_reason_and_no_energy(
     lost = SimulatedGpu(errors={"*": Refusal(GPU_IS_LOST, from_call=30)})
     SimulatedNvml([lost]).in_this_process(monkeypatch, tmp_path)
     instruments = Instruments()
-    summary = summarise(sample(pid, seconds=0.8, instruments=instruments))
-    assert "energy_j" not in summary.metrics
-    assert (summary.telemetry.energy_absent or "").startswith(
+    metrics, telemetry = summarise(sample(pid, seconds=0.8, instruments=instruments))
+    assert "energy_j" not in metrics
+    assert (telemetry.energy_absent or "").startswith(
         "GPU 0: nvmlDeviceGetPowerUsage: GPU is lost; GPU 0: nvmlDeviceGetTotalEnergyConsumption"
     )
     SimulatedNvml([SimulatedGpu()]).write(tmp_path)  # after a reset, the next trial has it again
-    summary = summarise(sample(pid, instruments=instruments))
-    assert "energy_j" in summary.metrics
+    metrics, telemetry = summarise(sample(pid, instruments=instruments))
+    assert "energy_j" in metrics
 
 
 def test_a_driver_that_hangs_delays_no_trial(
@@ -217,14 +218,7 @@ def test_a_driver_that_hangs_delays_no_trial(
     assert time.monotonic() - began_s < 2.0
     assert sampler.hangs
     assert str(recording.gpu_problems[-1]) == "NVML did not answer within 0.5 s"
-    assert summarise(recording).metrics == {}
-
-
-def test_a_trial_that_is_over_at_once_is_not_sampled(pid: int) -> None:
-    sampler = Sampler("cpu", pid, None)
-    sampler.start()
-    recording = sampler.stop()
-    assert (recording.samples, sampler.hangs) == ((), False)
+    assert summarise(recording)[0] == {}
 
 
 def test_a_trainer_that_dies_ends_nothing_but_its_own_part(pid: int) -> None:
@@ -239,9 +233,9 @@ def test_a_device_that_no_longer_supports_its_counter_is_measured_by_power(
 ) -> None:
     refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
     SimulatedNvml([SimulatedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
-    summary = summarise(sample(pid, seconds=0.8))
-    assert (summary.telemetry.energy_method or "").split("+")[0] == "nvml_power"
-    assert summary.metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
+    metrics, telemetry = summarise(sample(pid, seconds=0.8))
+    assert (telemetry.energy_method or "").split("+")[0] == "nvml_power"
+    assert metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
 
 
 def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
@@ -254,19 +248,5 @@ def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: in
 def test_a_fault_of_telemetry_ends_no_trial(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: 1 / 0)
     recording = sample(pid, "cpu")
-    summary = summarise(recording)
-    assert (
-        summary.telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
-    )
-
-
-def test_a_trial_continues_without_telemetry_if_no_thread_can_start(
-    monkeypatch: pytest.MonkeyPatch, pid: int
-) -> None:
-    def refuse(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    sampler = Sampler("cpu", pid, None)
-    sampler.start()
-    assert sampler.stop().samples == ()
+    _, telemetry = summarise(recording)
+    assert telemetry.energy_absent == "telemetry failed: ZeroDivisionError: division by zero"
