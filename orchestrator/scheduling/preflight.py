@@ -9,7 +9,7 @@ from orchestrator.planning.objectives import arms_read
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.sampler import missing_package
 from orchestrator.spec import SweepSpec
-from orchestrator.spec.precision_checks import TIMING_METRICS
+from orchestrator.spec.checks import TIMING_METRICS
 
 
 class NothingToRun(Refusal):

@@ -181,10 +181,6 @@ def _exact(value: int | float) -> Fraction:
     return Fraction(repr(value))
 
 
-RANGE_KEYS = tuple(Range.model_fields)
-CHOICES_KEYS = tuple(Choices.model_fields)
-
-
 def _long_form(value: Any) -> Any:
     return {"choices": value} if isinstance(value, list) else value
 
@@ -197,7 +193,7 @@ def _kind(value: Any) -> str | None:
         return None
     if "choices" in value:
         return "choices"
-    ranged = any(key in RANGE_KEYS and key != "when" for key in value)
+    ranged = not value.keys().isdisjoint(("low", "high", "log", "step"))
     return "choices" if not ranged and any(str(key)[:1] == "c" for key in value) else "range"
 
 

@@ -1,23 +1,20 @@
-"""Errors of a spec, as data and as text: place, key, expected, received, next step."""
+"""Errors of a spec: place, key, expected, received, next step; and those of pydantic as such."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and list indices from the top of the document: `("search", "space", "units", "low")`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a value, as shown to people, and its line to sort by."""
-
-    text: str
-    line: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +49,12 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem at a path; the document has its place unless it is given."""
+    """A problem at a path; the document has its place."""
 
     path: Path
     expected: str
     received: str
     hint: str = ""
-    place: Place | None = None
 
 
 def key_text(path: Path) -> str:
@@ -95,3 +91,113 @@ def nearest(name: object, valid: Iterable[str]) -> str:
 def cut(text: str) -> str:
     """Return at most one line of a long text."""
     return text if len(text) <= 72 else f"{text[:69]}…"
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "mapping_type": "a mapping (key: value)",
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "union_tag_not_found": "a list of choices, or {{low: …, high: …}}",
+    "union_tag_invalid": "a list of choices, or {{low: …, high: …}}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "too_short": "at least {min_length} of them",
+    "string_pattern_mismatch": "text of the shape {pattern}",
+    "literal_error": "{expected}",
+    "enum": "{expected}",
+    "refusal": "{expected}",
+}
+
+
+def from_pydantic(
+    error: ValidationError, models: Mapping[Path, type[BaseModel]] = MappingProxyType({})
+) -> list[Finding]:
+    """Return every error of a validation as a finding.
+
+    Args:
+        error: the error that pydantic raised.
+        models: path -> the model there, for suggestions; `*` matches any key, and the path of a
+            dimension ends with its kind.
+    """
+    findings, others, meant = list[Finding](), list[ErrorDetails](), set[Path]()
+    for one in error.errors(include_url=False):
+        if one["type"] != "extra_forbidden":
+            others.append(one)
+            continue
+        *place, key = one["loc"]
+        patterns = (pattern for pattern in models if len(pattern) == len(place))
+        found = [p for p in patterns if all(a in ("*", b) for a, b in zip(p, place, strict=True))]
+        fields = models[found[0]].model_fields.items() if found else ()
+        valid = [field.alias or name for name, field in fields]
+        near = nearest(key, valid)
+        meant.update((*place, name) for name in valid if repr(name) in near)
+        expected = f"one of {', '.join(valid)}" if valid else "no such key"
+        findings.append(Finding(_path(one["loc"]), expected, f"the unknown key {key!r}", near))
+    # A misspelt key is one problem, not one more for the key that it meant.
+    missing = [one for one in others if one["type"] == "missing" and one["loc"] in meant]
+    return findings + [_finding(one) for one in others if one not in missing]
+
+
+def _finding(error: ErrorDetails) -> Finding:
+    context: dict[str, Any] = error.get("ctx", {})
+    path = (*_path(error["loc"]), *filter(None, [context.get("key")]))
+    if error["type"] == "missing":
+        return Finding(path, "a value (there is no default)", "nothing")
+    template = _EXPECTED.get(error["type"])
+    expected = template.format(**context) if template else _expectation(error["msg"])
+    received = context.get("received") or shown(error["input"])
+    return Finding(path, expected, received, context.get("hint") or _hint(error, expected))
+
+
+def _hint(error: ErrorDetails, expected: str) -> str:
+    value = error["input"]
+    if error["type"] == "string_type" and isinstance(value, bool):
+        return "YAML reads yes, no, on and off as true and false: put text in quotes"
+    if error["type"] == "string_type" and isinstance(value, int | float):
+        return "put text in quotes"
+    if isinstance(value, str) and "number" in expected and (number := _as_number(value)):
+        return f"write {number}, without quotes"
+    if error["type"] in ("literal_error", "enum"):
+        return nearest(value, re.findall(r"'([^']*)'", expected))
+    return ""
+
+
+def _as_number(text: str) -> str | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value):
+        return None
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else str(value)
+
+
+def _expectation(message: str) -> str:
+    """Return the expectation in a message of pydantic, or of a workload's own validator."""
+    for start in ("Input should be ", "Value error, ", "Assertion failed, "):
+        message = message.removeprefix(start)
+    return message.removeprefix("expected ")
+
+
+def _path(location: Path) -> Path:
+    """Return pydantic's location without `[key]` and the kinds of dimensions and configs."""
+    parts = [part for part in location if part != "[key]"]
+    if parts[:2] == ["search", "space"] and len(parts) > 3:
+        del parts[3]
+    if parts[:2] == ["search", "configs"]:
+        del parts[2:3]
+    return tuple(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from orchestrator.core.names import split_arm_text
@@ -48,6 +48,9 @@ def arm_text(text: str) -> str:
     return implementation if hardware is None else f"{implementation} on {hardware}"
 
 
+Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
 ImplementationText: TypeAlias = Annotated[str, AfterValidator(_implementation)]
 ArmText: TypeAlias = Annotated[str, AfterValidator(arm_text)]
 ParameterName: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

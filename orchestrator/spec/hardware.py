@@ -26,7 +26,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    StringConstraints,
     model_serializer,
     model_validator,
 )
@@ -36,7 +35,7 @@ from orchestrator.core.arms import Usage
 from orchestrator.core.criteria import MeasureMode
 from orchestrator.core.trial import is_number
 from orchestrator.spec.errors import shown
-from orchestrator.spec.fields import ParameterName, Strict, as_tuple, refusal
+from orchestrator.spec.fields import Count, ParameterName, Positive, Strict, Text, as_tuple, refusal
 
 
 def _key(text: str) -> str:
@@ -58,11 +57,9 @@ def _number(value: Any) -> Any:
     return value
 
 
-Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
 LabelKey: TypeAlias = Annotated[str, AfterValidator(_key)]
 Condition: TypeAlias = Annotated[str, BeforeValidator(_condition)]
 WorkNumber: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
 class HardwareEntry(Strict):
@@ -83,7 +80,7 @@ class HardwareEntry(Strict):
     threads: Count | None = None
     settings: Mapping[ParameterName, WorkNumber] = Field(default_factory=dict)
     measure: MeasureMode | None = None
-    wait_s: Annotated[float, Field(gt=0)] | None = None
+    wait_s: Positive | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -128,8 +125,6 @@ class HardwareEntry(Strict):
         usage = f" [{self.usage}]" if str(self.usage) else ""
         return f"{' on '.join(chosen)}{usage}"
 
-
-HARDWARE_KEYS = tuple(field.alias or name for name, field in HardwareEntry.model_fields.items())
 
 HardwareEntries: TypeAlias = Annotated[
     tuple[HardwareEntry, ...], BeforeValidator(as_tuple), Field(min_length=1)

@@ -1,9 +1,16 @@
-"""Precision of a sweep: interleaved timing, automatic blocks, disturbed rounds.
+"""Precision of a sweep: interleaved timing, automatic blocks, disturbed rounds, margins.
 
     measure: timing                      # or {mode: timing, interval: 0.01, slices: [12, 96]}
     blocks: auto                         # or {interval: 0.01, at_least: 6, at_most: 60}
     disturbed: mark                      # or limits: {others_cpu_pct: 15, canary: 1.25}
     margins: {speed: 0.02, accuracy: 0.005}
+    published:
+      - source: who published it, and where
+        implementation: tensorflow/cudnn      # by the names used here, or in their own words
+        hardware: Tesla P100
+        config: {units: 128}                  # the sizes at which it was measured
+        metrics: {fit_s: 39.82, val_accuracy: 0.985}
+        note: its conditions, if they are known
 
 The models here check what people write; `orchestrator.core.criteria` has the plain values and the
 defaults.
@@ -12,57 +19,74 @@ defaults.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from orchestrator.core import criteria
 from orchestrator.core.criteria import (
     AutoBlocks,
     DisturbanceLimits,
     Margins,
     MeasureMode,
+    PublishedRow,
     Timing,
 )
+from orchestrator.spec.dimensions import Choice, Number
 from orchestrator.spec.errors import nearest, shown
-from orchestrator.spec.fields import Strict, as_tuple, refusal
+from orchestrator.spec.fields import MetricName, ParameterName, Strict, Text, as_tuple, refusal
 
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
-
-_NO_RERUN = "disturbed rounds are not run again; blocks: auto adds blocks until enough are quiet"
 
 FEWEST_BLOCKS = 6
 """The smallest number of blocks for a verdict (see the report's statistics)."""
 
 Share: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 Percent: TypeAlias = Annotated[float, Field(ge=0, le=100)]
-Slices: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
+Blocks: TypeAlias = Annotated[int, Field(ge=FEWEST_BLOCKS)]
 
 
-class MeasureSpec(Strict):
+class _Section(Strict):
+    """A section for which one of some `words` may stand; `word_key` is the key that it sets."""
+
+    words: ClassVar[tuple[str, ...]]
+    word_key: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _long_form(cls, data: Any) -> Any:
+        if isinstance(data, str) and data in cls.words:
+            return {cls.word_key: data} if cls.word_key else {}
+        if isinstance(data, dict | Strict):
+            return data
+        hint = cls.other_way(data) or nearest(data, cls.words)
+        raise refusal(f"{' or '.join(cls.words)}, or a mapping", shown(data), hint=hint)
+
+    @classmethod
+    def other_way(cls, data: Any) -> str:
+        """Return a hint for values that people may write here."""
+        return ""
+
+
+class MeasureSpec(_Section):
     """The `measure` section: the default measure of arms, and how they are timed.
 
     `interval` is the half-width, as a share, that ends the slices of a round; `slices` are the
     fewest and the most of each arm; `slice_s` is the intended length of one.
     """
 
+    words, word_key = ("full", "timing"), "mode"
+
     mode: MeasureMode = "full"
     interval: Share = _TIMING.interval
-    slices: Annotated[tuple[Slices, Slices], BeforeValidator(as_tuple)] = (
+    slices: Annotated[tuple[Blocks, Blocks], BeforeValidator(as_tuple)] = (
         _TIMING.least,
         _TIMING.most,
     )
     slice_s: Annotated[float, Field(gt=0, le=60)] = _TIMING.slice_s
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short_form(cls, data: Any) -> Any:
-        return expanded("measure", data)
-
     @model_validator(mode="after")
     def _rising(self) -> MeasureSpec:
-        least, most = self.slices
-        if least > most:
+        if self.slices[0] > self.slices[1]:
             expected = "the fewest slices first, then the most"
             raise refusal(expected, shown(list(self.slices)), key="slices")
         return self
@@ -73,20 +97,19 @@ class MeasureSpec(Strict):
         return Timing(self.interval, *self.slices, self.slice_s)
 
 
-class BlocksSpec(Strict):
+class BlocksSpec(_Section):
     """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
 
-    interval: Share = _BLOCKS.interval
-    at_least: Annotated[int, Field(ge=FEWEST_BLOCKS)] = _BLOCKS.least
-    at_most: Annotated[int, Field(ge=FEWEST_BLOCKS)] = _BLOCKS.most
+    words = ("auto",)
 
-    @model_validator(mode="before")
+    interval: Share = _BLOCKS.interval
+    at_least: Blocks = _BLOCKS.least
+    at_most: Blocks = _BLOCKS.most
+
     @classmethod
-    def _short_form(cls, data: Any) -> Any:
-        if isinstance(data, int) and not isinstance(data, bool):
-            hint = "a number of blocks is search.configs"
-            raise refusal("auto, or {interval: …, at_most: …}", str(data), hint=hint)
-        return expanded("blocks", data)
+    def other_way(cls, data: Any) -> str:
+        """Return the key for a number of blocks."""
+        return "a number of blocks is search.configs" if isinstance(data, int) else ""
 
     @model_validator(mode="after")
     def _rising(self) -> BlocksSpec:
@@ -101,8 +124,13 @@ class BlocksSpec(Strict):
         return AutoBlocks(self.interval, self.at_least, self.at_most)
 
 
-class DisturbedSpec(Strict):
+_NO_RERUN = "disturbed rounds are not run again; blocks: auto adds blocks until enough are quiet"
+
+
+class DisturbedSpec(_Section):
     """The `disturbed` section: the limits beyond which a trial is marked as disturbed."""
+
+    words, word_key = ("mark",), "action"
 
     action: Literal["mark"] = "mark"
     others_cpu_pct: Percent = _DISTURBED.others_cpu_pct
@@ -113,11 +141,10 @@ class DisturbedSpec(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_form(cls, data: Any) -> Any:
-        action = data.get("action") if isinstance(data, dict) else data
-        if action == "rerun":
+    def _no_rerun(cls, data: Any) -> Any:
+        if data == "rerun" or (isinstance(data, dict) and data.get("action") == "rerun"):
             raise refusal("mark", "rerun", hint=_NO_RERUN)
-        return expanded("disturbed", data)
+        return data
 
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
@@ -134,26 +161,34 @@ class MarginsSpec(Strict):
     @property
     def margins(self) -> Margins:
         """The same as plain data."""
-        return criteria.Margins(self.speed, self.accuracy)
+        return Margins(self.speed, self.accuracy)
 
+
+class Published(Strict):
+    """One row of `published`: a result to show with ours, by our names and in our units."""
+
+    source: Text
+    implementation: Text
+    hardware: Text
+    config: Mapping[ParameterName, Choice] = Field(default_factory=dict)
+    metrics: Annotated[Mapping[MetricName, Number], Field(min_length=1)]
+    note: str = ""
+
+    @property
+    def row(self) -> PublishedRow:
+        """The same as plain data."""
+        metrics = {name: float(value) for name, value in self.metrics.items()}
+        return PublishedRow(**{**self.model_dump(), "metrics": metrics})
+
+
+PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(as_tuple)]
 
 SHORT_FORMS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "measure": ("mode", ("full", "timing")),
-    "disturbed": ("action", ("mark",)),
-    "blocks": ("", ("auto",)),
+    key: (section.word_key, section.words)
+    for key, section in (
+        ("measure", MeasureSpec),
+        ("blocks", BlocksSpec),
+        ("disturbed", DisturbedSpec),
+    )
 }
-"""Short forms: for each key the words that it may be, and the key inside that a word sets."""
-
-
-def expanded(key: str, value: Any) -> Any:
-    """Expand a short form to its mapping: `timing` to `{mode: timing}`.
-
-    Raises:
-        PydanticCustomError: it is another word, or not a mapping.
-    """
-    inside, words = SHORT_FORMS[key]
-    if isinstance(value, str) and value in words:
-        return {inside: value} if inside else {}
-    if isinstance(value, dict | Strict):
-        return value
-    raise refusal(f"{' or '.join(words)}, or a mapping", shown(value), hint=nearest(value, words))
+"""Short forms: for each key the key inside that a word sets, and the words that it may be."""

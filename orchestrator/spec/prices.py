@@ -11,19 +11,16 @@ nothing has a cost.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import pathlib
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, ValidationError, model_validator
 
 from orchestrator.spec import yaml_locations
-from orchestrator.spec.errors import Finding, SpecError, nearest, shown
-from orchestrator.spec.fields import Strict, as_tuple, refusal
-
-_KEY = "prices"
+from orchestrator.spec.errors import Finding, from_pydantic, shown
+from orchestrator.spec.fields import Count, Positive, Strict, Text, as_tuple, refusal
 
 
 def _date(text: str) -> str:
@@ -31,11 +28,6 @@ def _date(text: str) -> str:
         return datetime.date.fromisoformat(text).isoformat()
     except ValueError as error:
         raise refusal("the day of the price, such as 2026-11-21", shown(text)) from error
-
-
-Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
-Usd: TypeAlias = Annotated[float, Field(gt=0)]
-Day: TypeAlias = Annotated[str, AfterValidator(_date)]
 
 
 class Price(Strict):
@@ -47,11 +39,11 @@ class Price(Strict):
     """
 
     hardware: Text
-    usd_per_hour: Usd | None = None
-    gpus: Annotated[int, Field(ge=1)] = 1
-    usd_per_kwh: Usd | None = None
+    usd_per_hour: Positive | None = None
+    gpus: Count = 1
+    usd_per_kwh: Positive | None = None
     source: Text
-    date: Day
+    date: Annotated[str, AfterValidator(_date)]
 
     @model_validator(mode="after")
     def _expect_price(self) -> Price:
@@ -62,61 +54,36 @@ class Price(Strict):
 
 Prices: TypeAlias = Annotated[tuple[Price, ...], BeforeValidator(as_tuple)]
 
-PRICE_KEYS = tuple(Price.model_fields)
+
+class _PriceFile(Strict):
+    prices: Prices
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PriceTable:
-    """The prices of a spec, as plain data, and the document that has them."""
-
-    data: Any
-    document: yaml_locations.YamlDocument | None = None
-    findings: tuple[Finding, ...] = ()
-
-    def placed(self, finding: Finding) -> Finding:
-        """Return a finding about the table with its place in the file of the table."""
-        if self.document is None or finding.path[:1] != (_KEY,) or finding.place:
-            return finding
-        place = self.document.place(self.document.written(finding.path))
-        return dataclasses.replace(finding, place=place)
-
-
-def find_table(data: Mapping[str, Any], folder: pathlib.Path | None) -> PriceTable:
-    """Return the prices of a spec, read from their file if the spec names one.
+def with_price_file(
+    document: yaml_locations.YamlDocument, folder: pathlib.Path | None
+) -> Mapping[str, Any]:
+    """Return the data of a spec with the prices of the file that it names, if it names one.
 
     Args:
-        data: the plain data of the spec.
+        document: the spec.
         folder: the folder of the spec; None if it is not a file.
+
+    Raises:
+        SpecError: the file cannot be read or is wrong.
     """
-    written = data.get(_KEY)
-    if not isinstance(written, str):
-        return PriceTable(written if _KEY in data else [])
+    name = document.data.get("prices")
+    if not isinstance(name, str):
+        return document.data
     if folder is None:
         expected = "a list of prices (a file's name needs a spec that is a file)"
-        return PriceTable([], findings=(Finding((_KEY,), expected, shown(written)),))
-    path = folder / written
+        raise document.refusal([Finding(("prices",), expected, shown(name))])
+    path = folder / name
+    kind = f"a file of prices, which {document.place(('prices',)).text} names"
+    table = yaml_locations.read(yaml_locations.read_text(path, kind), source=str(path))
     try:
-        document = yaml_locations.read(
-            yaml_locations.read_text(path, "a file of prices"), source=str(path)
-        )
-    except SpecError as error:
-        (problem, *_) = error.problems
-        where = "" if problem.place == str(path) else f" ({problem.place})"
-        expected, received = f"{problem.expected}{where}", f"{written!r}: {problem.received}"
-        return PriceTable([], findings=(Finding((_KEY,), expected, received, problem.hint),))
-    table = PriceTable(document.data.get(_KEY), document)
-    wrong = [*document.findings, *(_unknown(key) for key in document.data if key != _KEY)]
-    if not isinstance(table.data, list):
-        received = shown(table.data) if _KEY in document.data else "nothing"
-        wrong.append(Finding((_KEY,), "a list of prices", received))
-        table = PriceTable([], document)
-    return dataclasses.replace(table, findings=tuple(_in(document, one) for one in wrong))
-
-
-def _unknown(key: Any) -> Finding:
-    return Finding((key,), _KEY, f"the unknown key {key!r}", nearest(key, [_KEY]))
-
-
-def _in(document: yaml_locations.YamlDocument, finding: Finding) -> Finding:
-    place = finding.place or document.place(document.written(finding.path))
-    return dataclasses.replace(finding, place=place)
+        _PriceFile.model_validate(table.data)
+    except ValidationError as error:
+        raise table.refusal(
+            from_pydantic(error, {(): _PriceFile, ("prices", "*"): Price})
+        ) from None
+    return {**document.data, "prices": table.data["prices"]}

@@ -5,8 +5,8 @@ Plain frozen models; Optuna's objects are built elsewhere.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -23,8 +23,6 @@ from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec.dimensions import Choice, Choices, Dimension, Range, is_met, same
 from orchestrator.spec.errors import nearest
 from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text, as_tuple, refusal
-
-__all__ = ["Choices", "Dimension", "Objective", "Range", "Sampler", "Search"]
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""
@@ -89,11 +87,6 @@ Configs: TypeAlias = Annotated[
 ]
 
 
-def usual_sampler(search: Mapping[str, Any]) -> str:
-    """Return the sampler of a search that names none: `list` if configs are listed."""
-    return "list" if isinstance(search.get("configs"), list | tuple | dict) else "tpe"
-
-
 class Search(Strict):
     """The suggestion of configs: sampler, number, space and objectives.
 
@@ -109,7 +102,9 @@ class Search(Strict):
     @model_validator(mode="before")
     @classmethod
     def _sampler_of_a_list(cls, data: Any) -> Any:
-        return {"sampler": usual_sampler(data), **data} if isinstance(data, dict) else data
+        if isinstance(data, dict) and isinstance(data.get("configs"), list | tuple | dict):
+            return {"sampler": "list", **data}
+        return data
 
     @property
     def listed(self) -> tuple[Config, ...]:
@@ -157,64 +152,48 @@ class Search(Strict):
 
     def size(self) -> int | None:
         """Return the number of distinct configs without listing them; None if infinite."""
-        asked: dict[str, list[ConfigValue]] = {name: [] for name in self.space}
-        for dimension in self.space.values():
-            for other, values in dimension.when.items():
-                distinct = asked.setdefault(other, [])
-                distinct.extend(v for v in values if not any(same(v, k) for k in distinct))
-        # Values that conditions ask for are distinguished; all others of a parameter count as one.
-        states: list[tuple[dict[str, ConfigValue], int]] = [({}, 1)]
-        for name, dimension in self.space.items():
-            count, after = dimension.count, list[tuple[dict[str, ConfigValue], int]]()
-            for config, ways in states:
-                if not is_met(dimension.when, config):
-                    after.append((config, ways))
-                    continue
-                if count is None:
-                    return None
-                relevant = [value for value in asked[name] if dimension.contains(value)]
-                after.extend(({**config, name: value}, ways) for value in relevant)
-                if count > len(relevant):
-                    after.append((config, ways * (count - len(relevant))))
-            states = after
-        return sum(ways for _, ways in states)
+        total = sum(ways for _, ways in _states(self.space, tuple(self.space)))
+        return None if total == math.inf else int(total)
 
 
-def activation(space: Mapping[str, Choices | Range], name: str) -> Mapping[str, ConfigValue] | None:
-    """Return values of other parameters that activate `name`; None if there are none.
+Space: TypeAlias = Mapping[str, Choices | Range]
 
-    Only values that some condition asks for matter; one probe represents all others.
+
+def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:
+    """Return the states of the first parameters, and the number of configs in each.
+
+    A state distinguishes the values that conditions ask for. All others of a parameter count as
+    one, without a value.
     """
-    needed, pending = set[str](), list(space[name].when)
-    while pending:
-        other = pending.pop()
-        if other in space and other not in needed:
-            needed.add(other)
-            pending.extend(space[other].when)
-    order = [other for other in space if other in needed]
-    asked = {
-        other: [value for dimension in space.values() for value in dimension.when.get(other, ())]
-        for other in order
-    }
-
-    def extend(
-        config: dict[str, ConfigValue], names: list[str]
-    ) -> Iterator[dict[str, ConfigValue]]:
-        if not names:
-            yield config
-        elif not is_met(space[names[0]].when, config):
-            yield from extend(config, names[1:])
-        else:
-            for value in (*asked[names[0]], *space[names[0]].probes):
-                yield from extend({**config, names[0]: value}, names[1:])
-
-    tries = itertools.islice(extend({}, order), 100_000)
-    return next((config for config in tries if is_met(space[name].when, config)), None)
+    asked = {name: list[ConfigValue]() for name in space}
+    for dimension in space.values():
+        for other, values in dimension.when.items():
+            known = asked.setdefault(other, [])
+            known.extend(v for v in values if not any(same(v, value) for value in known))
+    states: list[tuple[Config, float]] = [({}, 1)]
+    for name in names:
+        dimension, after = space[name], list[tuple[Config, float]]()
+        count = math.inf if dimension.count is None else dimension.count
+        for config, ways in states:
+            if not is_met(dimension.when, config):
+                after.append((config, ways))
+                continue
+            relevant = [value for value in asked[name] if dimension.contains(value)]
+            after.extend(({**config, name: value}, ways) for value in relevant)
+            if count > len(relevant):
+                after.append((config, ways * (count - len(relevant))))
+        states = after
+    return states
 
 
-def example(
-    space: Mapping[str, Choices | Range], chosen: Mapping[str, ConfigValue]
-) -> dict[str, ConfigValue]:
+def activation(space: Space, name: str) -> Config | None:
+    """Return values of earlier parameters that activate `name`; None if there are none."""
+    names = list(space)
+    states = _states(space, names[: names.index(name)])
+    return next((config for config, _ in states if is_met(space[name].when, config)), None)
+
+
+def example(space: Space, chosen: Config) -> dict[str, ConfigValue]:
     """Return a config of the space that includes `chosen`."""
     config = dict[str, ConfigValue]()
     for name, dimension in space.items():

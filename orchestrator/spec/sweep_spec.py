@@ -1,37 +1,33 @@
-"""YAML to a frozen, checked SweepSpec; all errors of a file are reported together, with places.
-
-Make a SweepSpec with `parse` or `load`. They check more than types, such as bounds that the
-workload does not allow (`orchestrator.spec.checks`).
-"""
+"""The frozen model of a spec. `load` and `parse` check more than its types (`checks.py`)."""
 
 from __future__ import annotations
 
 import copy
-import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, ReportCriteria, Timing
-from orchestrator.spec import checks, prices, pydantic_errors, yaml_locations
-from orchestrator.spec.dimensions import CHOICES_KEYS, RANGE_KEYS
-from orchestrator.spec.errors import Path, SpecError
-from orchestrator.spec.fields import ArmText, ImplementationText, Strict, as_tuple
-from orchestrator.spec.hardware import HARDWARE_KEYS, USUAL, HardwareEntries, HardwareEntry
+from orchestrator.spec.fields import (
+    ArmText,
+    Count,
+    ImplementationText,
+    Positive,
+    Strict,
+    Text,
+    as_tuple,
+)
+from orchestrator.spec.hardware import USUAL, HardwareEntries, HardwareEntry
 from orchestrator.spec.precision import (
-    SHORT_FORMS,
     BlocksSpec,
     DisturbedSpec,
     MarginsSpec,
     MeasureSpec,
+    PublishedRows,
 )
-from orchestrator.spec.prices import PRICE_KEYS, Prices
-from orchestrator.spec.published import PUBLISHED_KEYS, PublishedRows
-from orchestrator.spec.space import MEMORY_METRICS, Objective, Search
-
-Text = Annotated[str, StringConstraints(pattern=r"\S")]
-Positive = Annotated[float, Field(gt=0)]
+from orchestrator.spec.prices import Prices
+from orchestrator.spec.space import MEMORY_METRICS, Search
 
 
 class Arms(Strict):
@@ -54,8 +50,8 @@ class Limits(Strict):
 
     trial_s: Positive = 86_400.0
     idle_s: Positive = 300.0
-    memory_mib: Annotated[int, Field(gt=0)] | None = None
-    attempts: Annotated[int, Field(ge=1)] = 3
+    memory_mib: Count | None = None
+    attempts: Count = 3
     preemptions: Annotated[int, Field(ge=0)] = 10
     node_wait_s: Annotated[float, Field(ge=0)] = 600.0
 
@@ -68,7 +64,7 @@ class SweepSpec(Strict):
     settings: Mapping[str, Any] = Field(default_factory=dict)
     search: Search
     arms: Arms
-    repeats: Annotated[int, Field(ge=1)] = 1
+    repeats: Count = 1
     seed: Annotated[int, Field(ge=0)] = 0
     baseline: ArmText | None = None
     trainer: Literal["warm", "fresh"] | None = None
@@ -136,67 +132,3 @@ class SweepSpec(Strict):
     def written_settings(self) -> dict[str, Any]:
         """Return the fixed settings as they were written, without the workload's defaults."""
         return copy.deepcopy(dict(self.settings))
-
-
-_KEYS: Mapping[Path, Sequence[str]] = {
-    (): tuple(SweepSpec.model_fields),
-    ("search",): tuple(Search.model_fields),
-    ("search", "space", "*", "choices"): CHOICES_KEYS,
-    ("search", "space", "*", "range"): RANGE_KEYS,
-    ("search", "objectives", "*"): tuple(Objective.model_fields),
-    ("arms",): tuple(Arms.model_fields),
-    ("arms", "hardware", "*"): HARDWARE_KEYS,
-    ("limits",): tuple(Limits.model_fields),
-    ("prices", "*"): PRICE_KEYS,
-    ("measure",): tuple(MeasureSpec.model_fields),
-    ("blocks",): tuple(BlocksSpec.model_fields),
-    ("disturbed",): tuple(DisturbedSpec.model_fields),
-    ("margins",): tuple(MarginsSpec.model_fields),
-    ("published", "*"): PUBLISHED_KEYS,
-}
-
-
-def load(path: pathlib.Path, overrides: Sequence[str] = ()) -> SweepSpec:
-    """Read and check a spec file.
-
-    Args:
-        path: a YAML file in UTF-8.
-        overrides: `dotted.key=YAML`, set over the values of the file and checked with them.
-
-    Raises:
-        SpecError: the file cannot be read or is wrong; it has all problems.
-    """
-    text = yaml_locations.read_text(path, "a spec file")
-    return parse(text, source=str(path), overrides=overrides, folder=path.parent)
-
-
-def parse(
-    text: str,
-    *,
-    source: str,
-    overrides: Sequence[str] = (),
-    folder: pathlib.Path | None = None,
-) -> SweepSpec:
-    """Check a spec that is given as text; `source` names it in messages.
-
-    Files that it names are looked up in `folder`.
-
-    Raises:
-        SpecError: the text is wrong; it has all problems.
-    """
-    document = yaml_locations.read(
-        text, source=source, overrides=overrides, short_forms=SHORT_FORMS
-    )
-    table = prices.find_table(document.data, folder)
-    findings = [*table.findings]
-    spec = None
-    try:
-        asked = {"prices": table.data} if "prices" in document.data else {}
-        spec = SweepSpec.model_validate({**document.data, **asked})
-    except ValidationError as error:
-        findings += map(table.placed, pydantic_errors.from_pydantic(error, _KEYS))
-    findings += checks.inconsistencies(document.data)
-    if problems := document.problems(findings):
-        raise SpecError(source, problems)
-    assert spec is not None  # a validation error is a finding, and every finding is a problem
-    return spec

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from orchestrator.core.trial import Config
-from orchestrator.spec import pydantic_errors
-from orchestrator.spec.errors import Finding, Path, key_text, nearest, shown
+from orchestrator.spec.errors import Finding, Path, from_pydantic, key_text, nearest, shown
 from orchestrator.spec.space import activation, example
-from orchestrator.spec.valid_parts import ValidParts
+from orchestrator.spec.sweep_spec import SweepSpec
 from workloads import registry
 
 TELEMETRY_OBJECTIVES = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energy_per_sample_j")
@@ -21,127 +19,132 @@ TELEMETRY_OBJECTIVES = ("queue_s", "setup_s", "energy_j", "mean_power_w", "energ
 COST_METRICS = ("cost_usd", "train_cost_usd")
 """Metrics of trials of a spec with prices."""
 
+_PUBLISHED_ALSO = ("fit_s", "epoch_s")
+"""Metrics of published rows only: times of a whole training, and of an epoch, with validation."""
+
 _NEEDS = {"time_to_accuracy_s": "target_accuracy"}
 """Metrics that are reported only where a setting asks for them."""
 
 
-def check_workload(parts: ValidParts, *, sound: bool) -> Iterator[Finding]:
+def is_built_in(spec: SweepSpec) -> bool:
+    """Return whether the workload is one of ours, whose settings and metrics are known."""
+    return spec.workload in [workload.name for workload in registry.built_in_workloads()]
+
+
+def check_workload(spec: SweepSpec) -> Iterator[Finding]:
     """Report names and values that the workload does not accept."""
-    searched = _searched(parts)
-    for path in searched:
-        if path[-1] in parts.settings:
+    searched = _searched(spec)
+    for name, path in searched.items():
+        if name in spec.settings:
             received = f"both, here and as {key_text(path)}"
-            yield Finding(
-                ("settings", path[-1]), "a fixed setting or a searched parameter", received
-            )
-    if parts.workload is None:
-        return
+            expected = "a fixed setting or a searched parameter"
+            yield Finding(("settings", name), expected, received)
     try:
-        workload = registry.find_workload(parts.workload)
+        workload = registry.find_workload(spec.workload)
     except registry.UnknownWorkload:
         names = [workload.name for workload in registry.built_in_workloads()]
         expected = f"{', '.join(names)}, or package.module:function"
-        hint = nearest(parts.workload, names)
-        yield Finding(("workload",), expected, shown(parts.workload), hint)
+        hint = nearest(spec.workload, names)
+        yield Finding(("workload",), expected, shown(spec.workload), hint)
         return
-    yield from _own_work(parts, workload, {path[-1] for path in searched})
+    yield from _own_work(spec, workload, searched)
     if workload.settings_model is None:
         return
     names = list(workload.settings_model.model_fields)
-    for path in (*(("settings", name) for name in parts.settings), *searched):
-        if path[-1] not in names:
+    settings: dict[str, Path] = {name: ("settings", name) for name in spec.settings}
+    unknown = [(n, path) for paths in (settings, searched) for n, path in paths.items()]
+    for name, path in unknown:
+        if name not in names:
             expected = f"a setting of {workload.name} ({', '.join(names)})"
-            yield Finding(path, expected, repr(path[-1]), nearest(path[-1], names))
-    for path in searched:
-        if path[-1] in workload.data_settings:
-            reason = "the arms of a block must read the same data, and a sweep has one digest"
-            hint = f"move {path[-1]} to settings, and use another sweep for another data set"
-            yield Finding(path, f"a fixed setting ({reason})", f"the parameter {path[-1]!r}", hint)
-    yield from _metrics(parts, workload)
-    if parts.listed:
-        yield from _listed_values(parts.listed, parts.settings, workload, names)
-    else:
-        yield from _values(parts, workload, names, sound=sound)
+            yield Finding(path, expected, repr(name), nearest(name, names))
+    for name in searched.keys() & workload.data_settings:
+        reason = "the arms of a block must read the same data, and a sweep has one digest"
+        hint = f"move {name} to settings, and use another sweep for another data set"
+        expected = f"a fixed setting ({reason})"
+        yield Finding(searched[name], expected, f"the parameter {name!r}", hint)
+    yield from _metrics(spec, workload, given={*spec.settings, *searched})
+    checked = [n for n in names if n not in workload.data_settings or n not in searched]
+    yield from (_listed_values if spec.search.listed else _values)(spec, workload, checked)
 
 
-def _searched(parts: ValidParts) -> list[Path]:
-    """Return the paths of parameters: in the space, or in the first listed config with them."""
-    listed = dict[str, Path]()
-    for index, config in (parts.listed or {}).items():
+def _searched(spec: SweepSpec) -> dict[str, Path]:
+    """Return each parameter's path: in the space, or in the first listed config with it."""
+    paths: dict[str, Path] = {name: ("search", "space", name) for name in spec.search.space}
+    for index, config in enumerate(spec.search.listed):
         for name in config:
-            listed.setdefault(name, ("search", "configs", index, name))
-    return [*(("search", "space", name) for name in parts.names), *listed.values()]
+            paths.setdefault(name, ("search", "configs", index, name))
+    return paths
 
 
-def _metrics(parts: ValidParts, workload: registry.Workload) -> Iterator[Finding]:
-    """Report objectives on metrics that no trial has: every block would fail."""
+def _metrics(spec: SweepSpec, workload: registry.Workload, given: set[str]) -> Iterator[Finding]:
+    """Report objectives on metrics that no trial has, and published ones that are not ours."""
     metrics = (*workload.metrics, *TELEMETRY_OBJECTIVES, *COST_METRICS)
-    given = {*parts.settings, *(path[-1] for path in _searched(parts))}
-    for name in parts.objectives:
-        path = ("search", "objectives", name)
+    for name in spec.search.objectives:
+        path: Path = ("search", "objectives", name)
         if name not in metrics:
             expected = f"a metric of {workload.name} ({', '.join(metrics)})"
             yield Finding(path, expected, repr(name), nearest(name, metrics))
         elif name in _NEEDS and _NEEDS[name] not in given:
             expected = f"settings.{_NEEDS[name]} as well, without which no trial reports it"
             yield Finding(path, expected, "nothing")
-        elif name in COST_METRICS and not parts.has_prices:
+        elif name in COST_METRICS and not spec.prices:
             expected = "prices as well (prices: prices.yaml), without which nothing has a cost"
             yield Finding(path, expected, "nothing")
+    of_workloads = (name for other in registry.built_in_workloads() for name in other.metrics)
+    timing = (*registry.TIMING_METRICS, *TELEMETRY_OBJECTIVES, *COST_METRICS)
+    valid = dict.fromkeys((*of_workloads, *timing, *_PUBLISHED_ALSO))
+    for index, row in enumerate(spec.published):
+        for name in row.metrics:
+            if name not in valid:
+                path = ("published", index, "metrics", name)
+                hint = nearest(name, valid) or "rnnsweep workloads lists them; put others in a note"
+                yield Finding(path, "a metric of ours, in our unit", repr(name), hint)
 
 
 def _own_work(
-    parts: ValidParts, workload: registry.Workload, searched: Collection[str | int]
+    spec: SweepSpec, workload: registry.Workload, searched: Mapping[str, Path]
 ) -> Iterator[Finding]:
     """Report settings of a hardware entry that are no valid amount of work."""
-    for index, entry in parts.hardware.items():
-        for name, value in entry.settings.items():
-            path: Path = ("arms", "hardware", index, "settings", name)
-            if name in searched:
-                expected = "a setting that no config has (the arms of a block share their config)"
-                yield Finding(path, expected, f"the parameter {name!r}")
-            elif not workload.is_built_in:
-                if name not in parts.settings:
-                    expected = "one of the sweep's settings, which it replaces on this hardware"
-                    near = nearest(name, parts.settings)
-                    yield Finding(path, expected, f"the unknown {name!r}", near)
-            elif name not in workload.work_settings:
-                expected = f"an amount of work ({', '.join(workload.work_settings)})"
-                hint = nearest(name, workload.work_settings) or (
-                    "arms that differ in anything else cannot be compared in pairs"
-                )
-                yield Finding(path, expected, repr(name), hint)
-            else:
-                for finding in _refused(workload, {name: value}):
-                    if finding.path[:1] == (name,):
-                        yield dataclasses.replace(finding, path=path)
+    entries = enumerate(spec.arms.hardware)
+    for index, name, value in [(i, *item) for i, one in entries for item in one.settings.items()]:
+        path: Path = ("arms", "hardware", index, "settings", name)
+        if name in searched:
+            expected = "a setting that no config has (the arms of a block share their config)"
+            yield Finding(path, expected, f"the parameter {name!r}")
+        elif not workload.is_built_in:
+            if name not in spec.settings:
+                expected = "one of the sweep's settings, which it replaces on this hardware"
+                near = nearest(name, spec.settings)
+                yield Finding(path, expected, f"the unknown {name!r}", near)
+        elif name not in workload.work_settings:
+            expected = f"an amount of work ({', '.join(workload.work_settings)})"
+            hint = nearest(name, workload.work_settings) or (
+                "arms that differ in anything else cannot be compared in pairs"
+            )
+            yield Finding(path, expected, repr(name), hint)
+        else:
+            for finding in _refused(workload, {name: value}):
+                if finding.path[:1] == (name,):
+                    yield dataclasses.replace(finding, path=path)
 
 
-def _values(
-    parts: ValidParts, workload: registry.Workload, names: Sequence[str], *, sound: bool
-) -> Iterator[Finding]:
+def _values(spec: SweepSpec, workload: registry.Workload, names: list[str]) -> Iterator[Finding]:
     """Report settings and values of the space that the workload refuses."""
-    fixed = {name: value for name, value in parts.settings.items() if name in names}
+    fixed = {name: value for name, value in spec.settings.items() if name in names}
     space = {
-        name: dimension
-        for name, dimension in parts.space.items()
-        if name in names and name not in fixed
+        name: d for name, d in spec.search.space.items() if name in names and name not in fixed
     }
-    usual = example(space, {}) if sound else {}
     general = set[str]()
-    for finding in _refused(workload, {**fixed, **usual}):
+    for finding in _refused(workload, {**fixed, **example(space, {})}):
         if not finding.path:
             general.add(finding.received)
-            yield Finding(("settings",), finding.expected, finding.received, finding.hint)
-        elif finding.path[0] in fixed or finding.path[0] not in parts.names:
+            yield dataclasses.replace(finding, path=("settings",))
+        elif finding.path[0] in fixed or finding.path[0] not in spec.search.space:
             yield dataclasses.replace(finding, path=("settings", *finding.path))
     for name, dimension in space.items():
-        if name in workload.data_settings:
-            continue  # reported as such, whatever its values
-        switched_on = (activation(space, name) or {}) if sound else {}
+        switched_on = activation(spec.search.space, name) or {}
         for value in dimension.probes:
-            chosen = {**switched_on, name: value}
-            config = example(space, chosen) if sound else chosen
+            config = example(space, {**switched_on, name: value})
             about = [
                 finding
                 for finding in _refused(workload, {**fixed, **config})
@@ -155,16 +158,13 @@ def _values(
 
 
 def _listed_values(
-    configs: Mapping[int, Config],
-    settings: Mapping[str, Any],
-    workload: registry.Workload,
-    names: Sequence[str],
+    spec: SweepSpec, workload: registry.Workload, names: list[str]
 ) -> Iterator[Finding]:
     """Report settings and listed configs that the workload refuses."""
-    fixed = {name: value for name, value in settings.items() if name in names}
+    fixed = {name: value for name, value in spec.settings.items() if name in names}
     own_errors = {finding.received for finding in _refused(workload, fixed) if not finding.path}
-    for index, config in configs.items():
-        ours = {n: v for n, v in config.items() if n in names and n not in workload.data_settings}
+    for index, config in enumerate(spec.search.listed):
+        ours = {name: value for name, value in config.items() if name in names}
         for finding in _refused(workload, {**fixed, **ours}):
             is_ours = (
                 finding.path[0] in ours if finding.path else finding.received not in own_errors
@@ -180,6 +180,6 @@ def _refused(workload: registry.Workload, settings: Mapping[str, Any]) -> list[F
     except ValidationError as error:
         return [
             finding if finding.path else Finding((), "settings that fit together", finding.expected)
-            for finding in pydantic_errors.from_pydantic(error, {})
+            for finding in from_pydantic(error)
         ]
     return []

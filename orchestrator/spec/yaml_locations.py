@@ -7,7 +7,6 @@ and so refused where a number is expected); `yes`, `no`, `on` and `off` stay boo
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import math
 import pathlib
@@ -15,42 +14,42 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import yaml
 
-from orchestrator.spec.errors import (
-    Finding,
-    Path,
-    Place,
-    Problem,
-    SpecError,
-    cut,
-    key_text,
-    shown,
-)
+from orchestrator.spec.errors import Finding, Path, Problem, SpecError, cut, key_text, shown
 
 MAX_VALUES = 10_000
 """The largest number of values: aliases may multiply a small file into billions."""
 MAX_DEPTH = 32
 MAX_CHARACTERS = 1_000_000
 
+ShortForms: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Short forms: for each key the key inside that a word sets, and the words that it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a value, as shown to people, and its line to sort by."""
+
+    text: str
+    line: float = math.inf
+
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """Plain data, the place of each of its values, and the errors of its notation."""
+    """Plain data, and the place of each of its values."""
 
     source: str
-    data: Any
+    data: dict[str, Any]
     places: Mapping[Path, Place]
-    findings: tuple[Finding, ...] = ()
 
     def place(self, path: Path) -> Place:
         """Return the place of `path`, or of its nearest parent that is written."""
-        written = self.written(path)
-        while written and written not in self.places:
-            written = written[:-1]
-        return self.places.get(written, Place(self.source, 0))
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, Place(self.source, 0))
 
     def written(self, path: Path) -> Path:
         """Return `path` as this document spells it.
@@ -73,21 +72,17 @@ class YamlDocument:
                 break
         return tuple(written)
 
-    def problems(self, findings: Iterable[Finding]) -> list[Problem]:
-        """Return findings as problems in the order of the file, the first of each key only."""
-        first: dict[tuple[str, str], tuple[Place, Finding]] = {}
-        for finding in (*self.findings, *findings):
-            path = finding.path if finding.place else self.written(finding.path)
-            place = finding.place or self.place(path)
-            first.setdefault((place.text, key_text(path)), (place, finding))
-        return [
-            Problem(text, key, one.expected, one.received, one.hint)
-            for (text, key), (_, one) in sorted(first.items(), key=lambda item: item[1][0].line)
+    def refusal(self, findings: Iterable[Finding]) -> SpecError:
+        """Return an error with findings in the order of the file, the first of each key only."""
+        first: dict[Path, Finding] = {}
+        for finding in findings:
+            first.setdefault(self.written(finding.path), finding)
+        ordered = sorted(first.items(), key=lambda item: self.place(item[0]).line)
+        problems = [
+            Problem(self.place(path).text, key_text(path), one.expected, one.received, one.hint)
+            for path, one in ordered
         ]
-
-
-ShortForms: TypeAlias = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Short forms: for each key the key inside that a word sets, and the words that it may be."""
+        return SpecError(self.source, problems)
 
 
 def read_text(path: pathlib.Path, kind: str) -> str:
@@ -111,11 +106,9 @@ def read_text(path: pathlib.Path, kind: str) -> str:
         near = difflib.get_close_matches(path.stem, others, n=1)
         hint = f"did you mean {others[near[0]]}?" if near else ""
         problem = Problem(str(path), "", kind, "no such file", hint)
-    except OSError as error:
-        received = (error.strerror or str(error)).lower()
-        problem = Problem(str(path), "", f"{kind} that can be read", received)
-    except ValueError as error:  # a path with a null byte
-        problem = Problem(repr(str(path)), "", kind, str(error))
+    except (OSError, ValueError) as error:  # a ValueError is a path with a null byte
+        received = (getattr(error, "strerror", None) or str(error)).lower()
+        problem = Problem(ascii(str(path))[1:-1], "", f"{kind} that can be read", received)
     raise SpecError(str(path), [problem])
 
 
@@ -133,13 +126,13 @@ def read(
     meaning of the word.
 
     Raises:
-        SpecError: the text is not one YAML mapping. Lesser errors (a key written twice, an
-            override without `=`) are among the findings of the document instead.
+        SpecError: the text is not one YAML mapping of text to plain values, or an override is no
+            `KEY=VALUE`. It has the first error.
     """
     if len(text) > MAX_CHARACTERS:
         size = f"{len(text):,} characters"
         raise SpecError(source, [Problem(source, "", "at most 1,000,000 characters", size)])
-    reader = _Reader(lambda line: Place(f"{source}:{line}", line), source=source)
+    reader = _Reader(source, lambda line: Place(f"{source}:{line}", line))
     data = reader.read(text)
     if not isinstance(data, dict):
         received = "an empty file" if data is None else shown(data)
@@ -147,33 +140,21 @@ def read(
         raise SpecError(source, [Problem(f"{source}:1", "", expected, received)])
     for override in overrides:
         _set(override, data, reader, example, short_forms)
-    return YamlDocument(source, data, reader.places, tuple(reader.findings))
+    return YamlDocument(source, data, reader.places)
 
 
 def _set(
-    override: str,
-    data: dict[str, Any],
-    reader: _Reader,
-    example: str,
-    short_forms: ShortForms,
+    override: str, data: dict[str, Any], reader: _Reader, example: str, short_forms: ShortForms
 ) -> None:
-    """Set one `KEY=VALUE` in `data`, with its places; errors become findings."""
+    """Set one `KEY=VALUE` in `data`, with its places."""
     typed = override if override.isprintable() else ascii(override)
     place = Place(f"--set {cut(typed)}")
+    inner = _Reader(reader.source, lambda _: place)
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
-        expected = f"KEY=VALUE, such as {example}"
-        reader.findings.append(Finding((), expected, shown(override), place=place))
-        return
-    inner = _Reader(lambda _: place, source=reader.source)
-    try:
-        value = inner.read(text, at=path)
-    except SpecError as error:
-        problem = error.problems[0]
-        finding = Finding(path, problem.expected, problem.received, problem.hint, place)
-        reader.findings.append(finding)
-        return
+        inner.refuse(place, (), f"KEY=VALUE, such as {example}", shown(override))
+    value = inner.read(text, at=path)
     parent = data
     for depth, part in enumerate(path[:-1], start=1):
         reader.places.setdefault(path[:depth], place)
@@ -184,17 +165,12 @@ def _set(
         if not isinstance(child, dict):
             expected = f"a mapping at {key_text(path[:depth])} to set {path[depth]!r} in"
             hint = f"replace the whole of it: --set {key_text(path[:depth])}=…"
-            reader.findings.append(Finding(path, expected, shown(child), hint, place))
-            return
+            inner.refuse(place, path, expected, shown(child), hint)
         parent = child
     parent[path[-1]] = value
-    # The override replaces the value, and so the findings about it.
     for old in [old for old in reader.places if old[: len(path)] == path]:
         del reader.places[old]
-    reader.findings[:] = [one for one in reader.findings if one.path[: len(path)] != path]
-    reader.places.update(inner.places)
-    reader.places[path] = place
-    reader.findings.extend(inner.findings)
+    reader.places.update({**inner.places, path: place})
 
 
 class _Loader(yaml.SafeLoader):
@@ -204,7 +180,6 @@ class _Loader(yaml.SafeLoader):
 
 
 _TAG = "tag:yaml.org,2002:"
-_BOOLEANS = {"yes": True, "no": False, "true": True, "false": False, "on": True, "off": False}
 for _kind, _pattern, _first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"(?i:yes|no|true|false|on|off)", list("yYnNtTfFoO")),
@@ -222,18 +197,18 @@ for _kind, _pattern, _first in (
 
 @dataclass(slots=True)
 class _Reader:
-    """A converter of YAML nodes to plain data that collects places and findings."""
+    """A converter of YAML nodes to plain data that collects places."""
 
+    source: str
     where: Callable[[int], Place]
     places: dict[Path, Place] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-    source: str = "spec"
     values: int = 0
+    scalars: _Loader = field(default_factory=lambda: _Loader(""))
 
     def read(self, text: str, at: Path = ()) -> Any:
         """Return the one document in `text` as plain data; None if there is none."""
         try:
-            node = yaml.compose(text, Loader=_Loader)
+            node = _Loader(text).get_single_node()
             if node is None:
                 return None
             self.places[at] = self._place(node)
@@ -241,24 +216,28 @@ class _Reader:
         except yaml.reader.ReaderError as error:
             place = self.where(text.count("\n", 0, error.position) + 1)
             received = f"the character U+{ord(text[error.position]):04X}"
-            raise self._refused(place, "printable text", received) from error
+            self.refuse(place, at, "printable text", received)
         except yaml.MarkedYAMLError as error:
-            raise self._syntax(error) from error
-        except RecursionError as error:
-            raise self._refused(self.where(1), f"at most {MAX_DEPTH} levels", "more") from error
+            self._refuse_syntax(error, at)
+        except RecursionError:
+            self.refuse(self.where(1), at, f"at most {MAX_DEPTH} levels", "more")
 
-    def _syntax(self, error: yaml.MarkedYAMLError) -> SpecError:
+    def refuse(
+        self, place: Place, path: Path, expected: str, received: str, hint: str = ""
+    ) -> NoReturn:
+        """Raise the error of a value."""
+        problem = Problem(place.text, key_text(path), expected, received, hint)
+        raise SpecError(self.source, [problem]) from None
+
+    def _refuse_syntax(self, error: yaml.MarkedYAMLError, at: Path) -> NoReturn:
         mark = error.problem_mark or error.context_mark
         place = self.where(mark.line + 1 if mark else 1)
         if mark and place.line != math.inf:  # an override has no lines to count columns in
             place = Place(f"{place.text}:{mark.column + 1}", place.line)
         message = ", ".join(filter(None, (error.problem, error.context)))
         if "'\\t'" in message:
-            return self._refused(place, "spaces", "a tab", "YAML indents with spaces only")
-        return self._refused(place, "valid YAML", f"invalid YAML: {message}")
-
-    def _refused(self, place: Place, expected: str, received: str, hint: str = "") -> SpecError:
-        return SpecError(self.source, [Problem(place.text, "", expected, received, hint)])
+            self.refuse(place, at, "spaces", "a tab", "YAML indents with spaces only")
+        self.refuse(place, at, "valid YAML", f"invalid YAML: {message}")
 
     def _place(self, node: yaml.Node) -> Place:
         return self.where(node.start_mark.line + 1)
@@ -268,96 +247,66 @@ class _Reader:
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             expected = f"at most {MAX_VALUES:,} values, {MAX_DEPTH} levels deep"
             hint = "aliases (*name) repeat all that they name"
-            raise self._refused(self._place(node), expected, "more", hint)
+            self.refuse(self._place(node), (), expected, "more", hint)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
-            items = []
             for index, item in enumerate(node.value):
                 self.places[(*path, index)] = self._place(item)
-                items.append(self._value(item, (*path, index)))
-            return items
+            return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         return self._scalar(node, path)
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        merges = [value for key, value in node.value if key.tag == f"{_TAG}merge"]
-        result = {}
-        for merged in merges:
-            result.update(self._merged(merged, path))
-        lines: dict[str, int] = {}
+        result, lines = dict[str, Any](), dict[str, int]()
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
+                result = self._merged(value_node, path) | result
                 continue
-            place = self._place(key_node)
-            key = self._key(key_node, path)
-            if key is None:
-                continue
-            inner = (*path, key)
+            key, place = self._key(key_node, path), self._place(key_node)
             if key in lines:
                 received = f"{shown(key)} again (first on line {lines[key]})"
-                self.findings.append(Finding(inner, "each key once", received, place=place))
-                continue
+                self.refuse(place, (*path, key), "each key once", received)
             lines[key] = key_node.start_mark.line + 1
-            self.places[inner] = place
-            result[key] = self._value(value_node, inner)
+            self.places[(*path, key)] = place
+            result[key] = self._value(value_node, (*path, key))
         return result
 
     def _merged(self, node: yaml.Node, path: Path) -> dict[str, Any]:
         """Return the mapping of `<<: *name` or `<<: [*one, *other]`; earlier names win."""
-        result: dict[str, Any] = {}
-        for part in reversed(node.value) if isinstance(node, yaml.SequenceNode) else [node]:
-            if isinstance(part, yaml.MappingNode):
-                result.update(self._value(part, path))
-            else:
-                at, received = (*path, "<<"), shown(self._value(part, (*path, "<<")))
-                self.findings.append(
-                    Finding(at, "a mapping to merge", received, place=self._place(part))
-                )
+        places, result = dict(self.places), dict[str, Any]()
+        for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(part, yaml.MappingNode):
+                received = shown(self._value(part, path))
+                self.refuse(self._place(part), (*path, "<<"), "a mapping to merge", received)
+            result = self._value(part, path) | result
+        self.places.update(places)  # what is written here is not at the place of the anchor
         return result
 
-    def _key(self, node: yaml.Node, path: Path) -> str | None:
-        written, received, hint = "?", "a list or mapping", ""
-        if isinstance(node, yaml.ScalarNode):
-            written = str(node.value)
-            received = shown(written).removesuffix(" (text)")
-            with contextlib.suppress(KeyError, ValueError):
-                key = _plain(node.tag, written)
-                if isinstance(key, str):
-                    return key
-                hint = f"put it in quotes: {received}"
-        finding = Finding((*path, written), "text as a key", received, hint, self._place(node))
-        self.findings.append(finding)
-        return None
+    def _key(self, node: yaml.Node, path: Path) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            received = "a list or mapping"
+            self.refuse(self._place(node), (*path, "?"), "text as a key", received)
+        written = str(node.value)
+        key = self._scalar(node, (*path, written))
+        if not isinstance(key, str):
+            hint = f"put it in quotes: {written!r}"
+            self.refuse(self._place(node), (*path, written), "text as a key", repr(written), hint)
+        return key
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
-        text = str(node.value)
+        text = cut(str(node.value))
         try:
-            value = _plain(node.tag, text)
-        except (KeyError, ValueError):
-            expected = "a plain value (text, a number, true, false or null)"
-            received = f"{cut(text)!r} tagged {node.tag.replace(_TAG, '!!')}"
-            self.findings.append(Finding(path, expected, received))
-            return None
+            value = self.scalars.construct_object(node)
+            is_plain = value is None or isinstance(value, bool | int | float | str)
+            str(value).encode()  # "\\ud800" is a lone half of a character, which no store can keep
+        except (KeyError, ValueError, yaml.constructor.ConstructorError):
+            is_plain = False
+        if not is_plain:
+            expected = "a plain value (text, a number of at most 64 bits, true, false or null)"
+            received = f"{text!r} tagged {node.tag.replace(_TAG, '!!')}"
+            self.refuse(self._place(node), path, expected, received)
         if isinstance(value, float) and not math.isfinite(value):
-            self.findings.append(Finding(path, "a finite number", cut(text)))
+            self.refuse(self._place(node), path, "a finite number", text)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            self.findings.append(Finding(path, "a whole number of at most 64 bits", cut(text)))
-            return 0  # spares the checks numbers that a float cannot hold
+            self.refuse(self._place(node), path, "a whole number of at most 64 bits", text)
         return value
-
-
-def _plain(tag: str, text: str) -> Any:
-    match tag.removeprefix(_TAG):
-        case "null":
-            return None
-        case "bool":
-            return _BOOLEANS[text.lower()]
-        case "int":
-            return int(text.replace("_", "")[:64], 0)  # enough digits to see that it is too large
-        case "float":
-            plain = text.lower().replace("_", "")
-            return float(plain.replace(".inf", "inf").replace(".nan", "nan"))
-        case "str":
-            text.encode()  # "\\ud800" is a lone half of a character, which no store can keep
-            return text
-    raise KeyError(tag)

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator.core.errors import Refusal
-from orchestrator.spec import SpecError, yaml_locations
+from orchestrator.spec import yaml_locations
 from workloads import registry
 from workloads.eligibility import Cell, ineligibility_reason
 from workloads.implementations import (
@@ -116,8 +116,6 @@ def ask(names: Sequence[str], overrides: Sequence[str], devices: Sequence[Device
         SpecError: an override is not `KEY=VALUE`.
     """
     document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
-    if problems := document.problems(()):
-        raise SpecError("--set", problems)
     try:
         named = tuple(dict.fromkeys(parse_implementation(name) for name in names))
     except ImplementationError as error:

@@ -115,8 +115,8 @@ def test_energy_and_money_are_unknown_without_measurement_or_price(
 ) -> None:
     ahead = forecast_after(6, prices=None)
     assert ahead.usd is None
-    elsewhere = [{**PRICES[0], "hardware": "NVIDIA T4"}]
-    assert forecast_after(6, prices=elsewhere, name="b").usd is None
+    priced_gpu = [{**PRICES[0], "hardware": "NVIDIA T4"}]
+    assert forecast_after(6, prices=priced_gpu, name="b").usd is None
 
 
 def test_nodes_share_the_work_and_classes_that_share_a_node_its_time() -> None:
