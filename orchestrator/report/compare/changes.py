@@ -77,7 +77,7 @@ class ArmChange:
         alone = accuracy and (accuracy.diverged or accuracy.baseline_diverged)
         if not (accuracy and alone and accuracy.reason):
             return None
-        return accuracy.reason.replace("block", "config").replace("the baseline's", "the earlier")
+        return accuracy.reason.replace("the baseline's", "the earlier")
 
     @property
     def inconclusive_reason(self) -> str | None:
@@ -338,7 +338,7 @@ def _compared(
     comparisons = {}
     for judged in compare_pairs(record, matched, Baseline("", "arm", dict(sides)), metric):
         ratio = judged.speedup.value if judged.speedup else 1
-        reason = judged.reason and judged.reason.replace("block", "config")
+        reason = judged.reason
         if judged.verdict in ("faster", "slower") and abs(math.log(ratio)) <= math.log1p(
             judged.margin
         ):

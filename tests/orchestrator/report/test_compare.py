@@ -144,7 +144,7 @@ def test_wrong_verdicts_are_as_rare_as_promised() -> None:
 def test_fewer_than_six_configs_are_inconclusive() -> None:
     changes = between(measured(5), measured(5, factor=2.0))
     assert verdicts(changes) == ["inconclusive"] * 2
-    assert changes.arms[1].comparison.reason == "5 configs; at least 6 are needed"
+    assert changes.arms[1].comparison.reason == "5 blocks; at least 6 are needed"
 
 
 def test_configs_are_matched_independently_of_their_block_and_of_fixed_settings() -> None:

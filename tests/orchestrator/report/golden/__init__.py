@@ -1,0 +1,140 @@
+"""Golden reports: whole documents, kept as files next to this module and compared by a test.
+
+`python -m tests.orchestrator.report.golden` writes them again after an intended change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from orchestrator.analysis.arms.representatives import representatives
+from orchestrator.analysis.summary import ReportSummary, summarise
+from orchestrator.core.arms import Arm
+from orchestrator.core.criteria import PublishedRow, ReportCriteria
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial import DatasetRecord, FinishedTrial, Kernel, Telemetry
+from orchestrator.report.brief import to_short_markdown
+from orchestrator.report.compare import Side, as_json, compare, failing, to_document
+from orchestrator.report.formats.text import to_text
+from orchestrator.report.render import render
+from tests.orchestrator.report.large_sweep import large
+from tests.orchestrator.sample_hardware import in_slices
+from tests.orchestrator.sample_records import (
+    CPU,
+    PORTABLE,
+    RELU,
+    UNROLL,
+    XLA,
+    changed,
+    sweep,
+    trial,
+)
+
+FOLDER = Path(__file__).parent
+SLICED = tuple(Arm(name, in_slices(CPU)) for name in ("torch/fused", "tensorflow/portable"))
+DIGITS = DatasetRecord("digits", "0123456789abcdef", "scikit-learn", 1437, 360)
+
+
+def reports() -> Iterator[tuple[str, str]]:
+    """Yield the name and the content of each file."""
+    every = everything()
+    yield "everything.txt", render(every, "text")
+    yield "everything.md", render(every, "markdown")
+    yield "everything-brief.txt", render(every, "text", brief=True)
+    yield "everything-short.md", to_short_markdown(every, 2000)
+    yield "crossing.txt", render(summarise(crossing()), "text")
+    yield "crossing.json", render(summarise(crossing()), "json")
+    yield "timed.txt", render(summarise(timed()), "text")
+    yield "few-blocks.txt", render(summarise(few_blocks()), "text")
+    before, after = crossing(), replace(crossing(slower=1.2), run_id="after", state="running")
+    changes = compare(Side("quickstart#1", before), Side("quickstart#2", after))
+    yield "changes.txt", to_text(to_document(changes))
+    yield (
+        "changes.json",
+        json.dumps(as_json(changes, failing(changes, ["slower"])), indent=1) + "\n",
+    )
+
+
+def everything() -> ReportSummary:
+    """Return a sweep on two hardware classes, with failures, disturbances and all metrics."""
+    record = large(blocks=14, kernels=3, epochs=3)
+    trials = [_spoiled(finished) for finished in record.trials]
+    configs = {finished.block: finished.config for finished in trials}
+    trials += [trial(RELU, b, config=config, step_ms=5.0 + b) for b, config in configs.items()]
+    row = PublishedRow(
+        "a paper", "tensorflow/portable", "Tesla P100", {"units": 64}, {"fit_s": 39.82}, "fp32"
+    )
+    record = replace(
+        sweep(trials, (*record.arms, RELU), expected_trials=100, state="stopped"),
+        criteria=ReportCriteria(published=(row,)),
+        settings={"cell": "gru", "epochs": 3, "data_path": None},
+        datasets=(DIGITS,),
+        sampler="qmc",
+        seed=7,
+    )
+    curves = {
+        "system/cpu_trainer_percentage": (50.0, 90.0),
+        "system/gpu_0_memory_usage_megabytes": (1000.0, None),
+    }
+    telemetry = Telemetry(at_s=(0.0, 1.0), curves=curves)
+    return summarise(
+        record, curves=dict.fromkeys(representatives(record), telemetry), targets=(0.85,)
+    )
+
+
+def _spoiled(finished: FinishedTrial) -> FinishedTrial:
+    place = finished.block, finished.arm.implementation
+    finished = changed(finished, cost_basis="2 USD/h (a bill, 2026)")
+    if place == (13, "tensorflow/portable+unroll"):
+        return changed(finished, status="failed", failure="crash: signal 11", metrics={})
+    if place == (12, "tensorflow/portable+xla"):
+        kernel = Kernel("portable", "fused", "no while loop")
+        return changed(finished, status="wrong_kernel", kernel=kernel)
+    if place in ((2, "tensorflow/portable"), (5, "tensorflow/portable+xla")):
+        return changed(finished, disturbance={"other_processes": 43.0}, attempt=2, node="n2")
+    return changed(finished, node="n1")
+
+
+def crossing(slower: float = 1.0) -> SweepRecord:
+    """Return a sweep in which XLA overtakes from some 80 units on, and compiles longer."""
+    trials = [
+        trial(
+            arm,
+            block,
+            step_ms=10.0 / ratio * (1 + 0.002 * (block % 3)),
+            compile_s=compile_s + 0.1 * (block % 2),
+            val_accuracy=0.9 + 0.001 * (block % 4),
+            train_s=3.0,
+        )
+        for block in range(12)
+        for arm, ratio, compile_s in (
+            (PORTABLE, 1.0, 2.0),
+            (XLA, (0.8 + block / 20) / slower, 5.0),
+        )
+    ]
+    return sweep(trials, datasets=(DIGITS,))
+
+
+def timed() -> SweepRecord:
+    """Return a sweep with two arms that were timed in slices, and one that was trained."""
+    trials = [
+        trial(arm, block, val_accuracy=0.9 if arm == PORTABLE else None, step_ms=step_ms + block)
+        for block in range(7)
+        for arm, step_ms in zip((*SLICED, PORTABLE), (5.0, 8.0, 9.0), strict=True)
+    ]
+    return sweep(trials, (*SLICED, PORTABLE))
+
+
+def few_blocks() -> SweepRecord:
+    """Return a sweep with too few blocks for a verdict, and an arm that only fails."""
+    trials = [
+        trial(arm, block, step_ms=9.0 + block) for block in range(4) for arm in (PORTABLE, XLA)
+    ]
+    trials += [
+        trial(UNROLL, block, status="failed", failure="time_limit: took longer than 60 s")
+        for block in range(4)
+    ]
+    return sweep(trials, (PORTABLE, XLA, UNROLL), objectives={"val_accuracy": "maximize"})
