@@ -8,10 +8,10 @@ from orchestrator.analysis.statistics.formatting import count
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Document, Section
 from orchestrator.report.formats.markdown import escape, section
-from orchestrator.report.sections.matrix_and_sizes import matrix
+from orchestrator.report.sections.arms import matrix
 from orchestrator.report.sections.speedups import contrasts, speed
 from orchestrator.report.sections.verdict import verdicts
-from orchestrator.report.wording.sentences import ArmNames, arm_names
+from orchestrator.report.wording import ArmNames, arm_names
 
 
 def to_short_markdown(

@@ -18,6 +18,9 @@ from orchestrator.report.document import visible
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+_UNWANTED_SPACE = re.compile(r" (?=[,;:)]|\.(?: |$))|(?<=\() ")
+"""Around punctuation, where a template has a line break."""
+
 Bullet = tuple[str, str]
 """A kind, which decides the colour, and a sentence."""
 
@@ -26,7 +29,7 @@ def paragraphs(template: str, **values: Any) -> tuple[str, ...]:
     """Return the paragraphs of a template, a path in this package; empty ones are left out."""
     text = _environment().get_template(template).render(values)
     parts = (" ".join(part.split()) for part in re.split(r"(?m)^\s*- ", text))
-    return tuple(part for part in parts if part)
+    return tuple(_UNWANTED_SPACE.sub("", part) for part in parts if part)
 
 
 def sentence(template: str, **values: Any) -> str:

@@ -15,7 +15,7 @@ from orchestrator.report.charts.phases import phases
 from orchestrator.report.charts.speedups import speedups
 from orchestrator.report.charts.telemetry import telemetry
 from orchestrator.report.charts.trade_offs import trade_offs
-from orchestrator.report.wording.sentences import arm_names
+from orchestrator.report.wording import arm_names
 
 __all__ = ["Chart", "Heat", "Plot", "plots_of"]
 

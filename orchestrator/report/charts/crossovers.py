@@ -11,9 +11,9 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.charts.naming import slug
+from orchestrator.report.crossover_wording import sides
 from orchestrator.report.document import Table
-from orchestrator.report.wording.crossovers import sides
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 
 def crossovers(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:

@@ -11,7 +11,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import metric_title, slug
 from orchestrator.report.document import Table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 
 def learning(summary: ReportSummary, name: ArmNames, styles: Mapping[Arm, int]) -> list[Chart]:

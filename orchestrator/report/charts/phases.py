@@ -9,7 +9,7 @@ from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.document import Table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 
 def phases(summary: ReportSummary, name: ArmNames) -> list[Chart]:

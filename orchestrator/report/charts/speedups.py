@@ -11,7 +11,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Band, Chart, Series
 from orchestrator.report.document import Table
-from orchestrator.report.wording.sentences import ArmNames, verdict_sentence
+from orchestrator.report.wording import ArmNames, verdict_sentence
 
 SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "inconclusive": "?"}
 """The signs of verdicts, so that colour is not their only mark."""

@@ -12,7 +12,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import slug
 from orchestrator.report.document import Table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 MOST_POINTS = 400
 """The most points of a curve: more look the same, and make the page slower."""

@@ -16,7 +16,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.report.charts.chart import Axis, Chart, Series
 from orchestrator.report.charts.naming import config_text, metric_title, slug
 from orchestrator.report.document import Table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 _FRONT_STYLE = 6  # grey, as its points belong to several arms
 

@@ -12,7 +12,7 @@ from orchestrator.report.compare.changes import NEEDS, ArmChange, Changes, Diffe
 from orchestrator.report.document import Column, Document, Section, make_table
 from orchestrator.report.formats.json_format import plain
 from orchestrator.report.prose import bullets, paragraphs
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.wording import ArmNames
 
 FORMAT = "rnnsweep-compare"
 VERSION = 2

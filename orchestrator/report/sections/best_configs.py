@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from orchestrator.analysis.arms.best_config import Best
 from orchestrator.analysis.arms.pareto import ParetoPoint
 from orchestrator.analysis.arms.trade_offs import TradeOff
-from orchestrator.analysis.statistics.formatting import ABSENT, joined, number
+from orchestrator.analysis.metrics.measures import SCOPED
+from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import Config
-from orchestrator.report.document import Section, Table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.prose import paragraphs
+from orchestrator.report.wording import ArmNames, config_text, energy_kinds
 
-_ROWS = 40
+_MOST_BEST = 40
 """The most rows of the table; the JSON format has all."""
+
+FRONT_ROWS = 20
+"""The most points of the front that are printed; the JSON format has all."""
+
+_CONFIG_WIDTH = 40
+"""The longest config that fits into the table of the front; longer ones get their own table."""
 
 _UNITS = {
     "train_s": "s",
@@ -31,69 +39,103 @@ def best_of_arm(summary: ReportSummary, name: ArmNames) -> Section | None:
     chosen = [best for best in summary.best_of_arm if best.objective == objectives[0]]
     if not chosen:
         return None
-    headers = ("arm", "objective", "best", "step (ms)", "block", "config", "first run")
-    rows = tuple(
-        (
-            name(best.arm),
-            f"{best.objective} {'max' if best.direction == 'maximize' else 'min'}"
-            + (f" of {best.scope}" if best.scope else ""),
-            number(best.value),
-            _step(best),
-            str(best.block),
-            config_text(best.config),
-            best.run_ids[0],
-        )
-        for best in chosen[:_ROWS]
-    )
-    notes = [
-        "Not a comparison of arms: each arm is listed with its own best config, so the configs "
-        "differ. The best is picked after the fact from all configs that the arm completed, and "
-        "is therefore likely a little optimistic."
+    columns: list[Column[Best]] = [
+        Column("arm", lambda best: name(best.arm)),
+        Column("objective", _objective),
+        Column("best", lambda best: best.value),
+        Column("step", _step, "ms", numeric=True),
+        Column("block", lambda best: best.block),
+        Column("config", lambda best: config_text(best.config)),
+        Column("first run", lambda best: best.run_ids[0]),
     ]
-    if len(objectives) > 1:
-        notes.append(f"The best configs by {joined(objectives[1:])} are in the JSON format.")
-    if len(chosen) > _ROWS:
-        notes.append(f"{len(chosen) - _ROWS} more are in the JSON format.")
-    table = Table(headers, rows, frozenset({2, 3, 4}), divisible=True)
-    return Section("Best of each arm", tables=(table,), paragraphs=tuple(notes))
+    notes = paragraphs(
+        "sections/best_of_arm.j2", others=objectives[1:], more=len(chosen) - _MOST_BEST
+    )
+    table = make_table(columns, chosen[:_MOST_BEST], divisible=True)
+    return Section("Best of each arm", tables=(table,), paragraphs=notes)
 
 
-def _step(best: Best) -> str:
-    value = best.values.get("step_ms", best.value if best.objective == "step_ms" else None)
-    return ABSENT if value is None else number(value)
+def _objective(best: Best) -> str:
+    aim = "max" if best.direction == "maximize" else "min"
+    return f"{best.objective} {aim}{f' of {best.scope}' if best.scope else ''}"
+
+
+def _step(best: Best) -> float | None:
+    return best.values.get("step_ms", best.value if best.objective == "step_ms" else None)
+
+
+def front(summary: ReportSummary, name: ArmNames) -> Section | None:
+    """List the Pareto-best configs, or the best one if there is one objective."""
+    best = summary.front
+    if not best.points:
+        return None
+    shown, kinds = best.points[:FRONT_ROWS], energy_kinds(summary)
+    columns: list[Column[ParetoPoint]] = [
+        Column("arm", lambda point: name(point.arm)),
+        Column("block", lambda point: point.block),
+        *(Column(metric, partial(_value, metric)) for metric in best.objectives),
+    ]
+    if len(kinds) > 1:
+        columns.append(Column("energy of", lambda point: point.scope, numeric=True))
+    columns.append(Column("trials", lambda point: point.repeats))
+    configs = sorted({point.block: config_text(point.config) for point in shown}.items())
+    if max(len(config) for _, config in configs) <= _CONFIG_WIDTH:
+        columns.append(Column("config", lambda point: config_text(point.config)))
+        tables = [make_table(columns, shown)]
+    else:
+        by_block: list[Column[tuple[int, str]]] = [
+            Column("block", lambda item: item[0], numeric=False),
+            Column("config", lambda item: item[1]),
+        ]
+        tables = [make_table(columns, shown), make_table(by_block, configs)]
+    notes = paragraphs(
+        "sections/front.j2",
+        front=best,
+        kinds=kinds if len(kinds) > 1 else [],
+        scoped=[metric for metric in best.objectives if metric in SCOPED],
+        apart=[name(arm) for arm in best.apart],
+        has_other_work=any(arm.work for arm in (*best.apart, *(p.arm for p in best.points))),
+        more=len(best.points) - FRONT_ROWS,
+    )
+    title = "Best config" if len(best.objectives) == 1 else "Pareto-best configs"
+    return Section(title, tables=tuple(tables), paragraphs=notes)
+
+
+def _value(metric: str, point: ParetoPoint) -> float:
+    return point.values[metric]
 
 
 def fronts(summary: ReportSummary, name: ArmNames) -> Section | None:
     """List the two ends of each front: the least expensive config, and the most accurate one."""
-    if not summary.fronts:
+    shown = _shown_fronts(summary.fronts)
+    if not shown:
         return None
-    shown = _shown(summary.fronts)
     accuracy = shown[0].accuracy
-    headers = ("arm", "end of the front", accuracy, "expense", "block")
-    rows = tuple(row for trade_off in shown for row in _ends(trade_off, name))
-    notes = [
-        f"A front holds the configs × arms that no other beats in both {accuracy} and an expense. "
-        "Listed are its least expensive config and its most accurate one. Both are picked after "
-        "the fact, and so likely a little optimistic. All points are in the JSON format."
+    columns: list[Column[tuple[TradeOff, ParetoPoint, str]]] = [
+        Column("arm", lambda row: name(row[1].arm)),
+        Column("end of the front", lambda row: row[2]),
+        Column(accuracy, lambda row: row[1].values[row[0].accuracy]),
+        Column("expense", _expense, numeric=True),
+        Column("block", lambda row: row[1].block),
     ]
-    if len(shown) < len(summary.fronts):
-        notes.append(
-            "The JSON format also has the fronts of each hardware class against the other expenses."
-        )
-    table = Table(headers, rows, frozenset({2, 3, 4}))
-    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=tuple(notes))
+    table = make_table(columns, [row for trade_off in shown for row in _ends(trade_off, name)])
+    notes = paragraphs(
+        "sections/fronts.j2", accuracy=accuracy, has_more=len(shown) < len(summary.fronts)
+    )
+    return Section(f"Pareto fronts of {accuracy}", tables=(table,), paragraphs=notes)
 
 
-def _shown(fronts: Sequence[TradeOff]) -> list[TradeOff]:
+def _shown_fronts(fronts: Sequence[TradeOff]) -> list[TradeOff]:
     """Return all fronts of one hardware class; of several, those over all and those by time."""
-    if all(front.hardware is not None for front in fronts):
-        return list(fronts)
+    is_one_class = all(front.hardware is not None for front in fronts)
     return [
-        front for front in fronts if front.hardware is None or front.expense == fronts[0].expense
+        front
+        for front in fronts
+        if is_one_class or front.hardware is None or front.expense == fronts[0].expense
     ]
 
 
-def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
+def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[TradeOff, ParetoPoint, str]]:
     sign = -1 if dict(trade_off.front.objectives)[trade_off.accuracy] == "maximize" else 1
     points = trade_off.front.points
     least = min(points, key=lambda p: p.values[trade_off.expense])
@@ -101,25 +143,16 @@ def _ends(trade_off: TradeOff, name: ArmNames) -> list[tuple[str, ...]]:
     is_only_class = trade_off.hardware is None or name.hardware == str(trade_off.hardware)
     where = "" if is_only_class else f", {trade_off.hardware}"
     scope = f" ({trade_off.scope})" if trade_off.scope else ""
-    title = f"{trade_off.expense}{scope}{where}"
+    title = f"least {trade_off.expense}{scope}{where}"
     size = f"({len(points)} of {trade_off.front.tried})"
     if least == best:
-        return [_end(least, f"least {title}, and the most accurate {size}", trade_off, name)]
+        return [(trade_off, least, f"{title}, and the most accurate {size}")]
     return [
-        _end(least, f"least {title} {size}", trade_off, name),
-        _end(best, "the most accurate of this front", trade_off, name),
+        (trade_off, least, f"{title} {size}"),
+        (trade_off, best, "the most accurate of this front"),
     ]
 
 
-def _end(point: ParetoPoint, end: str, trade_off: TradeOff, name: ArmNames) -> tuple[str, ...]:
-    expense = (
-        f"{number(point.values[trade_off.expense])} {_UNITS.get(trade_off.expense, '')}".strip()
-    )
-    accuracy = number(point.values[trade_off.accuracy])
-    return name(point.arm), end, accuracy, expense, str(point.block)
-
-
-def config_text(config: Config) -> str:
-    """Write a config: `batch_size 32, units 96`."""
-    values = ((key, config[key]) for key in sorted(config))
-    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)
+def _expense(row: tuple[TradeOff, ParetoPoint, str]) -> str:
+    metric = row[0].expense
+    return f"{number(row[1].values[metric])} {_UNITS.get(metric, '')}".strip()

@@ -2,48 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
 from orchestrator.analysis.arms.published import PublishedComparison
-from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.analysis.statistics.formatting import ABSENT
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Row, Section, Table
-from orchestrator.report.sections.best_configs import config_text
+from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.wording import ArmNames, config_text
 
 
-def published(summary: ReportSummary) -> Section | None:
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A published result, or one that was measured here."""
+
+    origin: str
+    implementation: str
+    hardware: str = ABSENT
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    config: str = ABSENT
+
+
+def published(summary: ReportSummary, _: ArmNames) -> Section | None:
     """List every published row, and under it the nearest measured config of each arm."""
-    if not summary.published:
+    matches = summary.published
+    if not matches:
         return None
-    metrics = list(dict.fromkeys(m for match in summary.published for m in match.row.metrics))
-    headers = ("", "implementation", "hardware", *metrics, "config")
-    rows = tuple(row for match in summary.published for row in _rows(match, metrics))
+    metrics = dict.fromkeys(metric for match in matches for metric in match.row.metrics)
+    columns: list[Column[_Result]] = [
+        Column("", lambda row: row.origin),
+        Column("implementation", lambda row: row.implementation),
+        Column("hardware", lambda row: row.hardware),
+        *(Column(metric, partial(_value, metric)) for metric in metrics),
+        Column("config", lambda row: row.config),
+    ]
     notes = [
         "Published results come from other hardware and software: they are context, not a "
         "comparison. Rows marked here have the measured config nearest to the published one."
     ]
     sources = dict.fromkeys(
-        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}"
-        for match in summary.published
+        f"{match.row.source}{f' ({match.row.note})' if match.row.note else ''}" for match in matches
     )
     notes += [f"{number}. {source}." for number, source in enumerate(sources, 1)]
-    table = Table(headers, rows, frozenset(range(3, 3 + len(metrics))))
+    table = make_table(columns, [row for match in matches for row in _results(match)])
     return Section("Published results", tables=(table,), paragraphs=tuple(notes))
 
 
-def _rows(match: PublishedComparison, metrics: list[str]) -> list[Row]:
+def _value(metric: str, result: _Result) -> float | None:
+    return result.metrics.get(metric)
+
+
+def _results(match: PublishedComparison) -> Iterator[_Result]:
     row = match.row
-    values = (_value(row.metrics.get(metric)) for metric in metrics)
     config = config_text(row.config)
-    rows: list[Row] = [("published", row.implementation, row.hardware, *values, config)]
+    yield _Result("published", row.implementation, row.hardware, row.metrics, config)
     for measured in match.measured:
-        own = (_value(measured.values.get(metric)) for metric in metrics)
-        differs = "; ".join(measured.differs) or "the same"
-        rows.append(
-            ("here", measured.arm.implementation, str(measured.arm.hardware), *own, differs)
-        )
+        arm, differs = measured.arm, "; ".join(measured.differs) or "the same"
+        yield _Result("here", arm.implementation, str(arm.hardware), measured.values, differs)
     if not match.measured:
-        rows.append(("here", "not measured", ABSENT, *(ABSENT for _ in metrics), ABSENT))
-    return rows
-
-
-def _value(value: float | None) -> str:
-    return ABSENT if value is None else number(value)
+        yield _Result("here", "not measured")

@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from math import isclose
 
-from orchestrator.analysis.comparisons.speed import Comparison
-from orchestrator.analysis.statistics.estimates import CONFIDENCE
+from orchestrator.analysis.comparisons.speed import Comparison, Contrast
+from orchestrator.analysis.statistics.estimates import CONFIDENCE, MIN_BLOCKS, Estimate
 from orchestrator.analysis.statistics.formatting import (
-    ABSENT,
+    count,
     difference_interval,
+    joined,
     ratio,
     ratio_interval,
 )
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.report.document import Row, Section, Table
-from orchestrator.report.sections.notes import (
-    accuracy_note,
-    block_notes,
-    contrast_note,
-    speed_notes,
-)
-from orchestrator.report.wording.sentences import ArmNames, accuracy_text
+from orchestrator.core.arms import Arm
+from orchestrator.report.document import Column, Section, make_table
+from orchestrator.report.prose import paragraphs
+from orchestrator.report.wording import ArmNames, accuracy_of, accuracy_text
+
+_DAY_S = 86_400.0
 
 
 def speed(summary: ReportSummary, name: ArmNames) -> Section | None:
     """Compare every arm with its baseline: speed, and accuracy if there is any."""
-    if not summary.comparisons or summary.baseline is None:
+    comparisons = summary.comparisons
+    if not comparisons or summary.baseline is None:
         return None
-    tables = [_speed_table(summary, name)]
-    notes = [*speed_notes(summary), *block_notes(summary, name)]
-    if accuracies := [c.accuracy for c in summary.comparisons if c.accuracy]:
-        tables.append(_accuracy_table(summary, name))
-        notes.append(accuracy_note(accuracies[0]))
+    plain = {c.plain_confidence for c in comparisons}
+    accuracies = [c.accuracy for c in comparisons if c.accuracy]
+    speeds: list[Column[Comparison]] = [
+        Column("arm", lambda c: name(c.arm)),
+        Column("speed-up (95 %)", lambda c: c.speedup, show=ratio, numeric=True),
+        Column("corrected", lambda c: c.corrected, show=ratio_interval, numeric=True),
+        Column("blocks", _blocks, numeric=True),
+        Column("verdict", lambda c: c.verdict),
+    ]
+    learned: list[Column[Comparison]] = [
+        Column("arm", lambda c: name(c.arm)),
+        Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True),
+        Column(
+            "corrected", lambda c: c.accuracy and c.accuracy.corrected, show=difference_interval
+        ),
+        Column("accuracy", lambda c: c.accuracy and c.accuracy.verdict),
+    ]
+    # corrected intervals are shown if they differ from the plain ones
+    if not _differ([c.confidence for c in comparisons], max(plain)):
+        del speeds[2]
+    if not _differ([accuracy.confidence for accuracy in accuracies], CONFIDENCE):
+        del learned[2]
+    tables = [make_table(speeds, comparisons)]
+    tables += [make_table(learned, comparisons)] if accuracies else []
+    notes = paragraphs(
+        "sections/speedups.j2",
+        summary=summary,
+        judged=sum(comparison.confidence is not None for comparison in comparisons),
+        plain=max(plain) if max(plain) > CONFIDENCE else None,
+        accuracy=accuracies[0] if accuracies else None,
+        blocks_needed=MIN_BLOCKS,
+        block_notes=block_notes(summary, name),
+    )
     title = f"Speed-up over {_baseline(summary, name)}"
-    return Section(title, tables=tuple(tables), paragraphs=tuple(notes))
+    return Section(title, tables=tuple(tables), paragraphs=notes)
 
 
 def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -41,62 +70,32 @@ def contrasts(summary: ReportSummary, name: ArmNames) -> Section | None:
     unlike = summary.different_mathematics
     if not unlike:
         return None
-    headers: Row = ("arm", "ratio of times (95 %)", "blocks")
-    rows: list[Row] = [(name(c.arm), ratio(c.time_ratio), str(len(c.pairs))) for c in unlike]
-    notes = [contrast_note(summary, _baseline(summary, name))]
-    if not summary.comparisons:  # otherwise that section has them
-        notes += block_notes(summary, name)
-    if any(c.accuracy_difference for c in unlike):
-        headers = (*headers, "Δ val_accuracy (95 %)")
-        rows = [(*row, accuracy_text(c)) for row, c in zip(rows, unlike, strict=True)]
-        notes.append(accuracy_note(None))
+    columns: list[Column[Contrast]] = [
+        Column("arm", lambda c: name(c.arm)),
+        Column("ratio of times (95 %)", lambda c: c.time_ratio, show=ratio, numeric=True),
+        Column("blocks", lambda c: len(c.pairs)),
+    ]
+    has_accuracies = any(map(accuracy_of, unlike))
+    if has_accuracies:
+        columns.append(Column("Δ val_accuracy (95 %)", accuracy_text, numeric=True))
+    notes = paragraphs(
+        "sections/contrasts.j2",
+        summary=summary,
+        baseline=_baseline(summary, name),
+        has_accuracies=has_accuracies,
+        block_notes=() if summary.comparisons else block_notes(summary, name),
+    )
     differs = ", ".join(dict.fromkeys(c.mathematics for c in unlike))
-    table = Table(headers, tuple(rows), _numeric(headers))
-    return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=tuple(notes))
+    table = make_table(columns, unlike)
+    return Section(f"Different mathematics: {differs}", tables=(table,), paragraphs=notes)
 
 
-def _speed_table(summary: ReportSummary, name: ArmNames) -> Table:
-    """Make the table, with corrected intervals if they differ from the plain ones."""
-    comparisons = summary.comparisons
-    corrected = any(_corrected(c.confidence, c.plain_confidence) for c in comparisons)
-    headers = ("arm", "speed-up (95 %)", *(["corrected"] if corrected else []), "blocks", "verdict")
-    rows = tuple(
-        (
-            name(c.arm),
-            ratio(c.speedup),
-            *([ratio_interval(c.corrected)] if corrected else []),
-            _blocks(c),
-            c.verdict,
-        )
-        for c in comparisons
-    )
-    return Table(headers, rows, _numeric(headers))
+def _corrected_accuracy(comparison: Comparison) -> Estimate | None:
+    return comparison.accuracy.corrected if comparison.accuracy else None
 
 
-def _accuracy_table(summary: ReportSummary, name: ArmNames) -> Table:
-    pairs = [(c, c.accuracy) for c in summary.comparisons]
-    corrected = any(_corrected(a.confidence, CONFIDENCE) for _, a in pairs if a)
-    headers = (
-        "arm",
-        "Δ val_accuracy (95 %)",
-        *(["corrected"] if corrected else []),
-        "accuracy",
-    )
-    rows = tuple(
-        (
-            name(c.arm),
-            accuracy_text(c),
-            *([difference_interval(a.corrected if a else None)] if corrected else []),
-            a.verdict if a else ABSENT,
-        )
-        for c, a in pairs
-    )
-    return Table(headers, rows, _numeric(headers))
-
-
-def _corrected(confidence: float | None, plain: float) -> bool:
-    """Check that an interval differs from the plain one."""
-    return confidence is not None and not isclose(confidence, plain, rel_tol=1e-9)
+def _differ(confidences: list[float | None], plain: float) -> bool:
+    return any(c is not None and not isclose(c, plain, rel_tol=1e-9) for c in confidences)
 
 
 def _blocks(comparison: Comparison) -> str:
@@ -105,13 +104,36 @@ def _blocks(comparison: Comparison) -> str:
     return f"{len(comparison.pairs)}{f' ({disturbed} disturbed)' if disturbed else ''}"
 
 
-def _numeric(headers: Row) -> frozenset[int]:
-    numeric = ("blocks", "corrected")
-    return frozenset(i for i, head in enumerate(headers) if "%" in head or head in numeric)
-
-
 def _baseline(summary: ReportSummary, name: ArmNames) -> str:
     over = summary.baseline
     assert over is not None  # a comparison has a baseline
     place = " on the same hardware" if over.scope == "same hardware" else ""
     return next((name(a) for a in over.of.values() if str(a) == over.name), over.name) + place
+
+
+def block_notes(summary: ReportSummary, name: ArmNames) -> tuple[str, ...]:
+    """List the blocks and arms that the figures cover, and those that are excluded."""
+    gaps = Counter(gap.missing for gap in summary.gaps)
+    starts: dict[int, list[float]] = defaultdict(list)
+    for trial in summary.trials:
+        if trial.status == "complete" and trial.started_s > 0:
+            starts[trial.block].append(trial.started_s)
+    spans = [max(starts[b]) - min(starts[b]) for b in summary.complete_blocks if b in starts]
+    return paragraphs(
+        "sections/blocks.j2",
+        summary=summary,
+        gaps=[f"{count(n, 'block')} ({_missing(own, name)})" for own, n in gaps.most_common()],
+        set_aside=[name(arm) for arm in summary.set_aside] if summary.trials else [],
+        former=[name(arm) for arm in summary.former],
+        torn=max((c.not_interleaved_rounds for c in summary.comparisons), default=0),
+        far_apart=[span / _DAY_S for span in spans if span > _DAY_S],
+    )
+
+
+def _missing(missing: tuple[tuple[Arm, str], ...], name: ArmNames) -> str:
+    if not missing:
+        return "no trial complete"
+    reasons: dict[str, list[str]] = {}
+    for arm, reason in missing:
+        reasons.setdefault(reason.replace("_", " "), []).append(name(arm))
+    return "; ".join(f"{joined(arms)} {reason}" for reason, arms in reasons.items())

@@ -13,17 +13,16 @@ from orchestrator.analysis.comparisons.targets import (
 )
 from orchestrator.analysis.statistics.estimates import Spread
 from orchestrator.analysis.statistics.formatting import (
-    count,
     joined,
     number,
     quartiles,
     ratio,
     ratio_interval,
-    share,
 )
 from orchestrator.analysis.summary import ReportSummary
 from orchestrator.report.document import Column, Section, Table, make_table
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.prose import paragraphs, sentence
+from orchestrator.report.wording import ArmNames
 
 _NEVER = "never"
 """The text of a quartile among the trials that did not reach the target."""
@@ -46,88 +45,29 @@ def attainment(summary: ReportSummary, name: ArmNames) -> Section | None:
         return None
     tables = [_table(target, name) for target in summary.targets if target.arms]
     title = "To val_accuracy " + joined([number(target.accuracy) for target in summary.targets])
-    return Section(title, tables=tuple(tables), paragraphs=tuple(_notes(summary)))
-
-
-def _notes(summary: ReportSummary) -> list[str]:
-    notes = [
-        f"No figures for val_accuracy {number(target.accuracy)}: no complete trial recorded "
-        "val_accuracy by epoch."
-        for target in summary.targets
-        if not target.arms
-    ]
-    recorded = [target for target in summary.targets if target.arms]
-    if recorded:
-        notes.append(
-            "A trial reaches a target at the end of the first epoch with that val_accuracy; only "
-            "training time counts. Medians and quartiles rank trials that never reach it after all "
-            "others. A quartile that falls among them is shown as never."
-        )
-    if any(arm.energy_j or arm.cost_usd for target in recorded for arm in target.arms):
-        notes.append(
-            "Energy and cost to the target are estimates: those of the timed epochs (see Energy "
-            "and cost) in proportion to the time."
-        )
-    if any(target.comparisons for target in recorded):
-        notes.append(
-            "The ratio is the time of the baseline divided by that of the arm, over the blocks in "
-            "which all repeats of both reach the target. A block in which only one of them "
-            "reaches it counts in favour of that one. A verdict is withdrawn if "
-            "significantly more of these blocks contradict it than support it. It is also "
-            "withdrawn if more of them contradict it, and the favoured arm is not first in "
-            "significantly more of all blocks."
-        )
-    return notes
+    notes = paragraphs(
+        "sections/targets.j2",
+        targets=summary.targets,
+        has_expenses=any(a.energy_j or a.cost_usd for t in summary.targets for a in t.arms),
+    )
+    return Section(title, tables=tuple(tables), paragraphs=notes)
 
 
 def _sentence(target: Target, comparison: TargetComparison, name: ArmNames) -> str:
-    arm, base = name(comparison.arm), f"{name(comparison.baseline)}{name.where}"
-    goal = f"val_accuracy {number(target.accuracy)}"
-    blocks = comparison.both + comparison.only_arm + comparison.only_baseline + comparison.neither
-    rest = _others(comparison, name)
-    if not comparison.both:
-        return f"there is no block in which both {arm} and {base} reach {goal}{rest}"
-    where = f"over {_where(comparison, blocks)} both reach it{_noise(comparison)}"
-    shown = comparison.corrected or comparison.ratio
-    if comparison.verdict == "same":
-        text = f"{arm} and {base} reach {goal} in the same time within {share(comparison.margin)} "
-        return f"{text}({ratio_interval(shown)}), {where}{rest}"
-    if comparison.verdict != "inconclusive":
-        return f"{arm} reaches {goal} {ratio(shown)} as fast as {base}, {where}{rest}"
-    text = f"inconclusive: whether {arm} reaches {goal} sooner or later than {base}"
-    estimate = f": {ratio(shown)} as fast" if shown else ""
-    return f"{text}{estimate}, {where}{rest}; {comparison.reason}"
-
-
-def _where(comparison: TargetComparison, blocks: int) -> str:
-    if comparison.both == blocks:
-        return f"{count(blocks, 'block')}, in {'each of ' if blocks > 1 else ''}which"
-    return f"the {comparison.both} of {count(blocks, 'block')} in which"
-
-
-def _noise(comparison: TargetComparison) -> str:
-    """Write whether disturbed blocks are among those compared."""
-    disturbed = len(comparison.disturbed_blocks)
-    if not disturbed:
-        return ""
-    if comparison.quiet_only:
-        return ", quiet rounds only"
-    which = "all" if disturbed == len(comparison.pairs) else str(disturbed)
-    return f", {which} of them disturbed"
-
-
-def _others(comparison: TargetComparison, name: ArmNames) -> str:
-    """Write the blocks that are not compared: ` (only tensorflow/cudnn in 2, neither in 1)`."""
-    counts = [
-        f"{who} in {blocks}"
-        for who, blocks in (
-            (f"only {name(comparison.arm)}", comparison.only_arm),
-            (f"only {name(comparison.baseline)}", comparison.only_baseline),
-            ("neither", comparison.neither),
-        )
-        if blocks
-    ]
-    return f" ({', '.join(counts)})" if counts else ""
+    """Write the verdict, with the blocks that are not compared: `(only torch/fused in 2)`."""
+    counts = (
+        (f"only {name(comparison.arm)}", comparison.only_arm),
+        (f"only {name(comparison.baseline)}", comparison.only_baseline),
+        ("neither", comparison.neither),
+    )
+    return sentence(
+        "sections/target.j2",
+        c=comparison,
+        name=name,
+        goal=f"val_accuracy {number(target.accuracy)}",
+        blocks=comparison.both + _other_blocks(comparison),
+        others=[f"{who} in {blocks}" for who, blocks in counts if blocks],
+    )
 
 
 def _reached(arm: TargetArm) -> str:
@@ -156,7 +96,7 @@ def _table(target: Target, name: ArmNames) -> Table:
         Column("others", compared(_other_blocks), optional=True),
         Column("needs", compared(lambda c: c.verdict), optional=True),
     ]
-    return make_table(columns, target.arms)
+    return make_table(columns, target.arms, divisible=True)
 
 
 def _other_blocks(comparison: TargetComparison) -> int:

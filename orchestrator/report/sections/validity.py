@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
 from orchestrator.analysis.arms.arm_summary import ArmSummary, KernelCount
 from orchestrator.analysis.arms.validity import ArmValidity
 from orchestrator.analysis.metrics.failures import ExcludedTrials
-from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, quartiles
+from orchestrator.analysis.statistics.estimates import spread
+from orchestrator.analysis.statistics.formatting import ABSENT, quartiles
 from orchestrator.analysis.summary import ReportSummary
-from orchestrator.core.trial import ImpossibleArm
+from orchestrator.core.outcome_text import cause_name, neighbours_text
+from orchestrator.core.trial import FinishedTrial, ImpossibleArm
 from orchestrator.report.document import Column, Section, make_table
-from orchestrator.report.sections.noise import noise_notes
-from orchestrator.report.wording.sentences import ArmNames, kernel_text
+from orchestrator.report.prose import paragraphs
+from orchestrator.report.wording import ArmNames, kernel_text
 
 _NODES = 6
 """The most nodes that are named; more are counted."""
+
+_SHARES = (
+    ("others_cpu_pct", "other processes took {} % of the CPUs"),
+    ("steal_pct", "the machine's host took {} %"),
+    ("throttled_pct", "the device's clocks were throttled {} % of the time"),
+    ("clock_drop_pct", "the clocks were {} % below their maximum"),
+)
+"""Disturbances are never detected from the step time itself, and affect arms unequally."""
 
 
 def left_out(summary: ReportSummary, name: ArmNames) -> Section | None:
@@ -57,8 +71,46 @@ def validity(summary: ReportSummary, name: ArmNames) -> Section | None:
         Column("compiled", lambda arm: _compiled(proofs[arm.arm])),
     ]
     tables = (make_table(columns, summary.arms), make_table(kernels, summary.arms))
-    notes = (*_usage(summary), *noise_notes(summary), *_clocks(summary, name))
-    return Section("Validity", tables=tables, paragraphs=(*notes, _versions(summary)))
+    evidence = summary.validity
+    complete = [trial for trial in summary.trials if trial.status == "complete"]
+    recorded = [text for trial in complete if (text := neighbours_text(trial.telemetry))]
+    notes = paragraphs(
+        "sections/validity.j2",
+        evidence=evidence,
+        retried=sum(proof.retried for proof in evidence.arms),
+        nodes=sorted({node for proof in evidence.arms for node in proof.nodes}),
+        most_nodes=_NODES,
+        shares=[
+            sentence.format(quartiles(values))
+            for metric, sentence in _SHARES
+            if (values := spread([t.metrics[metric] for t in complete if metric in t.metrics]))
+        ],
+        complete=complete,
+        disturbances=_disturbances(complete),
+        recorded=recorded,
+        neighbours=[work for work in recorded if work != "none"],
+        clocks=[
+            f"{name(proof.arm)} {quartiles(proof.noise['sm_clock_mhz'])}"
+            for proof in evidence.arms
+            if "sm_clock_mhz" in proof.noise
+        ],
+    )
+    return Section("Validity", tables=tables, paragraphs=notes)
+
+
+def _disturbances(complete: Sequence[FinishedTrial]) -> dict[str, Any] | None:
+    """Count the disturbed trials and rounds by cause, with the first trial."""
+    disturbed = [trial for trial in complete if trial.disturbance]
+    causes = Counter(cause for trial in disturbed for cause in trial.disturbance)
+    if not disturbed:
+        return None
+    return {
+        "trials": len(disturbed),
+        "rounds": len({(trial.block, trial.repeat) for trial in disturbed}),
+        "of_rounds": len({(trial.block, trial.repeat) for trial in complete}),
+        "causes": [f"{cause_name(cause)} ({n})" for cause, n in causes.most_common()],
+        "first": disturbed[0],
+    }
 
 
 def _started(arm: ArmSummary, name: ArmNames) -> str:
@@ -69,39 +121,6 @@ def _compiled(proof: ArmValidity) -> str:
     if proof.jit is None:
         return ABSENT
     return f"{'by XLA' if proof.jit else 'not by XLA'}, {proof.precision}"
-
-
-def _usage(summary: ReportSummary) -> list[str]:
-    evidence = summary.validity
-    retried = sum(proof.retried for proof in evidence.arms)
-    nodes = sorted({node for proof in evidence.arms for node in proof.nodes})
-    notes = [
-        f"Of {count(evidence.trials, 'trial')} that ended, {evidence.used} belong to the "
-        f"{count(evidence.rounds, 'round')} that are complete on every arm, and "
-        f"{evidence.left_out} did not complete. The JSON and CSV formats have the run ids behind "
-        "every number."
-    ]
-    if retried:
-        notes.append(f"{count(retried, 'trial')} took more than one attempt; the last one counts.")
-    if nodes:
-        shown = joined(nodes) if len(nodes) <= _NODES else count(len(nodes), "node")
-        notes.append(f"Run on {shown}.")
-    return notes
-
-
-def _clocks(summary: ReportSummary, name: ArmNames) -> list[str]:
-    clocks = [
-        f"{name(proof.arm)} {quartiles(proof.noise['sm_clock_mhz'])}"
-        for proof in summary.validity.arms
-        if "sm_clock_mhz" in proof.noise
-    ]
-    return [f"GPU clocks in MHz: {'; '.join(clocks)}."] if clocks else []
-
-
-def _versions(summary: ReportSummary) -> str:
-    recorded = summary.validity.versions
-    versions = ", ".join(f"{key} {recorded[key]}" for key in sorted(recorded))
-    return f"Environment: {versions}." if versions else "Environment: not recorded."
 
 
 def _kernels(arm: ArmSummary) -> str:

@@ -2,51 +2,198 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from orchestrator.analysis.comparisons.ranking import Ranking
+from orchestrator.analysis.comparisons.speed import Comparison
+from orchestrator.analysis.statistics.formatting import ABSENT, count, joined, number, ratio
 from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm
+from orchestrator.report.crossover_wording import break_even_sentence, crossover_sentence
 from orchestrator.report.document import Section
+from orchestrator.report.prose import Bullet, paragraphs, sentence
 from orchestrator.report.sections.targets import target_verdicts
-from orchestrator.report.wording import answers
-from orchestrator.report.wording.sentences import (
+from orchestrator.report.wording import (
     ArmNames,
-    best_sentence,
-    contrast_sentence,
-    scope_notes,
+    accuracy_of,
+    energy_kinds,
+    ranges_text,
     verdict_sentence,
 )
+
+NAMED = 8
+"""The most comparisons, or hardware classes, that get a sentence each; more are counted."""
+
+_Pair: TypeAlias = tuple[str, frozenset[Arm]]
+"""A metric, and two arms that it compares."""
+
+_FIRST = {
+    "energy_per_sample_j": ("uses the least energy per sample", "uses {}"),
+    "train_cost_usd": ("is the cheapest to train on", "costs {}"),
+}
+_FASTEST = "is the fastest", "takes {} its time"
 
 
 def verdicts(summary: ReportSummary, name: ArmNames) -> Section:
     """Write rankings, one sentence a comparison, crossovers, and the best config."""
-    bullets = [*answers.ranked(summary, name), *_compared(summary, name)]
+    comparisons = summary.comparisons
+    bullets = list(ranked(summary, name))
+    if summary.baseline and len(comparisons) > NAMED:
+        bullets.append(_counted(comparisons, summary.baseline.name))
+    else:
+        bullets += [(c.verdict, verdict_sentence(c, name)) for c in comparisons]
     bullets += [
-        ("different mathematics", contrast_sentence(c, name)) for c in summary.different_mathematics
+        (
+            "different mathematics",
+            f"{name(c.arm)} and {name(c.baseline)}{name.where} are not compared (different "
+            f"mathematics: {c.mathematics})",
+        )
+        for c in summary.different_mathematics
     ]
     if not summary.trials:
         bullets = [("no trials", "no trial has ended yet")]
     elif not bullets:
         bullets = [("one arm", "there is no second arm to compare with")]
-    if len(summary.comparisons) <= answers.NAMED:
+    if len(comparisons) <= NAMED:
         bullets += target_verdicts(summary, name)
-    bullets += [*answers.crossings(summary, name), *answers.compiling(summary, name)]
-    best = best_sentence(summary, name)
-    bullets += [("best", best)] if best else []
-    notes = [*scope_notes(summary), *_timing_note(summary)]
-    return Section("Verdict", tuple(bullets), paragraphs=tuple(notes))
-
-
-def _timing_note(summary: ReportSummary) -> list[str]:
-    """Explain the limits of arms that were timed in slices."""
-    if all(cell.mode == "full" for cell in summary.matrix.cells):
-        return []
-    return [
-        "Arms on hardware [timing] were timed in short slices that took turns. They have times per "
-        "step and no accuracy; accuracies come from whole trainings only."
+    bullets += [
+        ("crosses", crossover_sentence(crossover, name))
+        for crossover in summary.crossovers
+        if crossover.verdict == "crosses"
     ]
+    pays_off = [
+        (point.verdict, break_even_sentence(point, name))
+        for point in summary.break_evens
+        if point.verdict != "inconclusive" and _kernel(point.arm) == _kernel(point.baseline)
+    ]
+    best = _best(summary, name)
+    bullets += [*pays_off[:NAMED], *([("best", best)] if best else [])]
+    figures = [(c.speedup, accuracy_of(c)) for c in comparisons]
+    figures += [(c.time_ratio, c.accuracy_difference) for c in summary.different_mathematics]
+    notes = paragraphs(
+        "sections/verdict.j2",
+        summary=summary,
+        configs=ranges_text(summary.configs) if any(map(any, figures)) else "",
+    )
+    return Section("Verdict", tuple(bullets), paragraphs=notes)
 
 
-def _compared(summary: ReportSummary, name: ArmNames) -> list[answers.Bullet]:
-    """Write one sentence a comparison, or one for all if there are many."""
-    over = summary.baseline
-    if over is not None and len(summary.comparisons) > answers.NAMED:
-        return [answers.counted(summary.comparisons, over.name)]
-    return [(c.verdict, verdict_sentence(c, name)) for c in summary.comparisons]
+def ranked(summary: ReportSummary, name: ArmNames) -> Iterator[Bullet]:
+    """Write the best implementation on each hardware, the best hardware for each, and overall.
+
+    A pair that a comparison with the baseline covers has an interval there, of another family of
+    comparisons; a second one would only confuse.
+    """
+    margin = summary.comparisons[0].margin if summary.comparisons else None
+    compared: set[_Pair] = {
+        (summary.time_metric, frozenset((c.arm, c.baseline)))
+        for c in summary.comparisons
+        if summary.time_metric is not None and c.baseline is not None
+    }
+    groups: dict[tuple[str, str], list[Ranking]] = {}
+    for ranking in summary.rankings:
+        if len(ranking.behind) > 1 or _pairs(ranking)[0] not in compared:
+            groups.setdefault((ranking.among, ranking.within), []).append(ranking)
+    is_crowded = sum(among == "hardware" for among, _ in groups) > NAMED / 2
+    for among in ("implementations", "hardware", "arms"):
+        if among == "hardware" and is_crowded:
+            yield from _hardware_counted(summary.rankings)
+            continue
+        for (kind, _), own in groups.items():
+            if kind == among:
+                yield from _group(own, name, margin, compared)
+                compared |= {pair for ranking in own for pair in _pairs(ranking)}
+
+
+def _group(
+    rankings: Sequence[Ranking], name: ArmNames, margin: float | None, compared: Collection[_Pair]
+) -> Iterator[Bullet]:
+    """Write the sentences of one group; the first one names all that a sole leader leads in."""
+    first = rankings[0]
+    also = [r for r in rankings[1:] if r.sole and first.sole and r.leader == first.leader]
+    more = [_FIRST[ranking.metric][0] for ranking in also if ranking.metric in _FIRST]
+    for ranking in (ranking for ranking in rankings if ranking not in also):
+        superlative, times = _FIRST.get(ranking.metric, _FASTEST)
+        yield (
+            "best" if ranking.sole else "inconclusive",
+            sentence(
+                "sections/ranking.j2",
+                r=ranking,
+                superlative=superlative,
+                times=times.format(ratio(ranking.behind[0].ratio)),
+                rivals=[behind for behind in ranking.behind if behind.standing != "worse"],
+                is_cost=ranking.metric in _FIRST,
+                is_compared=[pair in compared for pair in _pairs(ranking)],
+                choice=partial(_choice, ranking, name),
+                left_out=[_choice(ranking, name, arm) for arm in ranking.left_out],
+                margin=margin,
+                also=joined(more) if ranking is first else "",
+            ),
+        )
+
+
+def _pairs(ranking: Ranking) -> list[_Pair]:
+    """Return the pairs of the leader with each of the others."""
+    return [(ranking.metric, frozenset((ranking.leader, b.arm))) for b in ranking.behind]
+
+
+def _choice(ranking: Ranking, name: ArmNames, arm: Arm) -> str:
+    """Return the part of an arm's name that differs within the group."""
+    if ranking.among == "implementations":
+        return arm.implementation
+    return str(arm.hardware) if ranking.among == "hardware" else name(arm)
+
+
+def _hardware_counted(rankings: Sequence[Ranking]) -> Iterator[Bullet]:
+    """Write `NVIDIA H200 is the fastest for 9 of 10 implementations`."""
+    for metric in dict.fromkeys(ranking.metric for ranking in rankings):
+        own = [r for r in rankings if r.metric == metric and r.among == "hardware"]
+        for hardware, n in Counter(r.leader.hardware for r in own if r.sole).most_common():
+            superlative, _ = _FIRST.get(metric, _FASTEST)
+            yield "best", f"{hardware} {superlative} for {n} of {count(len(own), 'implementation')}"
+
+
+def _counted(comparisons: Sequence[Comparison], baseline: str) -> Bullet:
+    """Summarise many comparisons in one sentence; the table lists them."""
+    verdicts: Counter[str] = Counter(comparison.verdict for comparison in comparisons)
+    counts = [
+        f"{verdicts[verdict]} {'equally fast' if verdict == 'same' else verdict}"
+        for verdict in ("faster", "slower", "same", "inconclusive")
+        if verdicts[verdict]
+    ]
+    equal = sum(c.accuracy is not None and c.accuracy.verdict == "equal" for c in comparisons)
+    learned = f", {equal} shown to be as accurate" if equal else ""
+    return "counted", (
+        f"of {count(len(comparisons), 'arm')} compared with {baseline}: {joined(counts)}{learned}; "
+        "see the table below"
+    )
+
+
+def _kernel(arm: Arm) -> str:
+    """Return `tensorflow/portable` for `tensorflow/portable+xla`."""
+    return arm.implementation.partition("+")[0]
+
+
+def _best(summary: ReportSummary, name: ArmNames) -> str:
+    """Write the best config, or the size of the Pareto front; empty if there is none.
+
+    Energies of unlike scopes are not comparable: each scope has a best config of its own.
+    """
+    front, kinds = summary.front, energy_kinds(summary)
+    if not front.points:
+        return ""
+    aims = joined([f"{metric} ({aim})" for metric, aim in front.objectives.items()])
+    by_kind = f", each kind of energy separately ({joined(kinds)})" if len(kinds) > 1 else ""
+    if len(front.objectives) > 1:
+        arms = joined(sorted({name(point.arm) for point in front.points}))
+        number_of = f"{len(front.points)} of {front.tried} configs × arms"
+        return f"Pareto-best in {aims}{by_kind}: {number_of}, on {arms}"
+    texts = []
+    for scope, point in sorted({p.scope or ABSENT: p for p in reversed(front.points)}.items()):
+        values = joined([f"{metric} {number(value)}" for metric, value in point.values.items()])
+        of = f" of {scope}" if len(kinds) > 1 else ""
+        texts.append(f"{values}{of}, in block {point.block}, {name(point.arm)}")
+    return f"best in {aims} of {front.tried} configs × arms{by_kind}: {'; '.join(texts)}"

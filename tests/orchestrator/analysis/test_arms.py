@@ -11,7 +11,8 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Kernel
 from orchestrator.report.document import Table
 from orchestrator.report.render import render, summarise
-from orchestrator.report.sections.document import SIDE_BY_SIDE, document
+from orchestrator.report.sections.arms import SIDE_BY_SIDE
+from orchestrator.report.sections.document import document
 from tests.orchestrator.sample_records import CPU, PORTABLE, UNROLL, XLA, paired, sweep, trial
 
 

@@ -23,7 +23,7 @@ from orchestrator.report.formats.html.figure import figure
 from orchestrator.report.formats.html.parts import parts_of
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.sections.document import document
-from orchestrator.report.wording.sentences import arm_names
+from orchestrator.report.wording import arm_names
 from tests.browser import samples
 
 PAPER: dict[tuple[str, ...], str] = {palette.LIGHT: "#ffffff", palette.DARK: "#14171c"}

@@ -16,7 +16,7 @@ from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import EpochRecord, FinishedTrial, Kernel, Telemetry
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.render import ReportFormat, render, summarise
-from orchestrator.report.wording.sentences import arm_names
+from orchestrator.report.wording import arm_names
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (

@@ -17,7 +17,7 @@ from orchestrator.core.arms import Arm
 from orchestrator.core.criteria import AutoBlocks, Margins, ReportCriteria
 from orchestrator.core.records import SweepRecord
 from orchestrator.report.render import render, summarise
-from orchestrator.report.wording.sentences import arm_names, verdict_sentence
+from orchestrator.report.wording import arm_names, verdict_sentence
 from tests.orchestrator.sample_hardware import in_slices
 from tests.orchestrator.sample_records import (
     CPU,

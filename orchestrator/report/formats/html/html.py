@@ -18,7 +18,7 @@ from orchestrator.report.formats.html.legend import entries
 from orchestrator.report.formats.html.parts import parts_of
 from orchestrator.report.formats.html.rows import trial_columns
 from orchestrator.report.sections.document import document
-from orchestrator.report.wording.sentences import ArmNames, arm_names
+from orchestrator.report.wording import ArmNames, arm_names
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -10,7 +10,7 @@ from orchestrator.analysis.summary import ReportSummary
 from orchestrator.core.trial import FinishedTrial
 from orchestrator.core.trial_columns import COLUMNS, QUALIFIERS, config_names, metric_names
 from orchestrator.report.document import visible
-from orchestrator.report.wording.sentences import ArmNames, kernel_text
+from orchestrator.report.wording import ArmNames, kernel_text
 
 MOST_SHOWN = 3
 """The most metrics with a column of the table; the details of a trial have all metrics."""

@@ -1,12 +1,14 @@
-"""Sentences on crossovers along a size, and the names of sizes."""
+"""Sentences on crossovers along a size, the names of sizes, and compiling that pays off."""
 
 from __future__ import annotations
 
 import math
 
+from orchestrator.analysis.comparisons.break_even import BreakEven
 from orchestrator.analysis.comparisons.crossover import Crossing, Crossover, Region
 from orchestrator.analysis.statistics.formatting import joined, number, ratio
-from orchestrator.report.wording.sentences import ArmNames
+from orchestrator.report.prose import sentence
+from orchestrator.report.wording import ArmNames
 
 _ROUNDING = 1e-9
 """Relative tolerance within which a size counts as whole."""
@@ -32,6 +34,14 @@ def crossover_sentence(crossover: Crossover, name: ArmNames) -> str:
         param = crossover.param.replace("_", " ")
         return f"{arm} compared with {base}, by {param}: {ranges}{held}"
     return f"inconclusive: where {arm} overtakes {base} by {crossover.param} ({crossover.reason})"
+
+
+def break_even_sentence(point: BreakEven, name: ArmNames) -> str:
+    """Write `A compiles 4.1 s longer than B, which pays off after 5,300 steps`."""
+    steps = point.steps
+    ends = (steps.value, steps.low, steps.high) if steps else ()
+    figures = [f"{float(f'{end:.3g}'):,.0f}" for end in ends]
+    return sentence("sections/break_even.j2", p=point, name=name, steps=figures)
 
 
 def _sizes(crossover: Crossover, crossing: Crossing) -> tuple[str, str, str]:

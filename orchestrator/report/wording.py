@@ -1,0 +1,94 @@
+"""Names and phrases that several sections share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from orchestrator.analysis.comparisons.speed import Comparison, Contrast
+from orchestrator.analysis.pairing.complete_rounds import ParamRange
+from orchestrator.analysis.statistics.estimates import Estimate
+from orchestrator.analysis.statistics.formatting import ABSENT, count, difference, number, share
+from orchestrator.analysis.summary import ReportSummary
+from orchestrator.core.arms import Arm, RequestedArm
+from orchestrator.core.trial import Config
+from orchestrator.report.prose import sentence
+
+
+@dataclass(frozen=True, slots=True)
+class ArmNames:
+    """Names of arms; without their hardware if the whole sweep ran on one class."""
+
+    hardware: str | None
+
+    def __call__(self, arm: Arm | RequestedArm) -> str:
+        """Return `tensorflow/cudnn`, or `tensorflow/cudnn on NVIDIA H200`."""
+        return arm.implementation if str(arm.hardware) == self.hardware else str(arm)
+
+    @property
+    def where(self) -> str:
+        """The one hardware class of the sweep: ` on AMD EPYC, 2 CPUs`; else empty."""
+        return f" on {self.hardware}" if self.hardware else ""
+
+
+def arm_names(summary: ReportSummary) -> ArmNames:
+    """Return the names of this sweep's arms."""
+    hardware = {str(arm_summary.arm.hardware) for arm_summary in summary.arms}
+    hardware = hardware or {impossible.arm.hardware for impossible in summary.impossible}
+    return ArmNames(hardware.pop() if len(hardware) == 1 else None)
+
+
+def verdict_sentence(comparison: Comparison, name: ArmNames) -> str:
+    """Write the verdict of one arm against its baseline, with interval and number of blocks."""
+    needed = comparison.blocks_needed
+    more = int(float(f"{needed.more_blocks:.2g}")) if needed else 0  # it has two figures at most
+    text = needed and (
+        f"{more:,} more block{'' if more == 1 else 's'} would give "
+        f"± {share(math.expm1(needed.half_width))}"
+    )
+    return sentence("sections/comparison.j2", c=comparison, name=name, needed=text)
+
+
+def energy_kinds(summary: ReportSummary) -> list[str]:
+    """Return the scopes of the energies on the front; unlike scopes are not comparable."""
+    return sorted({point.scope or ABSENT for point in summary.front.points})
+
+
+def kernel_text(asked: str, ran: str) -> str:
+    """Write `portable`, or `portable, requested cudnn`."""
+    return ran if ran == asked else f"{ran}, requested {asked}"
+
+
+def config_text(config: Config) -> str:
+    """Write a config: `batch_size 32, units 96`."""
+    values = ((key, config[key]) for key in sorted(config))
+    return ", ".join(f"{k} {number(v) if isinstance(v, float) else v}" for k, v in values)
+
+
+def ranges_text(configs: Iterable[ParamRange]) -> str:
+    """Write `batch_size 32–64, units 16–128, cell gru or lstm`."""
+    return ", ".join(f"{param.name} {_range_text(param)}" for param in configs)
+
+
+def _range_text(param: ParamRange) -> str:
+    if param.low is None or param.high is None:
+        return " or ".join(param.values)
+    if param.low == param.high:
+        return number(param.low)
+    return f"{number(param.low)}–{number(param.high)}"
+
+
+def accuracy_of(comparison: Comparison | Contrast) -> Estimate | None:
+    """Return the mean difference in val_accuracy with its plain interval."""
+    if isinstance(comparison, Contrast):
+        return comparison.accuracy_difference
+    return comparison.accuracy.difference if comparison.accuracy else None
+
+
+def accuracy_text(comparison: Comparison | Contrast) -> str:
+    """Write the difference in val_accuracy, with the number of its blocks if that differs."""
+    estimate = accuracy_of(comparison)
+    if estimate is None or estimate.n == len(comparison.pairs):
+        return difference(estimate)
+    return f"{difference(estimate)}, {count(estimate.n, 'block')}"
