@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from orchestrator.report.sections.verdict import NAMED
 
 from orchestrator.analysis.comparisons.ranking import Ranking, rankings
 from orchestrator.analysis.pairing.complete_rounds import match
@@ -16,6 +15,7 @@ from orchestrator.core.criteria import Margins
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial import Config, FinishedTrial
 from orchestrator.report.render import render, summarise
+from orchestrator.report.sections.verdict import NAMED
 from tests.orchestrator.analysis.known_sweeps import UNITS, obeying
 from tests.orchestrator.report.large_sweep import large
 from tests.orchestrator.sample_hardware import in_slices
