@@ -56,15 +56,6 @@ def test_the_example_lists_required_variables_empty_and_optional_ones_with_defau
     assert commented == OPTIONAL
 
 
-def test_every_variable_is_required_or_has_a_default() -> None:
-    used = set(re.findall(r"(?<!\$)\$\{?(\w+)", TEXT))
-    assert used == REQUIRED | set(OPTIONAL)
-
-
-def test_no_secret_can_be_committed() -> None:
-    assert ".env" in (COMPOSE / ".gitignore").read_text().splitlines()
-
-
 def test_secrets_come_from_the_environment_only(compose: dict[str, Any]) -> None:
     for name, service in services(compose).items():
         for variable, value in service.get("environment", {}).items():
@@ -131,6 +122,7 @@ def test_ports_are_published_to_this_machine_only(compose: dict[str, Any]) -> No
             assert port.startswith("127.0.0.1:"), f"{name} publishes {port}"
 
 
+@pytest.mark.full
 def test_compose_accepts_the_file_and_refuses_it_without_secrets(tmp_path: Path) -> None:
     docker = shutil.which("docker")
     if (

@@ -16,7 +16,6 @@ from tests.infra.documents import INFRA, ROOT, locked
 
 IMAGES = INFRA / "images"
 DOCKERFILES = sorted(IMAGES.glob("*.Dockerfile"))
-INSTRUCTIONS = {"FROM", "RUN", "ENV", "ARG", "WORKDIR", "COPY", "USER", "EXPOSE", "CMD"}
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
@@ -47,16 +46,8 @@ def included_patterns(dockerfile: Path) -> list[str]:
     return [line[1:] for line in patterns if line.startswith("!")]
 
 
-def test_there_are_two_dockerfiles() -> None:
-    assert [path.name for path in DOCKERFILES] == ["mlflow.Dockerfile", "node.Dockerfile"]
-
-
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.stem)
 class TestDockerfile:
-    def test_has_only_known_instructions(self, path: Path) -> None:
-        assert {name for name, _ in instructions(path)} <= INSTRUCTIONS
-        assert instructions(path)[0][0] == "FROM"
-
     def test_copies_existing_files_that_dockerignore_includes(self, path: Path) -> None:
         assert copied_paths(path)
         for source in copied_paths(path):
@@ -95,11 +86,7 @@ def test_only_the_lock_gives_the_versions_of_ray_and_mlflow(package: str) -> Non
         assert f"rayproject/{package}" not in text
 
 
-def test_a_node_requires_a_token() -> None:
-    environment = [rest for name, rest in instructions(IMAGES / "node.Dockerfile") if name == "ENV"]
-    assert "RAY_AUTH_MODE=token" in " ".join(environment).split()
-
-
+@pytest.mark.full
 def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
     for source in copied_paths(IMAGES / "node.Dockerfile"):
         here, there = ROOT / source, tmp_path / source
@@ -118,12 +105,3 @@ def test_rnnsweep_can_be_built_from_the_copied_files(tmp_path: Path) -> None:
     assert {"orchestrator/cli/main.py", "workloads/__main__.py", "rnnsweep/__init__.py"} <= set(
         names
     )
-
-
-def test_requirements_outside_the_lock_are_pinned() -> None:
-    from_the_lock = {"mlflow[auth]", "psycopg2-binary"}
-    for path in IMAGES.glob("*.txt"):
-        requirements = re.findall(r"^[a-z].*$", path.read_text(), re.MULTILINE)
-        assert requirements, path
-        for requirement in set(requirements) - from_the_lock:
-            assert re.fullmatch(r"[\w-]+==[\w.]+", requirement), requirement

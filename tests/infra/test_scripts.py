@@ -32,8 +32,3 @@ def test_slurm_reads_all_of_its_options() -> None:
     assert not re.search(r"^#SBATCH", SCRIPT[body:], re.MULTILINE), (
         "Slurm ignores options after the first command"
     )
-
-
-def test_ray_requires_a_token() -> None:
-    assert re.search(r"^export .*RAY_AUTH_MODE=token", SCRIPT, re.MULTILINE)
-    assert "chmod 600 ~/.ray/auth_token" in SCRIPT

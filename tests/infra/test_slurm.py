@@ -17,6 +17,7 @@ from tests.infra.slurm import Slurm
 from tests.lacking import skip_here
 
 SCRIPT = INFRA / "slurm/sweep.sbatch"
+pytestmark = pytest.mark.full
 
 RAY = """#!/usr/bin/env bash
 echo "$SLURMD_NODENAME: ray $* (GPU ${CUDA_VISIBLE_DEVICES:-none}, auth $RAY_AUTH_MODE)" >> "$CALLS"
@@ -131,12 +132,3 @@ def test_it_does_not_wait_for_a_head_that_has_ended(cluster: Slurm, home: Home) 
     assert cluster.exit_code(job) == 1
     assert not home.has_call("ray start --address")
     assert not home.has_call("rnnsweep run")
-
-
-def test_it_requires_an_mlflow_server(cluster: Slurm, home: Home) -> None:
-    environ = {key: value for key, value in home.environ().items() if "MLFLOW" not in key}
-    job = cluster.submit(SCRIPT, "s.yaml", cwd=home.path, environ=environ)
-    assert cluster.exit_code(job) == 1
-    log = (home.path / f"rnnsweep-{job}.log").read_text()
-    assert "MLFLOW_TRACKING_URI" in log
-    assert not home.calls()
