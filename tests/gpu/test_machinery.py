@@ -25,7 +25,6 @@ from workloads.implementations import parse_implementation
 from workloads.models.canonical_weights import StackShape, from_buffer, to_buffer
 from workloads.protocol import (
     Artifact,
-    Device,
     Environment,
     Event,
     Failure,
@@ -95,19 +94,6 @@ def test_every_check_passes_if_requested_kernels_run(
             }  # the refusal was predicted but did not happen
 
 
-def test_another_kernel_than_the_requested_one_fails(tmp_path: Path) -> None:
-    def answer(request: TrialRequest) -> Sequence[Event]:
-        return [KernelProof("cudnn", "portable", "While × 2"), Result({"loss": 1.0})]
-
-    with lab_of(tmp_path, answer) as lab:
-        by_implementation = {
-            outcome.implementation: outcome for outcome in outcomes(proofs.fit, lab)
-        }
-    assert by_implementation["tensorflow/portable"].status == "passed"
-    assert by_implementation["tensorflow/cudnn"].status == "failed"
-    assert by_implementation["tensorflow/cudnn"].reason == "cudnn was requested, portable ran"
-
-
 def test_another_loss_than_that_of_the_portable_kernel_fails(tmp_path: Path) -> None:
     losses = iter([2.0, 2.0, 2.1])
 
@@ -125,20 +111,6 @@ def test_an_undetected_fall_back_fails(tmp_path: Path) -> None:
     with lab_of(tmp_path) as lab:
         (outcome,) = outcomes(proofs.fall_backs, lab)
     assert (outcome.status, outcome.reason) == ("failed", "the fall-back was not detected")
-
-
-def test_numbers_beyond_their_tolerance_fail(tmp_path: Path) -> None:
-    def answer(request: TrialRequest) -> Sequence[Event]:
-        return [Result({"outputs": 1e-7, "by_bias": 1e-3, "load_s": 5.0})]
-
-    with lab_of(tmp_path, answer) as lab:
-        results = outcomes(proofs.numbers, lab)
-        rough = outcomes(proofs.precisions, lab)
-    assert {outcome.reason for outcome in results} == {"beyond 2e-05: by_bias"}
-    assert {outcome.status for outcome in rough} == {"passed"}
-    assert all(
-        "fused" in e.implementation or "padded" not in e.case for e in results if "rnn" in e.case
-    )
 
 
 @pytest.mark.parametrize(("ratio", "status"), [(15.5, "passed"), (12.3, "missed")])
@@ -197,13 +169,6 @@ def test_a_trainer_that_dies_is_replaced(tmp_path: Path) -> None:
         results = outcomes(proofs.fit, lab)
     assert [outcome.status for outcome in results] == ["passed", "failed", "passed"]
     assert "was ended by SIGKILL" in results[1].reason
-
-
-def test_a_silent_trainer_is_ended(tmp_path: Path) -> None:
-    sizes = dataclasses.replace(QUICK, trial_limit_s=0.0)
-    with lab_of(tmp_path, lambda request: [], sizes=sizes) as lab:
-        answer = lab.ask(lab.request("synthetic", "tensorflow/cudnn"))
-    assert answer.why == "error: no answer within 0 s: ended"
 
 
 def test_unavailable_backends_are_skipped_with_the_reason(
@@ -294,12 +259,3 @@ def test_the_weights_of_a_gate_are_contiguous_in_the_buffer() -> None:
         matrices = [np.ravel(m) for of_layer, _ in pieces for m in of_layer]
         biases = [bias for _, of_layer in pieces for bias in of_layer]
         assert np.array_equal(np.concatenate([*matrices, *biases]), to_buffer(stack))
-
-
-def test_requests_are_for_the_labs_device(tmp_path: Path) -> None:
-    devices: tuple[Device, ...] = ("cpu", "gpu")
-    for device in devices:
-        with lab_of(tmp_path, device=device) as lab:
-            assert lab.request("probes:numbers", "torch/fused").device == device
-            assert lab.request("probes:numbers", "x/y").workload == "tests.gpu.probes:numbers"
-            assert lab.request("synthetic", "x/y", device="cpu").device == "cpu"

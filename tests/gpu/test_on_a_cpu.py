@@ -11,6 +11,8 @@ from tests.gpu.lab import Lab
 from tests.workloads.shared_trainer import expect_package
 from workloads.implementations import BACKENDS
 
+pytestmark = pytest.mark.full
+
 ON_A_CPU = [
     *((backend, check) for backend in BACKENDS for check in (proofs.numbers, times.speed)),
     *(("tensorflow", check) for check in (proofs.evidence, proofs.refusals, times.memory)),

@@ -33,7 +33,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(case=cases(), seed=st.integers(0, 2**31))
 def test_the_reference_equals_torch_in_double_precision(
     cpu_lab: Lab, case: dict[str, Any], seed: int
