@@ -27,13 +27,6 @@ from tests.orchestrator.sample_plans import (
 )
 
 
-def test_every_trial_of_the_plan_is_handed_out_once() -> None:
-    laid = plan(classify([node("a")]), implementations=3, blocks=4, repeats=2)
-    finished = drain(blocks_of(laid))
-    keys = [assignment.trial.key for assignment in finished]
-    assert len(keys) == len(set(keys)) == laid.trials == 24
-
-
 def test_a_repeat_is_a_complete_round_of_its_block_in_an_order_of_its_own() -> None:
     laid = plan(classify([node("a")]), implementations=4, blocks=5, repeats=3)
     finished = drain(blocks_of(laid))
@@ -61,24 +54,6 @@ def test_arms_of_a_round_share_their_seed_and_repeats_do_not() -> None:
     assert len(set.union(*seeds.values())) == 4
 
 
-def test_only_so_many_blocks_are_open() -> None:
-    source = ConfigLog()
-    blocks = blocks_of(plan(classify([node(name) for name in "abcdef"])), source, open_limit=2)
-    while blocks.next() is not None:
-        pass
-    assert source.suggested == [0, 1]
-
-
-def test_the_sampler_is_reported_the_mean_over_arms_once_per_block() -> None:
-    source = ConfigLog()
-    blocks = blocks_of(plan(classify([node("a")]), blocks=1, repeats=2), source)
-    values = iter([0.2, 0.4, 0.6, 0.8])
-    while (handed_out := blocks.next()) is not None:
-        assert source.reported == {}
-        blocks.finish(handed_out[0], complete(next(values)))
-    assert source.reported[0] == [0.5]
-
-
 def test_an_objective_can_read_one_arm_and_is_then_reported_at_once() -> None:
     source = ConfigLog()
     named = Objective(direction="maximize", over="tensorflow/kernel1")
@@ -98,14 +73,6 @@ def test_a_block_in_which_an_arm_failed_is_reported_as_failed() -> None:
     while (handed_out := blocks.next()) is not None:
         blocks.finish(handed_out[0], failed() if first else complete())
         first = False
-    assert source.reported == {0: None}
-
-
-def test_a_complete_trial_without_the_metric_is_a_failed_block() -> None:
-    source = ConfigLog()
-    blocks = blocks_of(plan(classify([node("a")]), blocks=1), source)
-    while (handed_out := blocks.next()) is not None:
-        blocks.finish(handed_out[0], Outcome("complete", 0.0, 1.0))
     assert source.reported == {0: None}
 
 
@@ -130,11 +97,6 @@ def test_a_trial_that_never_began_is_not_charged() -> None:
     assert [(assignment.trial, assignment.attempt) for assignment in second] == [
         (i.trial, 1) for i in out
     ]
-
-
-def test_a_space_that_is_used_up_ends_the_sweep() -> None:
-    finished = drain(blocks_of(plan(classify([node("a")]), blocks=50), ConfigLog(configs=3)))
-    assert {assignment.trial.block for assignment in finished} == {0, 1, 2}
 
 
 @settings(deadline=None, max_examples=60)

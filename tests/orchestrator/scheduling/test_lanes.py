@@ -11,10 +11,6 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.core.trial import (
-    Block,
-    FinishedTrial,
-)
 from orchestrator.hardware import Gpu, classify
 from orchestrator.planning.lanes import lanes_of, make_lanes
 from orchestrator.planning.plan import Plan
@@ -27,17 +23,6 @@ from tests.orchestrator.sample_plans import (
     node,
     plan,
 )
-
-
-def test_a_lane_holds_one_trial_more_than_it_runs() -> None:
-    blocks = blocks_of(plan(classify([node("a"), node("b")]), blocks=10))
-    out = []
-    while (handed_out := blocks.next()) is not None:
-        out.append(handed_out[0])
-    per_node: dict[str, int] = defaultdict(int)
-    for assignment in out:
-        per_node[assignment.lane.node.id] += 1
-    assert per_node == {"a": 2, "b": 2}
 
 
 def test_the_last_trials_wait_for_no_node() -> None:
@@ -68,21 +53,6 @@ def test_a_block_stays_on_one_node_of_a_class() -> None:
     assert set.union(*nodes.values()) == {"a", "b", "c"}
 
 
-def test_a_fast_class_never_waits_for_a_slow_one() -> None:
-    hardware = classify([node("slow", cpu_model="CPU A"), node("fast", cpu_model="CPU B")])
-    blocks = blocks_of(plan(hardware, implementations=1, blocks=30))
-    out: list[Assignment] = []
-    fast = 0
-    while fast < 30:
-        while (handed_out := blocks.next()) is not None:
-            out.append(handed_out[0])
-        assignment = next(assignment for assignment in out if assignment.lane.node.id == "fast")
-        out.remove(assignment)
-        blocks.finish(assignment, complete())
-        fast += 1
-    assert {assignment.lane.node.id for assignment in out} == {"slow"}
-
-
 def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> None:
     hardware = classify([node("both", cpus=8, gpus=1)])
     assert [hardware_class.device for hardware_class in hardware] == ["cpu", "gpu"]
@@ -93,17 +63,6 @@ def test_the_cpu_and_the_gpu_arm_of_one_machine_take_turns_on_one_shape() -> Non
     finished = drain(blocks_of(plan(hardware, blocks=6)))
     devices = [assignment.device for assignment in finished]
     assert devices != sorted(devices), "the arms of a round are mixed"
-
-
-def test_gpu_arms_alone_use_all_gpus_of_a_node_at_once() -> None:
-    hardware = [
-        hardware_class
-        for hardware_class in classify([node("g", cpus=9, gpus=4)])
-        if hardware_class.device == "gpu"
-    ]
-    (group,) = make_lanes(plan(hardware))
-    (lane,) = group.lanes
-    assert (lane.bundle("gpu"), lane.slots) == ({"CPU": 2, "GPU": 1}, 4)
 
 
 def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
@@ -164,28 +123,6 @@ def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
     assert (second[0].trial, second[0].attempt) == (out[1].trial, 2)
     blocks.finish(second[0], complete())
     assert [assignment.device for assignment in drain(blocks)] == ["cpu", "cpu"]
-
-
-def test_turns_survive_a_restart_and_few_open_blocks() -> None:
-    laid = plan(classify([node("big", cpus=8, gpus=4)]), implementations=2, blocks=6)
-    finished = drain(blocks_of(laid, open_limit=2))
-    assert len({assignment.trial.key for assignment in finished}) == laid.trials
-    history: list[Block | FinishedTrial] = []
-    for assignment in finished[:13]:
-        block = Block(assignment.trial.block, assignment.trial.config)
-        history += [] if block in history else [block]
-        history.append(FinishedTrial(assignment.trial, complete()))
-    after = blocks_of(laid)
-    after.restore(history)
-    assert {assignment.trial.key for assignment in drain(after)} == {
-        assignment.trial.key for assignment in finished[13:]
-    }
-
-
-def test_the_cpu_class_keeps_off_gpu_nodes_where_there_are_others() -> None:
-    hardware = classify([node("plain"), node("gpu", gpus=1)])
-    cpu = next(hardware_class for hardware_class in hardware if hardware_class.device == "cpu")
-    assert [node.id for node in cpu.nodes] == ["plain"]
 
 
 def test_lanes_that_share_a_class_share_its_work() -> None:

@@ -84,35 +84,6 @@ def trials(events: Sequence[Block | FinishedTrial]) -> list[FinishedTrial]:
     return [event for event in events if isinstance(event, FinishedTrial)]
 
 
-def test_a_longer_list_runs_what_is_new_wherever_it_stands() -> None:
-    first = work(spec_of([1, 2]), [])
-    assert units(first) == [(0, 1), (1, 2)]
-    more = work(spec_of([9, 1, 8, 2]), first)
-    assert units(more) == [(2, 9), (3, 8)]
-    assert len(trials(more)) == 2 * 2, "nothing is done again"
-    assert work(spec_of([2, 8, 1, 9]), [*first, *more]) == []
-
-
-def test_a_shorter_list_is_done_and_keeps_what_there_is() -> None:
-    first = work(spec_of([1, 2, 3]), [])
-    assert work(spec_of([3]), first) == []
-    laid = plan_of(spec_of([3])).resumed_from(first)
-    assert (laid.skipped_blocks, laid.blocks, laid.index_count) == (frozenset({0, 1}), 1, 3)
-    done = resume.count_finished(resume.identify(spec_of([3]), 1), laid, first)
-    assert done == laid.trials == 2
-
-
-def test_a_removed_config_is_not_finished_and_a_new_one_gets_a_block_of_its_own() -> None:
-    first = work(spec_of([1, 2, 3]), [], trials=3)
-    assert len(units(first)) > len(trials(first)) / 2, "a block is half done"
-    (index, removed) = units(first)[-1]
-    listed = [number for number in (1, 2, 3, 4) if number != removed]
-    rest = work(spec_of(listed), first)
-    assert index not in {trial.trial.block for trial in trials(rest)}
-    assert {number for _, number in units([*first, *rest])} == {1, 2, 3, 4}
-    assert len({handed_out for handed_out, _ in units([*first, *rest])}) == 4
-
-
 def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
     ran = [record for record in work(spec_of([5]), []) if isinstance(record, FinishedTrial)]
     twice: list[Block | FinishedTrial] = [
@@ -125,12 +96,6 @@ def test_of_two_blocks_with_one_config_the_one_that_was_run_counts() -> None:
     ]
     laid = plan_of(spec_of([5, 6])).resumed_from(twice)
     assert (laid.skipped_blocks, laid.blocks) == (frozenset({1, 2}), 2)
-
-
-def test_suggested_configs_are_counted_by_index() -> None:
-    laid = plan(HARDWARE, blocks=3)
-    assert laid.resumed_from([Block(0, config(1)), Block(7, config(2))]) is laid
-    assert [laid.has_block(index) for index in range(4)] == [True, True, True, False]
 
 
 @settings(deadline=None, max_examples=40)

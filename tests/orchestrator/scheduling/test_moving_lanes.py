@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from orchestrator.hardware import classify
 from orchestrator.planning.lanes import make_lanes
-from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_plans import (
     blocks_of,
     complete,
@@ -41,51 +38,6 @@ def test_what_waits_on_a_lost_node_goes_to_another_of_its_hardware() -> None:
     assert blocks.done
 
 
-def test_trials_of_hardware_that_has_gone_wait_for_its_return() -> None:
-    here = classify([node("a"), node("b", cpu_model="CPU B")])
-    laid = plan(here, implementations=1, blocks=2)
-    blocks = blocks_of(laid)
-    gone = replace(
-        laid,
-        possible=tuple(
-            replace(planned, hardware=replace(planned.hardware, nodes=planned.hardware.nodes[:1]))
-            if planned.hardware.name.startswith("CPU A")
-            else replace(planned, hardware=replace(planned.hardware, nodes=()))
-            for planned in laid.possible
-        ),
-    )
-    blocks.move(make_lanes(gone), None)
-    while (handed_out := blocks.next()) is not None:
-        blocks.finish(handed_out[0], complete())
-    assert not blocks.done
-    assert blocks.stranded == {on_cpu("CPU B"): 2}
-    blocks.move(make_lanes(laid), None)
-    assert blocks.stranded == {}
-    while (handed_out := blocks.next()) is not None:
-        assert handed_out[0].lane.node.id == "b"
-        blocks.finish(handed_out[0], complete())
-    assert blocks.done
-
-
-def test_a_node_that_joins_takes_its_share() -> None:
-    laid = plan(classify([node("a")]), implementations=1, blocks=6)
-    blocks = blocks_of(laid)
-    first = [blocks.next(), blocks.next()]
-    assert blocks.next() is None
-    more = classify([node("a"), node("b")])
-    blocks.move(make_lanes(plan(more, implementations=1, blocks=6)), None)
-    joined = [blocks.next(), blocks.next()]
-    assert blocks.next() is None
-    assert all(handed_out is not None for handed_out in (*first, *joined))
-    assert {handed_out[0].lane.node.id for handed_out in joined if handed_out} == {"b"}
-    assert {handed_out[0].trial.block for handed_out in (*first, *joined) if handed_out} == {
-        0,
-        1,
-        2,
-        3,
-    }
-
-
 def test_a_node_that_joins_has_blocks_open_for_it() -> None:
     laid = plan(classify([node("a")]), implementations=1, blocks=6)
     blocks = blocks_of(laid, open_limit=2)
@@ -114,14 +66,3 @@ def test_a_lost_trial_goes_where_its_hardware_has_moved() -> None:
     assert {assignment.trial.key for assignment in second} == {
         assignment.trial.key for assignment in out
     }
-
-
-def test_a_sweep_without_any_node_has_stranded_trials_before_its_first_block() -> None:
-    laid = plan(classify([node("a")]), implementations=2, blocks=3)
-    blocks = blocks_of(laid)
-    nowhere = [
-        replace(planned, hardware=replace(planned.hardware, nodes=())) for planned in laid.possible
-    ]
-    blocks.move(make_lanes(replace(laid, possible=tuple(nowhere))), None)
-    assert blocks.next() is None
-    assert blocks.stranded == {on_cpu("CPU A"): 6}

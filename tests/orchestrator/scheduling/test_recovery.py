@@ -204,17 +204,6 @@ def test_a_node_that_cannot_be_probed_is_reported_once(held: Held) -> None:
     assert "is not used, as it cannot run rnnsweep: bare-host: No module named 'psutil'" in texts
 
 
-def test_nodes_that_join_a_sweep_that_learns_have_work(tmp_path: Path) -> None:
-    learning = SPEC.replace("random", "tpe, objectives: {accuracy: {direction: maximize}}")
-    with Journal(tmp_path) as journal:
-        journal.append(SweepOpened(identity(), {}))
-        held = Held(journal, (A,), learning)
-        held.assignments()
-        held.present.nodes = (A, B, node("d"))
-        held.recovery.settle()
-        assert {assignment.lane.node.id for assignment in held.assignments()} == {"b", "d"}
-
-
 def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
     wide = SPEC.replace("[cpu]", "[{class: cpu, threads: 2}]")
     with Journal(tmp_path) as journal:
@@ -252,16 +241,6 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
         assert not held.recovery.has_asked
 
 
-def test_nodes_that_leave_before_the_first_block_are_waited_for_and_then_reported(
-    held: Held,
-) -> None:
-    held.present.nodes = ()
-    held.recovery.settle()
-    held.now_s = 101.0
-    with pytest.raises(Stopped, match="lost every node"):
-        held.recovery.settle()
-
-
 def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
     failed = 0
     while held.recovery.is_in_use("a"):
@@ -276,15 +255,6 @@ def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
     assert failed == 3
     assert any("node a is excluded: 3 trials in a row" in text for text in held.warnings)
     assert "a" not in held.run_all()
-
-
-def test_the_only_node_of_its_hardware_is_never_left_out(held: Held) -> None:
-    for _ in range(3):
-        for assignment in on(OTHER, held.assignments())[:1]:
-            held.session.finish(assignment, CRASHED)
-            held.recovery.ended(assignment, CRASHED)
-            held.recovery.settle()
-    assert held.recovery.is_in_use("c")
 
 
 def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> None:

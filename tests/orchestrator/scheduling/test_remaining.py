@@ -27,7 +27,7 @@ from orchestrator.storage.journal import (
     TrialFinished,
     replay,
 )
-from tests.orchestrator.sample_plans import identity, node, plan
+from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.scheduling.test_session_rounds import AUTO, Held, paced, run_until_enough
 
 ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
@@ -102,31 +102,6 @@ def test_what_a_driver_was_killed_before_it_could_show_is_reported_by_the_next(
     assert start(tmp_path)[2] == []
 
 
-def test_a_first_start_finds_nothing_and_has_all_to_do(tmp_path: Path) -> None:
-    held, work, added = start(tmp_path)
-    assert [record.record for record in added] == ["session_started"]
-    assert (work.history, work.stop_decision) == ([], None)
-    assert work.missing == held.plan.trials == 40 * 3
-
-
-def test_the_journal_knows_which_trials_a_list_still_wants() -> None:
-    laid = replace(plan(classify([node("a")]), blocks=2), skipped_blocks=frozenset({1}))
-    other = plan(classify([node("b", cpu_model="CPU B")]))
-    work = RemainingWork(laid, [], missing=1, stop_decision=None)
-    (begun,) = first_records(work, SweepState(identity(), {}))
-    assert isinstance(begun, SessionStarted)
-    assert (begun.blocks, begun.skipped_blocks) == (3, [1])
-    trials = [
-        make_trial(identity(), Block(block, {}), arm, repeat)
-        for block in range(4)
-        for repeat in range(2)
-        for arm in (laid.arms[0], other.arms[0])
-    ]
-    for opened in (laid, begun):
-        wanted = [(t.block, t.repeat, t.arm) for t in trials if opened.includes(t)]
-        assert wanted == [(0, 0, laid.arms[0]), (2, 0, laid.arms[0])]
-
-
 TWO = """
 name: sweep
 workload: own.module:run
@@ -186,15 +161,6 @@ def test_what_was_reported_stands_while_arms_are_awaited_and_nothing_is_added() 
     assert work.plan.awaited
     assert arms_worth_waiting_for(work.plan, work.history) == ()
     assert (work.plan.blocks, work.missing, first_records(work, state)) == (7, 0, [])
-
-
-def test_where_all_that_is_done_is_of_awaited_nodes_no_session_is_reported() -> None:
-    gpu = TWO.replace("hardware: [cpu, ", "hardware: [")
-    state = earlier([GPU], 0.04, gpu)
-    work = left_on([CPU], state, gpu)
-    assert (work.plan.arms, work.missing) == ((), 0)
-    assert first_records(work, replace(state, ended=None)) == []
-    assert first_records(work, state) == []
 
 
 @pytest.mark.parametrize("half_width", [0.04, None])

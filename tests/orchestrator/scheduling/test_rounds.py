@@ -102,25 +102,6 @@ def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -
     assert set(firsts) == {"tensorflow/kernel1"}
 
 
-def test_without_a_baseline_the_first_arm_is_the_one_that_others_are_timed_against() -> None:
-    laid = timed(classify([node("a")]), blocks=6)
-    assignments = [one(blocks) for blocks in [blocks_with(laid)] for _ in range(2)]
-    assert {assignment.trial.arm for assignment in assignments} == {laid.arms[0]}
-
-
-def test_a_lone_arm_is_timed_by_itself() -> None:
-    laid = timed(classify([node("a")]))
-    alone = replace(laid, possible=laid.possible[:1])
-    assert [assignment.others for assignment in all_of(blocks_with(alone))] == [(), ()]
-
-
-def test_the_cpu_and_the_gpu_of_a_machine_with_one_take_turns_in_one_round() -> None:
-    laid = timed(classify([node("both", cpus=8, gpus=1)]), blocks=2, repeats=2)
-    assignment = one(blocks_with(laid))
-    assert {trial.arm.device for trial in assignment.trials} == {"cpu", "gpu"}
-    assert len(assignment.trials) == 4
-
-
 def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
     laid = timed(classify([node("big", cpus=8, gpus=4)]), blocks=3)
     blocks, seen = blocks_with(laid), []
@@ -132,14 +113,6 @@ def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
             seen.append(assignment.device)
             finish(blocks, assignment, complete())
     assert Counter(seen) == {"gpu": 3, "cpu": 3}
-
-
-def test_each_node_times_its_own_arms_in_a_round_of_its_own() -> None:
-    laid = timed(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=2)
-    for assignment in all_of(blocks_with(laid)):
-        assert {trial.arm.hardware for trial in assignment.trials} == {
-            assignment.trial.arm.hardware
-        }
 
 
 def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
@@ -226,18 +199,6 @@ def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
         open_limit=None,
     )
     return blocks, source
-
-
-def test_other_nodes_are_not_waited_for_before_the_sampler_is_reported() -> None:
-    laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), blocks=1)
-    blocks, source = listening(laid, "* on CPU A, 2 CPUs")
-    for assignment in all_of(blocks) + all_of(blocks):
-        if assignment.lane.node.id == "a":
-            finish(blocks, assignment, complete(0.5))
-            for following in all_of(blocks):
-                finish(blocks, following, complete(0.5))
-    assert source.reported == {0: [0.5]}
-    assert not blocks.done
 
 
 def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> SweepState:

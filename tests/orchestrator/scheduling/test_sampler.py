@@ -76,19 +76,6 @@ def test_a_stopped_search_goes_on_as_if_it_had_not_stopped(sampler: Sampler) -> 
     assert [second.suggest(14)] == configs[14:15]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_stopped_search_repeats_nothing(sampler: Sampler) -> None:
-    wanted = search(sampler)
-    before = run(Suggester(wanted, seed=7), 0, 8)
-    second = Suggester(wanted, seed=7)
-    for index, config in enumerate(before):
-        second.replay(index, config)
-        second.report(index, None if index % 3 == 0 else values(config))
-    after = run(second, 8, 16)
-    seen = {canonical(config) for config in before}
-    assert not seen & {canonical(config) for config in after}
-
-
 @pytest.mark.parametrize("sampler", ["tpe", "random", "nsga2", "qmc"])
 def test_a_small_space_is_used_up_to_its_last_config(sampler: Sampler) -> None:
     small = search(sampler, configs=6, space={"units": [1, 2, 3], "layers": [1, 2]})
@@ -116,14 +103,6 @@ def run_all(suggester: Suggester) -> list[Config]:
     while (config := suggester.suggest(len(seen_configs))) is not None:
         seen_configs.append(config)
     return seen_configs
-
-
-def test_listed_configs_come_in_their_order() -> None:
-    configs = [{"units": 64, "layers": 1}, {"units": 8, "layers": 4}, {"units": 32, "layers": 2}]
-    suggester = Suggester(Search.model_validate({"configs": configs}), seed=5)
-    assert run_all(suggester) == configs
-    suggester.report(1, None)
-    assert suggester.suggest(3) is None
 
 
 @settings(deadline=None, max_examples=100)
@@ -164,23 +143,6 @@ def test_tpe_learns_from_what_it_is_reported() -> None:
         suggester.report(index, [-abs(seen_configs[-1] - 700) / 1000])
     early, late = seen_configs[:10], seen_configs[-10:]
     assert sum(abs(u - 700) for u in late) < sum(abs(u - 700) for u in early) / 2
-
-
-def test_several_blocks_can_be_open_and_a_failed_one_is_reported() -> None:
-    suggester = Suggester(search("tpe"), seed=0)
-    open_configs = [suggester.suggest(index) for index in range(5)]
-    assert len({canonical(config) for config in open_configs}) == 5
-    suggester.report(2, None)
-    suggester.report(0, [0.5, 1.0])
-    assert suggester.suggest(5) is not None
-
-
-def test_stepped_floats_are_the_values_of_the_grid() -> None:
-    space = {"dropout": {"low": 0.1, "high": 0.7, "step": 0.1}}
-    wanted = search("random", configs=7, space=space)
-    suggester = Suggester(wanted, seed=0)
-    seen_configs = {suggester.suggest(index)["dropout"] for index in range(7)}  # type: ignore[index]
-    assert seen_configs == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
 
 
 def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:

@@ -64,20 +64,6 @@ def test_the_journal_has_a_trial_before_anybody_else(journal: Journal) -> None:
     assert state.finished[assignment.trial.key].outcome == COMPLETE
 
 
-def test_what_a_trial_cost_is_in_the_journal_and_reported_to_everybody(journal: Journal) -> None:
-    prices = "prices: [{hardware: cpu, usd_per_hour: 3600, source: a bill, date: 2026-11-21}]\n"
-    held, recorded = session(journal, SPEC + prices)
-    assignment = held.assign()
-    assert assignment is not None
-    held.finish(assignment, COMPLETE)
-    with reopened(journal) as second:
-        state = second.state
-    assert state is not None
-    outcome = state.finished[assignment.trial.key].outcome
-    assert outcome.metrics == {"val_accuracy": 0.5, "cost_usd": 1.0}
-    assert [finished.outcome for finished in recorded] == [outcome]
-
-
 def test_what_a_trainer_is_asked_for(journal: Journal) -> None:
     held, _ = session(journal)
     assignment = held.assign()
@@ -94,22 +80,6 @@ def test_an_arm_with_less_work_is_asked_for_less(journal: Journal) -> None:
     short = replace(assignment.trial.arm.hardware, usage=Usage(settings={"epochs": 1}))
     less = replace(assignment.trial, arm=Arm("python/a", short))
     assert held.request(less, "cpu").settings == {"epochs": 1, "units": less.config["units"]}
-
-
-def test_a_trial_whose_worker_is_lost_too_often_has_failed(journal: Journal) -> None:
-    held, recorded = session(journal)
-    first = held.assign()
-    assert first is not None
-    held.lose(first)
-    assert recorded == []
-    second = held.assign()
-    assert second is not None
-    assert (second.trial, second.attempt) == (first.trial, 2)
-    held.lose(second)
-    (lost,) = recorded
-    assert lost.outcome.failure is not None
-    assert lost.outcome.failure.reason == "lost"
-    assert "2 attempts" in lost.outcome.failure.message
 
 
 def warnings_of(

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.cli.progress import PlainLines
-from orchestrator.core.criteria import AutoBlocks, Timing
+from orchestrator.core.criteria import Timing
 from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.trial import (
     FailureRecord,
@@ -230,17 +230,6 @@ def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:
     assert sum(costs) == pytest.approx(0.010), "ten seconds, from the first start to the last end"
 
 
-def test_a_round_whose_worker_is_lost_too_often_has_failed_as_one(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED)
-    for _ in range(2):
-        held.session.lose(held.assign())
-    reasons = [
-        finished.outcome.failure and finished.outcome.failure.reason for finished in held.recorded
-    ]
-    assert reasons == ["lost"] * 3
-    assert len(lines(held, "round_finished")) == 1
-
-
 def test_a_disturbed_trial_is_marked_and_counts(tmp_path: Path) -> None:
     held = Held(tmp_path, SPEC)
     assignment = held.assign()
@@ -322,14 +311,6 @@ def test_blocks_are_added_until_enough_are_quiet(tmp_path: Path) -> None:
     assert 5 + 6 <= held.blocks.stop_decision.blocks < 40
 
 
-def test_a_narrower_interval_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
-    held = Held(tmp_path, AUTO + "blocks: {interval: 0.05, at_most: 40}\n")
-    before = run_until_enough(held)
-    narrower = held.killed(AUTO + "blocks: {interval: 0.01, at_most: 40}\n")
-    assert run_until_enough(narrower) > 0
-    assert len(narrower.state().finished) > before
-
-
 def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:
     held = Held(tmp_path, text)
     fleet = Fleet(held.spec, held.plan, (HERE,), lambda _: None)
@@ -360,15 +341,3 @@ def test_the_actor_is_asked_for_a_round_and_answers_with_all_of_it(tmp_path: Pat
     assert [finished.trial.arm.implementation for finished in held.recorded] == [
         request.implementation for request in asked
     ]
-
-
-def test_a_whole_training_has_no_rivals(tmp_path: Path) -> None:
-    _, _, job = job_of(SPEC, tmp_path)
-    assert (job.rivals, job.timing, job.request.measure) == ((), None, "full")
-
-
-def test_the_most_blocks_end_it_too(tmp_path: Path) -> None:
-    held = Held(tmp_path, AUTO + "blocks: {interval: 0.0001, at_most: 7}\n")
-    assert run_until_enough(held) == 7 * 3
-    assert held.plan.auto == AutoBlocks(0.0001, 6, 7)
-    assert held.view.tally.total == "21"

@@ -16,7 +16,7 @@ from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.arms import Arm, RequestedArm
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.stop_signal import Stopped, StopSignal
-from orchestrator.core.trial import Block, FinishedTrial
+from orchestrator.core.trial import FinishedTrial
 from orchestrator.hardware import Node, classify
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
 from orchestrator.scheduling.finish import finish_sweep
@@ -86,11 +86,6 @@ def test_a_baseline_that_cannot_run_is_refused_before_anything_runs(baseline: st
     spec = parse(SPEC.replace("BASELINE", baseline), source="spec")
     with pytest.raises(BaselineError, match=r"choose one of: python/a; python/b; python/a on CPU"):
         expect_runnable(spec, make_plan(spec, classify([node("a")])))
-
-
-def test_a_baseline_that_can_run_is_none_to_refuse() -> None:
-    spec = parse(SPEC.replace("BASELINE", "python/b"), source="spec")
-    expect_runnable(spec, make_plan(spec, classify([node("a")])))
 
 
 def test_a_sampler_without_its_package_is_refused_before_anything_runs(
@@ -249,20 +244,6 @@ def test_a_sweep_that_waits_is_confirmed_once_and_before_it_asks_for_nodes(
     assert (begun.running, begun.impossible) == (plan.arms, plan.impossible)
 
 
-def test_an_arm_that_no_start_has_begun_is_none_of_the_sweep_yet(tmp_path: Path) -> None:
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
-    laid = make_plan(spec, classify([node("a")]))
-    larger = make_plan(parse_larger(), classify([node("a")]))
-    identity = replace(IDENTITY, name="sweep", generation=1)
-    first = manifest(spec, laid, identity, None)
-    assert (first.current, first.running) == ((), laid.arms)
-    stored_sweep = first
-    asked = manifest(parse_larger(), larger, identity, stored_sweep)
-    assert (set(asked.arms), asked.running) == (set(larger.arms), laid.arms)
-    begun = manifest(parse_larger(), larger, identity, stored_sweep, begun=True)
-    assert begun.running == larger.arms
-
-
 def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_path: Path) -> None:
     text = SPEC.replace("baseline: BASELINE", "")
     counted = parse(text, source="spec")
@@ -278,17 +259,6 @@ def test_of_a_sweep_that_ends_by_itself_no_more_is_expected_than_it_needed(tmp_p
     fewer = replace(forty, blocks=8)
     back = now
     assert manifest(counted, fewer, identity, back).blocks == 8
-
-
-def test_blocks_that_a_list_passes_over_are_of_the_extent(tmp_path: Path) -> None:
-    spec = parse(SPEC.replace("baseline: BASELINE", ""), source="spec")
-    laid = replace(make_plan(spec, classify([node("a")])), listed=({"units": 1}, {"units": 2}))
-    going_on = replace(laid, blocks=2).resumed_from(
-        [Block(0, {"units": 3}), Block(1, {"units": 2})]
-    )
-    identity = replace(IDENTITY, name="sweep", generation=1)
-    assert (going_on.skipped_blocks, going_on.blocks) == (frozenset({0}), 2)
-    assert manifest(spec, going_on, identity, None).blocks == 3
 
 
 def manifest(*arguments: Any, **options: Any) -> Manifest:

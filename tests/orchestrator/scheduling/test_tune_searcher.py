@@ -119,7 +119,3 @@ def test_an_error_of_ours_is_not_tunes_to_handle(
         search.on_trial_complete("a", RESULT)
     assert isinstance(caught.value.error, RuntimeError)
     assert not isinstance(caught.value, Exception)
-
-
-def test_nothing_of_it_is_pickled(held: Held) -> None:
-    assert held[0].__getstate__() == {}
