@@ -15,7 +15,7 @@ from orchestrator.cli.exit_codes import interrupted_by
 from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.errors import TrackingError
+from orchestrator.storage.tracking.errors import TrackingError, no_store
 from orchestrator.storage.tracking.ui_views import view_link
 
 HOST, PORT = "127.0.0.1", 5000
@@ -43,7 +43,7 @@ def serve(tracking_uri: str, home: Path, *, host: str, port: int) -> int:
         return 0
     database = address.sqlite_path(tracking_uri)
     if database is not None and not database.exists():
-        raise address.no_store(database)
+        raise no_store(database)
     _expect_free(host, port)
     environ = dict(os.environ)
     address.set_defaults(environ)

@@ -10,7 +10,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar
+from operator import attrgetter
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, TypeVar, cast
 
 from pydantic import Field, TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -181,7 +182,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTrial:
-    """A trial with its outcome.
+    """A trial with its outcome, and the fields of both.
 
     `run_id` is the id of its run in MLflow, "" before the trial is recorded there. It is no part
     of the result: it is not compared, and not stored with it.
@@ -191,115 +192,32 @@ class FinishedTrial:
     outcome: Outcome
     run_id: Annotated[str, Field(exclude=True)] = field(default="", compare=False)
 
-    @property
-    def key(self) -> str:
-        """The identity of the trial, equal in every start of the sweep."""
-        return self.trial.key
-
-    @property
-    def block(self) -> int:
-        """The index of the trial's block."""
-        return self.trial.block
-
-    @property
-    def config(self) -> Config:
-        """The sizes and settings of the block."""
-        return self.trial.config
-
-    @property
-    def arm(self) -> Arm:
-        """The arm that was measured."""
-        return self.trial.arm
-
-    @property
-    def repeat(self) -> int:
-        """The number of the repeat, from 0."""
-        return self.trial.repeat
-
-    @property
-    def seed(self) -> int:
-        """The seed, shared by all arms of the repeat."""
-        return self.trial.seed
-
-    @property
-    def status(self) -> OutcomeStatus:
-        """The result class: `complete`, `failed` or `wrong_kernel`."""
-        return self.outcome.status
-
-    @property
-    def started_s(self) -> float:
-        """The start, in seconds since the epoch."""
-        return self.outcome.started_s
-
-    @property
-    def ended_s(self) -> float:
-        """The end, in seconds since the epoch."""
-        return self.outcome.ended_s
-
-    @property
-    def attempt(self) -> int:
-        """The attempt number, from 1."""
-        return self.outcome.attempt
-
-    @property
-    def node(self) -> str:
-        """The node that ran the trial."""
-        return self.outcome.node
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """The final metrics by name."""
-        return self.outcome.metrics
-
-    @property
-    def epochs(self) -> tuple[EpochRecord, ...]:
-        """The timed epochs."""
-        return self.outcome.epochs
-
-    @property
-    def kernel(self) -> Kernel | None:
-        """The kernel that ran, with its evidence."""
-        return self.outcome.kernel
-
-    @property
-    def failure(self) -> FailureRecord | None:
-        """The reason of a failed trial."""
-        return self.outcome.failure
-
-    @property
-    def trainer_trials(self) -> int:
-        """The number of earlier trials of the same trainer process."""
-        return self.outcome.trainer_trials
-
-    @property
-    def slices(self) -> tuple[SliceRecord, ...]:
-        """The slices of interleaved timing."""
-        return self.outcome.slices
-
-    @property
-    def telemetry(self) -> Telemetry:
-        """The measurements from outside the trainer."""
-        return self.outcome.telemetry
-
-    @property
-    def disturbance(self) -> Mapping[str, float]:
-        """The figure of each cause of disturbance."""
-        return self.outcome.disturbance
-
-    @property
-    def round_id(self) -> str | None:
-        """The round of interleaved timing."""
-        return self.outcome.round_id
-
-    @property
-    def cost_basis(self) -> str | None:
-        """The price behind the costs."""
-        return self.outcome.cost_basis
+    key = cast(str, property(attrgetter("trial.key")))
+    block = cast(int, property(attrgetter("trial.block")))
+    config = cast(Config, property(attrgetter("trial.config")))
+    arm = cast(Arm, property(attrgetter("trial.arm")))
+    repeat = cast(int, property(attrgetter("trial.repeat")))
+    seed = cast(int, property(attrgetter("trial.seed")))
+    status = cast(OutcomeStatus, property(attrgetter("outcome.status")))
+    started_s = cast(float, property(attrgetter("outcome.started_s")))
+    ended_s = cast(float, property(attrgetter("outcome.ended_s")))
+    attempt = cast(int, property(attrgetter("outcome.attempt")))
+    node = cast(str, property(attrgetter("outcome.node")))
+    metrics = cast("Mapping[str, float]", property(attrgetter("outcome.metrics")))
+    epochs = cast("tuple[EpochRecord, ...]", property(attrgetter("outcome.epochs")))
+    kernel = cast("Kernel | None", property(attrgetter("outcome.kernel")))
+    failure = cast("FailureRecord | None", property(attrgetter("outcome.failure")))
+    trainer_trials = cast(int, property(attrgetter("outcome.trainer_trials")))
+    slices = cast("tuple[SliceRecord, ...]", property(attrgetter("outcome.slices")))
+    telemetry = cast(Telemetry, property(attrgetter("outcome.telemetry")))
+    disturbance = cast("Mapping[str, float]", property(attrgetter("outcome.disturbance")))
+    round_id = cast("str | None", property(attrgetter("outcome.round_id")))
+    cost_basis = cast("str | None", property(attrgetter("outcome.cost_basis")))
 
     @property
     def failure_text(self) -> str | None:
         """`reason: message` of a failed trial, else None."""
-        return self.outcome.failure.text if self.outcome.failure else None
+        return self.failure.text if self.failure else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ import urllib.parse
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from orchestrator.storage.tracking.errors import StoreMissing
-
 _DEFAULTS = {
     # No usage pings, in either of the two ways that MLflow knows.
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -52,16 +50,6 @@ def sqlite_path(uri: str) -> Path | None:
 def shown(uri: str) -> str:
     """Return the address without its password, for messages and logs."""
     return re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1:***@", uri)
-
-
-def no_store(path: Path) -> StoreMissing:
-    """Return the error for a missing store."""
-    return StoreMissing(
-        f"MLflow store {path}",
-        "a SQLite file",
-        "no such file",
-        "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
-    )
 
 
 def set_defaults(environ: MutableMapping[str, str]) -> None:

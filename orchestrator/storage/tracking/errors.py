@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from pathlib import Path
 
 from orchestrator.core.errors import wrong_version
 from orchestrator.core.text import counted
@@ -40,6 +41,16 @@ class ContentRefused(TrackingError):
 
 class StoreMissing(TrackingError):
     """A store that is a file, and the file is not there."""
+
+
+def no_store(path: Path) -> StoreMissing:
+    """Return the error for a missing store."""
+    return StoreMissing(
+        f"MLflow store {path}",
+        "a SQLite file",
+        "no such file",
+        "Run a sweep first, or set MLFLOW_TRACKING_URI (or RNNSWEEP_HOME) to the store you mean",
+    )
 
 
 class LeaseHeld(RuntimeError):

@@ -11,8 +11,8 @@ import logging
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from orchestrator.core.errors import one_line
 from orchestrator.core.trial import DatasetRecord, canonical
 from orchestrator.storage.tracking import address
-from orchestrator.storage.tracking.errors import ContentRefused, TrackingError
+from orchestrator.storage.tracking.errors import ContentRefused, TrackingError, no_store
 from orchestrator.storage.tracking.run_content import Point
 
 address.set_defaults(os.environ)  # MLflow reads them when it is imported
@@ -53,12 +53,11 @@ _ANALYSED_ROWS = 1000
 _ANALYSE_WAIT_S = 2.0
 _SHOWN = 600  # characters of an error: SQLAlchemy quotes whole statements
 _CONTENT_ERRORS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_CONTENT_METHODS = ("create_run", "log_batch", "log_inputs")
 _FORBIDDEN = 403
 _RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 _MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 """The kind of experiment for which MLflow's UI shows runs and charts, not traces and prompts."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,6 @@ class StoredRun:
     name: str
     status: str
     start_ms: int
-    end_ms: int | None
     tags: Mapping[str, str]
     params: Mapping[str, str] = field(default_factory=dict)
     metrics: frozenset[str] = frozenset()
@@ -92,27 +90,19 @@ class MlflowStore:
         """
         self.uri = uri
         self.shown = address.shown(uri)
-        with self._translated(), _creation_lock(uri, create=create):
+        with _translated(self.shown), _creation_lock(uri, create=create):
             if address.is_database(uri):
                 _probe(uri)  # MLflow itself tries for 100 s
-            self._client = MlflowClient(tracking_uri=uri)
+            self._client = _Client(MlflowClient(tracking_uri=uri), self.shown)
 
     def experiments(self) -> dict[str, str]:
         """Return the ids of all experiments by name."""
-        experiments: dict[str, str] = {}
-        token: str | None = None
-        with self._translated():
-            while True:
-                page = self._client.search_experiments(max_results=1000, page_token=token)
-                experiments |= {entity.name: entity.experiment_id for entity in page}
-                token = page.token
-                if not token:
-                    return experiments
+        pages = _pages(self._client.search_experiments, max_results=1000)
+        return {entity.name: entity.experiment_id for entity in pages}
 
     def experiment(self, name: str) -> str | None:
         """Return the experiment's id; None where there is none."""
-        with self._translated():
-            entity = self._client.get_experiment_by_name(name)
+        entity = self._client.get_experiment_by_name(name)
         if entity is None:
             return None
         if entity.lifecycle_stage != "active":
@@ -129,12 +119,8 @@ class MlflowStore:
         """Make an experiment, or find one that somebody made meanwhile; return its id."""
         location = artifact_root.resolve().as_uri() if artifact_root else None
         try:
-            with self._translated(), _without_retries():
-                return str(
-                    self._client.create_experiment(
-                        name, artifact_location=location, tags=_MODEL_TRAINING
-                    )
-                )
+            with _without_retries():
+                return str(self._client.create_experiment(name, location, _MODEL_TRAINING))
         except TrackingError:
             experiment_id = self.experiment(name)
             if experiment_id is None:
@@ -143,50 +129,39 @@ class MlflowStore:
 
     def tag_experiment(self, experiment_id: str, tags: Mapping[str, str]) -> None:
         """Set tags of an experiment."""
-        with self._translated():
-            for key, value in tags.items():
-                self._client.set_experiment_tag(experiment_id, key, value)
+        for key, value in tags.items():
+            self._client.set_experiment_tag(experiment_id, key, value)
 
     def create_run(
         self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]
     ) -> str:
         """Make a run and return its id. After an error the store may have it: search first."""
-        with self._translated(content=True), _without_retries():
+        with _without_retries():
             # A retried POST whose first answer was only late would make a second run.
-            run = self._client.create_run(
-                experiment_id, start_time=start_ms, tags=dict(tags), run_name=name
-            )
+            run = self._client.create_run(experiment_id, start_ms, dict(tags), name)
         return str(run.info.run_id)
 
     def search(
         self, experiment_ids: Sequence[str], filter_text: str, *, deleted: bool = False
     ) -> Iterator[StoredRun]:
         """Yield active runs, or those deleted in MLflow, in order of start, page by page."""
-        token: str | None = None
-        while True:
-            with self._translated():
-                page = self._client.search_runs(
-                    list(experiment_ids),
-                    filter_string=filter_text,
-                    run_view_type=ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY,
-                    max_results=_RUNS_PER_PAGE,
-                    order_by=["attributes.start_time ASC"],
-                    page_token=token,
-                )
-            yield from map(_stored, page)
-            token = page.token
-            if not token:
-                return
+        pages = _pages(
+            self._client.search_runs,
+            experiment_ids=list(experiment_ids),
+            filter_string=filter_text,
+            run_view_type=ViewType.DELETED_ONLY if deleted else ViewType.ACTIVE_ONLY,
+            max_results=_RUNS_PER_PAGE,
+            order_by=["attributes.start_time ASC"],
+        )
+        return map(_stored, pages)
 
     def run(self, run_id: str) -> StoredRun:
         """Return one run."""
-        with self._translated():
-            return _stored(self._client.get_run(run_id))
+        return _stored(self._client.get_run(run_id))
 
     def history(self, run_id: str, metric: str) -> list[Point]:
         """Return all values of a run's metric."""
-        with self._translated():
-            values = self._client.get_metric_history(run_id, metric)
+        values = self._client.get_metric_history(run_id, metric)
         return [Point(value.key, value.value, value.timestamp, value.step) for value in values]
 
     def log(
@@ -201,88 +176,66 @@ class MlflowStore:
         metrics = [Metric(point.name, point.value, point.at_ms, point.step) for point in points]
         entities = [Param(key, value) for key, value in (params or {}).items()]
         labels = [RunTag(key, value) for key, value in (tags or {}).items()]
-        room = _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
+        few, many = _PARAMS_PER_BATCH, _METRICS_PER_BATCH - 2 * _PARAMS_PER_BATCH
         while metrics or entities or labels:
-            with self._translated(content=True):
-                self._client.log_batch(
-                    run_id,
-                    metrics=metrics[:room],
-                    params=entities[:_PARAMS_PER_BATCH],
-                    tags=labels[:_PARAMS_PER_BATCH],
-                )
-            metrics, entities, labels = (
-                metrics[room:],
-                entities[_PARAMS_PER_BATCH:],
-                labels[_PARAMS_PER_BATCH:],
-            )
+            self._client.log_batch(run_id, metrics[:many], entities[:few], labels[:few])
+            metrics, entities, labels = metrics[many:], entities[few:], labels[few:]
 
     def log_dataset(self, run_id: str, dataset: DatasetRecord) -> None:
         """Name the data that a run trained on, as MLflow's dataset input."""
         is_web = dataset.source.startswith(("http://", "https://"))
-        source = {"url" if is_web else "uri": dataset.source}
-        profile = {
-            "samples": dataset.samples,
-            "validation_samples": dataset.validation_samples,
-        }
+        profile = {"samples": dataset.samples, "validation_samples": dataset.validation_samples}
         entity = Dataset(
             name=dataset.name[:_DATASET_NAME_LIMIT] or "data",
             digest=dataset.digest[:_DATASET_DIGEST_LIMIT] or "unknown",
             source_type="http" if is_web else "local",
-            source=canonical(source),
+            source=canonical({"url" if is_web else "uri": dataset.source}),
             profile=canonical(profile),
         )
-        with self._translated(content=True):
-            self._client.log_inputs(
-                run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "training")])]
-            )
+        use = InputTag("mlflow.data.context", "training")
+        self._client.log_inputs(run_id, [DatasetInput(entity, [use])])
 
     def delete_tag(self, run_id: str, key: str) -> None:
         """Remove a tag that the run has."""
-        with self._translated():
-            self._client.delete_tag(run_id, key)
+        self._client.delete_tag(run_id, key)
 
     def set_status(self, run_id: str, status: str, end_ms: int | None = None) -> None:
         """Set a run's status; with `end_ms` it has ended."""
-        with self._translated():
-            if end_ms is None:
-                self._client.update_run(run_id, status=status)
-            else:
-                self._client.set_terminated(run_id, status=status, end_time=end_ms)
+        if end_ms is None:
+            self._client.update_run(run_id, status=status)
+        else:
+            self._client.set_terminated(run_id, status=status, end_time=end_ms)
 
     def delete_run(self, run_id: str) -> None:
         """Mark a run as deleted; MLflow keeps it until `mlflow gc`."""
-        with self._translated():
-            self._client.delete_run(run_id)
+        self._client.delete_run(run_id)
 
     def write_text(self, run_id: str, path: str, text: str) -> None:
         """Write a text artifact, and replace one of that path."""
-        with self._translated():
-            self._client.log_text(run_id, text, path)
+        self._client.log_text(run_id, text, path)
+
+    def write_file(self, run_id: str, path: Path) -> None:
+        """Copy a file to the top of a run's artifacts, and replace one of that name."""
+        self._client.log_artifact(run_id, str(path))
 
     def texts(self, run_id: str, folder: str | None = None) -> list[str]:
         """Return the paths of the artifacts in a folder of a run's artifacts, or at their top."""
-        with self._translated():
-            return [info.path for info in self._client.list_artifacts(run_id, folder)]
+        return [info.path for info in self._client.list_artifacts(run_id, folder)]
 
     def read_text(self, run_id: str, path: str) -> str:
         """Return a text artifact."""
-        with self._translated(), self.file(run_id, path) as local:
-            return local.read_text(encoding="utf-8")
+        with self.file(run_id, path) as local:
+            return local.read_text(encoding="utf-8", errors="replace")
 
     @contextmanager
     def file(self, run_id: str, path: str) -> Iterator[Path]:
         """Download an artifact to a file that exists while the context lasts."""
         with tempfile.TemporaryDirectory() as folder:
-            with self._translated():
+            with _translated(self.shown):
                 local = mlflow.artifacts.download_artifacts(
                     run_id=run_id, artifact_path=path, dst_path=folder, tracking_uri=self.uri
                 )
             yield Path(local)
-
-    def write_file(self, run_id: str, path: Path) -> None:
-        """Copy a file to the top of a run's artifacts, and replace one of that name."""
-        with self._translated():
-            self._client.log_artifact(run_id, str(path))
 
     def analyse(self) -> None:
         """Update the statistics of a SQLite store, which make MLflow's queries fast.
@@ -293,34 +246,56 @@ class MlflowStore:
         path = address.sqlite_path(self.uri)
         if path is None:
             return
-        try:
+        with suppress(sqlite3.Error):
             target = f"{path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(target, _ANALYSE_WAIT_S, uri=True)) as database:
                 database.execute(f"PRAGMA analysis_limit = {_ANALYSED_ROWS}")
                 database.execute("ANALYZE")
-        except sqlite3.Error as error:
-            _log.debug("%s is not analysed: %s", self.shown, error)
-
-    @contextmanager
-    def _translated(self, *, content: bool = False) -> Iterator[None]:
-        """Translate errors; with `content`, rejected content becomes `ContentRefused`."""
-        try:
-            yield
-        except TrackingError:
-            raise
-        except Exception as error:
-            if content and getattr(error, "error_code", "") in _CONTENT_ERRORS:
-                raise _content_refused(self.shown, error) from error
-            raise _refused(self.shown, error) from error
 
 
-def _content_refused(where: str, error: Exception) -> ContentRefused:
-    return ContentRefused(
-        f"MLflow store {where}",
-        "content that it takes",
-        one_line(error)[:_SHOWN],
-        "Please report this: it is a defect of rnnsweep",
-    )
+class _Client:
+    """MLflow's client, with errors as ours."""
+
+    def __init__(self, client: MlflowClient, shown: str) -> None:
+        self._client = client
+        self._shown = shown
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            with _translated(self._shown, content=name in _CONTENT_METHODS):
+                return method(*arguments, **options)
+
+        return call
+
+
+def _pages(search: Callable[..., Any], **options: Any) -> Iterator[Any]:
+    token: str | None = None
+    while True:
+        page = search(**options, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return
+
+
+@contextmanager
+def _translated(shown: str, *, content: bool = False) -> Iterator[None]:
+    """Translate errors; with `content`, rejected content becomes `ContentRefused`."""
+    try:
+        yield
+    except TrackingError:
+        raise
+    except Exception as error:
+        if content and getattr(error, "error_code", "") in _CONTENT_ERRORS:
+            raise ContentRefused(
+                f"MLflow store {shown}",
+                "content that it takes",
+                one_line(error)[:_SHOWN],
+                "Please report this: it is a defect of rnnsweep",
+            ) from error
+        raise _refused(shown, error) from error
 
 
 def _refused(where: str, error: Exception) -> TrackingError:
@@ -354,7 +329,6 @@ def _stored(run: Any) -> StoredRun:
         info.run_name or "",
         info.status,
         info.start_time or 0,
-        info.end_time,
         dict(run.data.tags),
         dict(run.data.params),
         frozenset(run.data.metrics),
@@ -379,7 +353,7 @@ def _creation_lock(uri: str, *, create: bool) -> Iterator[None]:
     if create:
         path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
-        raise address.no_store(path)
+        raise no_store(path)
     elif not os.access(path.parent, os.W_OK):
         yield  # an archived store: nobody can be making it
         return
@@ -391,12 +365,9 @@ def _creation_lock(uri: str, *, create: bool) -> Iterator[None]:
 @contextmanager
 def _without_retries() -> Iterator[None]:
     """Switch off retries, which MLflow reads from the environment at every request."""
-    before = os.environ.get(_RETRIES)
+    before = os.environ[_RETRIES]
     os.environ[_RETRIES] = "0"
     try:
         yield
     finally:
-        if before is None:
-            os.environ.pop(_RETRIES)
-        else:
-            os.environ[_RETRIES] = before
+        os.environ[_RETRIES] = before

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -44,6 +45,15 @@ class RecorderDied(TrackingError):
     """The process ended, or did not answer and was killed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a method of the writer, on its way to the process."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    answer: Future[Any] = field(default_factory=Future)
+
+
 class Recorder:
     """The recorder of one sweep, on the driver's side. A context manager; thread-safe."""
 
@@ -58,7 +68,7 @@ class Recorder:
         self._process = RecorderProcess(tracking_uri, home, log_path, environ)
         self._change = threading.Condition()
         self._queue: deque[FinishedTrial] = deque()
-        self._calls: deque[tuple[str, tuple[Any, ...], Future[Any]]] = deque()
+        self._calls: deque[_Call] = deque()
         self._refused: dict[str, str] = {}
         self._is_open = False
         self._stopping = False
@@ -184,11 +194,10 @@ class Recorder:
             self._draining = False
             if isinstance(self._trouble, LeaseHeld):
                 raise self._trouble
+            self._is_silent = bool(self._queue)
             if self._queue:
-                self._is_silent = True
                 reason = str(self._trouble or f"the store took longer than {timeout_s:.0f} s")
                 raise NotRecorded(len(self._queue), reason)
-            self._is_silent = False
 
     def close(
         self,
@@ -220,13 +229,13 @@ class Recorder:
 
     def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> Any:
         """Have the thread call a method of the writer, and wait for the answer."""
-        answer: Future[Any] = Future()
+        call = _Call(method, arguments)
         with self._change:
             if self._stopping:
                 raise RuntimeError("the recorder was closed")
-            self._calls.append((method, arguments, answer))
+            self._calls.append(call)
             self._change.notify_all()
-        return answer.result(timeout_s)
+        return call.answer.result(timeout_s)
 
     # The rest runs in the recorder's thread.
 
@@ -242,26 +251,30 @@ class Recorder:
             self._process.close()
             with self._change:
                 self._stopping = True
-                for *_, answer in self._calls:
-                    answer.set_exception(self._trouble or RuntimeError("the recorder was closed"))
+                for call in self._calls:
+                    closed = RuntimeError("the recorder was closed")
+                    call.answer.set_exception(self._trouble or closed)
                 self._change.notify_all()
 
     def _take_turn(self) -> bool:
         """Send a call, a batch or a heartbeat when it is time; False at the end."""
         with self._change:
-            self._change.wait_for(self._has_work, self._idle_s())
+            self._change.wait_for(
+                lambda: self._stopping or self._calls or self._idle_s() == 0, self._idle_s()
+            )
             if self._stopping:
                 return False
             call = self._calls.popleft() if self._calls else None
             batch = tuple(self._queue)[:_BATCH]
-        if call is not None:
-            self._answer(*call)
-        elif self._idle_s() == 0:
-            self._send(batch)
+        if call is None:
+            if self._idle_s() == 0:
+                self._send(batch)
+            return True
+        try:
+            call.answer.set_result(self._process.ask(call.method, *call.arguments))
+        except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
+            call.answer.set_exception(error)
         return True
-
-    def _has_work(self) -> bool:
-        return self._stopping or bool(self._calls) or self._idle_s() == 0
 
     def _idle_s(self) -> float | None:
         """Return the seconds until there is something to do without a call; None: nothing."""
@@ -274,12 +287,6 @@ class Recorder:
 
     def _has_given_up(self) -> bool:
         return self._stopping or isinstance(self._trouble, LeaseHeld)
-
-    def _answer(self, method: str, arguments: tuple[Any, ...], answer: Future[Any]) -> None:
-        try:
-            answer.set_result(self._process.ask(method, *arguments))
-        except Exception as error:  # noqa: BLE001  (raised where the answer is awaited)
-            answer.set_exception(error)
 
     def _send(self, batch: tuple[FinishedTrial, ...]) -> None:
         """Record a batch, which may be empty: the lease is renewed too."""
@@ -299,7 +306,7 @@ class Recorder:
             self._beat_s = time.monotonic() + BEAT_S
             for finished in batch:
                 self._queue.popleft()
-                self._refused.pop(finished.trial.key, None)  # a retry may pass
+                self._refused.pop(finished.key, None)  # a retry may pass
             self._refused |= refused
             self._change.notify_all()
 
@@ -307,14 +314,13 @@ class Recorder:
 class RecorderProcess:
     """The handle of the recorder process, which is replaced when it dies.
 
-    It answers one request at a time. A new process opens the sweep that the last one had open.
+    It answers one call at a time. A new process opens the sweep that the last one had open.
     """
 
     def __init__(
         self, tracking_uri: str, home: Path, log_path: Path, environ: Mapping[str, str]
     ) -> None:
-        root = address.artifact_root(home, tracking_uri)
-        self._setup = tracking_uri, root, os.getpid()
+        self._setup = tracking_uri, address.artifact_root(home, tracking_uri), os.getpid()
         self._log_path = log_path
         self._environ = dict(environ)
         address.set_defaults(self._environ)
@@ -346,7 +352,7 @@ class RecorderProcess:
         """Return the answer of a method of the writer.
 
         Raises:
-            RecorderDied: there is no answer; the next request starts a new process.
+            RecorderDied: there is no answer; the next call starts a new process.
             TrackingError, LeaseHeld, SweepNotFound: the process answered with this error.
         """
         try:
@@ -364,11 +370,7 @@ class RecorderProcess:
         return answer
 
     def close(self) -> None:
-        """End the process, if there is one.
-
-        It is killed: nothing is in progress between two requests, and MLflow takes a second to
-        shut down.
-        """
+        """Kill the process, if there is one: nothing is in progress between two calls."""
         if self._running is not None:
             process, connection = self._running
             connection.close()
@@ -380,11 +382,9 @@ class RecorderProcess:
         process, connection = self.start()
         try:
             connection.send((method, arguments))
-            deadline_s = time.monotonic() + _ANSWER_LIMIT_S
-            while not connection.poll(1.0):
-                if time.monotonic() > deadline_s:
-                    process.kill()
-                    raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
+            if not connection.poll(_ANSWER_LIMIT_S):
+                process.kill()
+                raise self._died(process.pid, f"none in {_ANSWER_LIMIT_S:.0f} s")
             answer = connection.recv()
         except (EOFError, OSError) as error:
             process.wait()

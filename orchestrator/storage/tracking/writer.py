@@ -322,7 +322,7 @@ class Writer:
             else:
                 self._unsure.discard(key)
                 return StoredRun(
-                    run_id, self._experiment, content.name, "RUNNING", content.start_ms, None, tags
+                    run_id, self._experiment, content.name, "RUNNING", content.start_ms, tags
                 )
         raise AssertionError("unreachable")
 
