@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from workloads.data.sources import image_digest, review_digest, text_digest
+from workloads.data.sources import data_digest
 from workloads.eligibility import LayerTraits
-from workloads.settings.char_rnn import CharRnnSettings
-from workloads.settings.image_rows import ImageRowsSettings
-from workloads.settings.next_token import NextTokenSettings
 from workloads.settings.recurrent import StackSettings
-from workloads.settings.sentiment import SentimentSettings
-from workloads.settings.synthetic import SyntheticSettings
+from workloads.settings.tasks import (
+    CharRnnSettings,
+    ImageRowsSettings,
+    NextTokenSettings,
+    SentimentSettings,
+    SyntheticSettings,
+)
 
 _OWN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -50,7 +52,6 @@ class Workload:
     data_settings: tuple[str, ...] = ()
     work_settings: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    _digest: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def is_built_in(self) -> bool:
@@ -87,7 +88,10 @@ class Workload:
         Raises:
             DataError: the source is missing on this machine.
         """
-        return self._digest(self.resolve(settings)) if self._digest else None
+        if not self.data_settings:
+            return None
+        resolved = self.resolve(settings)
+        return data_digest(*(resolved[name] for name in self.data_settings))
 
 
 def built_in_workloads() -> tuple[Workload, ...]:
@@ -159,60 +163,52 @@ TIMING_METRICS = (
 """Metrics of a trial that is timed in slices, for every workload; it has no loss or accuracy."""
 
 
-def _digest_by(digest: Callable[[Any, str | None], str]) -> Callable[[Mapping[str, Any]], str]:
-    """Return a function from settings to the digest of the data that they name."""
-    return lambda settings: digest(settings["dataset"], settings["data_path"])
-
-
 _DATA = ("dataset", "data_path")
 _WORK = ("epochs", "timed_steps", "samples", "validation_samples")
 _BUILT_IN: tuple[Workload, ...] = (
     Workload(
-        name="image_rows",
-        entry="workloads.tasks.image_rows:run",
-        summary="classifies images whose rows are read as a sequence (digits, MNIST)",
-        settings_model=ImageRowsSettings,
-        data_settings=_DATA,
-        work_settings=_WORK,
-        metrics=_TRAINING_METRICS,
-        _digest=_digest_by(image_digest),
+        "image_rows",
+        "workloads.tasks.image_rows:run",
+        "classifies images whose rows are read as a sequence (digits, MNIST)",
+        ImageRowsSettings,
+        _DATA,
+        _WORK,
+        _TRAINING_METRICS,
     ),
     Workload(
-        name="next_token",
-        entry="workloads.tasks.next_token:run",
-        summary="predicts the token that follows a window of text",
-        settings_model=NextTokenSettings,
-        data_settings=_DATA,
-        work_settings=_WORK,
-        metrics=_TRAINING_METRICS,
-        _digest=_digest_by(text_digest),
+        "next_token",
+        "workloads.tasks.next_token:run",
+        "predicts the token that follows a window of text",
+        NextTokenSettings,
+        _DATA,
+        _WORK,
+        _TRAINING_METRICS,
     ),
     Workload(
-        name="char_rnn",
-        entry="workloads.tasks.char_rnn:run",
-        summary="a character-level language model, which writes a text after training",
-        settings_model=CharRnnSettings,
-        data_settings=_DATA,
-        work_settings=(*_WORK, "sample_characters"),
-        metrics=(*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
-        _digest=_digest_by(text_digest),
+        "char_rnn",
+        "workloads.tasks.char_rnn:run",
+        "a character-level language model, which writes a text after training",
+        CharRnnSettings,
+        _DATA,
+        (*_WORK, "sample_characters"),
+        (*_TRAINING_METRICS, "bits_per_char", "val_bits_per_char", "sample_s"),
     ),
     Workload(
-        name="sentiment",
-        entry="workloads.tasks.sentiment:run",
-        summary="classifies reviews as good or bad: padded, masked, in both directions",
-        settings_model=SentimentSettings,
-        data_settings=_DATA,
-        work_settings=_WORK,
-        metrics=_TRAINING_METRICS,
-        _digest=_digest_by(review_digest),
+        "sentiment",
+        "workloads.tasks.sentiment:run",
+        "classifies reviews as good or bad: padded, masked, in both directions",
+        SentimentSettings,
+        _DATA,
+        _WORK,
+        _TRAINING_METRICS,
     ),
     Workload(
-        name="synthetic",
-        entry="workloads.tasks.synthetic:run",
-        summary="the recurrent layers alone, forward and both ways, on random input",
-        settings_model=SyntheticSettings,
-        work_settings=("timed_steps",),
-        metrics=_PASSES_METRICS,
+        "synthetic",
+        "workloads.tasks.synthetic:run",
+        "the recurrent layers alone, forward and both ways, on random input",
+        SyntheticSettings,
+        (),
+        ("timed_steps",),
+        _PASSES_METRICS,
     ),
 )

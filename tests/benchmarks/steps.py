@@ -34,7 +34,7 @@ from tests.benchmarks.contenders import question as ordinary
 from tests.benchmarks.contenders.pairs import IMPLEMENTATIONS, Asked, Pair, ask, ask_quietly, opened
 from tests.benchmarks.contenders.processes import Question
 from workloads.cpus import usable_cpus
-from workloads.settings.char_rnn import CharRnnSettings
+from workloads.settings.tasks import CharRnnSettings
 
 _EPOCHS = 2
 

@@ -16,7 +16,7 @@ import numpy as np
 from workloads.context import Context
 from workloads.implementations import Implementation, parse_implementation
 from workloads.measuring.measurement import prepare_framework
-from workloads.settings.synthetic import SyntheticSettings
+from workloads.settings.tasks import SyntheticSettings
 from workloads.tasks import synthetic
 
 
@@ -37,7 +37,9 @@ def fallen_back(trial: Context) -> dict[str, float]:
             if reason != "recurrent dropout"
             else parse_implementation(f"{trial.implementation.backend}/portable")
         )
-        model = synthetic.build(size, dataclasses.replace(trial, implementation=built))
+        from workloads.models.built_in import passes_model
+
+        model = passes_model(size, dataclasses.replace(trial, implementation=built))
         if reason == "recurrent dropout":
             model.layers[0].use_cudnn = "auto"
         _prove(trial, trial.implementation, model, size)
@@ -77,7 +79,9 @@ def _runner(
     own = dataclasses.replace(trial, implementation=implementation)
     framework.configure(implementation, trial.device)
     began_s = time.monotonic()
-    model = synthetic.build(size, own)
+    from workloads.models.built_in import passes_model
+
+    model = passes_model(size, own)
     passes, batch, proof = _warm(trial, implementation, model, size)
     framework.synchronise()
     times |= {
@@ -121,7 +125,7 @@ def _warm(
     trial: Context, implementation: Implementation, model: Any, size: SyntheticSettings
 ) -> Any:
     """Run the passes; return them, their batch, and the evidence of their kernel."""
-    from workloads.evidence import Stack, prove_passes
+    from workloads.evidence.kernel_evidence import Stack, prove_passes
     from workloads.models import passes
 
     both = passes.make_passes(model, implementation)

@@ -52,7 +52,7 @@ def hand_written(lab: Lab, backend: str) -> Iterator[Outcome]:
     from tests.benchmarks.contenders import question as ordinary  # noqa: PLC0415
     from tests.benchmarks.contenders.pairs import ask, opened  # noqa: PLC0415 - need pytest
     from tests.benchmarks.contenders.processes import Question  # noqa: PLC0415
-    from workloads.settings.char_rnn import CharRnnSettings  # noqa: PLC0415
+    from workloads.settings.tasks import CharRnnSettings  # noqa: PLC0415
 
     for case, changes in lab.sizes.hand_written.items():
         lab.expect_time()

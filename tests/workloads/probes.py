@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import hashlib
-import importlib
 import sys
 import tempfile
 from pathlib import Path
@@ -24,7 +23,7 @@ from workloads.frameworks.feeding import reorder
 from workloads.implementations import Implementation, parse_implementation
 from workloads.protocol import Command, Finish, Slice
 from workloads.registry import find_workload
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 from workloads.slicing import Slicing
 from workloads.tasks.image_rows import build, load, run
 
@@ -40,7 +39,7 @@ def configure(trial: Context) -> dict[str, float]:
 def warm_ups(trial: Context) -> dict[str, float]:
     """Return the losses of two warm passes, and digests of the state before and after them."""
     from workloads.measuring.full_training import run_warm_up_pass
-    from workloads.models.start_state import StartState
+    from workloads.models.run import StartState
 
     plan = plan_training(trial)
     start = StartState(plan.model)
@@ -62,7 +61,7 @@ def warm_ups(trial: Context) -> dict[str, float]:
 def starts_of_slices(trial: Context) -> dict[str, float]:
     """Return digests of the state before the warm-up, and at the first two slice requests."""
     from workloads.measuring.sliced_training import run_slices, warm_up_steps
-    from workloads.models.start_state import StartState
+    from workloads.models.run import StartState
 
     plan = plan_training(trial)
     start, digests = StartState(plan.model), list[float]()
@@ -141,33 +140,22 @@ def hook_calls(trial: Context) -> dict[str, float]:
     plan = plan_training(trial)
     calls = []
     plan.model.witness.on_steps_done = lambda: calls.append(float(plan.model.optimizer.iterations))
-    feeds = plan.feeds
-    plan.model.fit(
-        **feeds.train.with_targets(), **feeds.validation.for_validation(), epochs=2, verbose=0
-    )
+    plan.fit(plan.train_feed, epochs=2, **plan.validation_feed.for_validation())
     fitted = len(calls)
-    plan.model.evaluate(**feeds.validation.with_targets(), verbose=0)
+    plan.model.evaluate(**plan.validation_feed.with_targets(), verbose=0)
     return {"fit": float(fitted), "evaluate": float(len(calls) - fitted), "steps_done": calls[0]}
 
 
 def single_steps(trial: Context) -> dict[str, float]:
     """Count the timed single steps, and the steps that ran for them."""
     from workloads.measuring.full_training import time_single_steps, warm_up
-    from workloads.measuring.keras_clocks import StepClock
 
     plan = dataclasses.replace(plan_training(trial), timed_steps=trial.settings["timed_steps"])
     warm_up(plan)
-    clocks: list[StepClock] = []
-
-    class RecordedClock(StepClock):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            clocks.append(self)
-
-    with mock.patch("workloads.measuring.full_training.StepClock", RecordedClock):
+    with mock.patch("workloads.measuring.full_training.step_metrics") as step_metrics:
+        step_metrics.side_effect = lambda seconds: {"timed": float(len(seconds))}
         metrics = time_single_steps(plan, trial)
-    (clock,) = clocks
-    return {**metrics, "timed": float(len(clock.seconds)), "run": float(clock.calls)}
+    return {**metrics, "run": float(plan.model.optimizer.iterations)}
 
 
 def losses_by_feed(trial: Context) -> dict[str, float]:
@@ -182,7 +170,7 @@ def losses_by_feed(trial: Context) -> dict[str, float]:
                 parts = (plan.train.inputs, plan.train.targets)
                 train = Samples(*(_mapped(Path(folder), part) for part in parts))
                 plan = dataclasses.replace(plan, train=reorder(train, np.arange(len(train))))
-            feed = _as_on_a_gpu(plan) if name == "batches" else plan.feeds.train
+            feed = _as_on_a_gpu(plan) if name == "batches" else plan.train_feed
             fitted = plan.model.fit(**feed.with_targets(), epochs=2, shuffle=False, verbose=0)
             losses[name] = float(fitted.history["loss"][-1])
             losses[f"{name}_are_arrays"] = float(isinstance(feed.inputs, np.ndarray))
@@ -194,10 +182,10 @@ def stateful(trial: Context) -> dict[str, float]:
     import keras
 
     from workloads.data.samples import Samples
-    from workloads.models.compile import compile_model
+    from workloads.models.built_in import compile_model
     from workloads.models.layers import recurrent_stack
     from workloads.models.run import TrainingRun
-    from workloads.settings.char_rnn import CharRnnSettings
+    from workloads.settings.tasks import CharRnnSettings
 
     load_framework(trial.implementation.backend).configure(trial.implementation, trial.device)
     settings = CharRnnSettings(units=4, layers=1, batch_size=4)
@@ -213,7 +201,7 @@ def stateful(trial: Context) -> dict[str, float]:
     inputs = draw.standard_normal((8, 6, 2)).astype(np.float32)
     data = Samples(inputs, draw.integers(0, 3, 8).astype(np.int32))
     plan = TrainingRun(model, data, data, 4, 1, stateful=True)
-    feed = plan.feeds.validation.with_targets()
+    feed = plan.validation_feed.with_targets()
     losses = [
         model.evaluate(**feed, verbose=0, callbacks=callbacks, return_dict=True)["loss"]
         for callbacks in (plan.callbacks(), plan.callbacks(), [])
@@ -234,9 +222,11 @@ def _mapped(folder: Path, array: Any) -> Any:
 
 def _as_on_a_gpu(plan: Any) -> Any:
     """Return the feed for a GPU, on this CPU."""
-    module = importlib.import_module(f"workloads.frameworks.{_backend()}")
+    module = load_framework(_backend())
     if _backend() == "tensorflow":
-        return feeding.Feed(module.prefetch_batches(plan.train, plan.batch_size, "/CPU:0"))
+        from workloads.frameworks.tensorflow import prefetch_batches
+
+        return feeding.Feed(prefetch_batches(plan.train, plan.batch_size, "/CPU:0"))
     with mock.patch.object(module, "_fits", return_value=True):
         return module.make_feed(plan.train, plan.batch_size, "gpu")
 

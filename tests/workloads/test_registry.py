@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from workloads import registry
-from workloads.data.sources import MNIST_SHA256, digits_file
+from workloads.data.sources import DOWNLOADS, digits_file
 from workloads.eligibility import LayerTraits
 from workloads.failures import DataError
 
@@ -99,7 +99,7 @@ def test_all_faults_are_explained_at_once() -> None:
 
 def test_data_digests_come_from_the_source(tmp_path: Path) -> None:
     assert IMAGE_ROWS.data_digest({}) == hashlib.sha256(digits_file().read_bytes()).hexdigest()
-    assert IMAGE_ROWS.data_digest({"dataset": "mnist"}) == MNIST_SHA256
+    assert IMAGE_ROWS.data_digest({"dataset": "mnist"}) == DOWNLOADS["mnist"]
     path = tmp_path / "images.npz"
     path.write_bytes(b"images")
     own = IMAGE_ROWS.data_digest({"dataset": "mnist", "data_path": str(path)})
@@ -122,7 +122,7 @@ def test_the_digest_of_mnist_is_what_keras_checks() -> None:
     spec = importlib.util.find_spec("keras")
     assert spec is not None and spec.origin is not None
     loader = Path(spec.origin).parent / "src" / "datasets" / "mnist.py"
-    assert MNIST_SHA256 in loader.read_text(encoding="utf-8")
+    assert DOWNLOADS["mnist"] in loader.read_text(encoding="utf-8")
 
 
 def test_a_language_model_reads_forward_only() -> None:

@@ -11,19 +11,14 @@ import hashlib
 import json
 import os
 import secrets
-import urllib.request
-from collections.abc import Callable, Iterator
-from http.client import HTTPException
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from workloads.failures import DataError
-
-Arrays: TypeAlias = dict[str, NDArray[Any]]
-Key: TypeAlias = dict[str, str | int | None]
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 MAPPED_BYTES = 16 * 2**20
 """An array whose file is larger is memory-mapped, read-only, instead of read."""
@@ -40,10 +35,7 @@ def cache_folder() -> Path:
 
 
 def load_or_make(
-    kind: str,
-    key: Key,
-    names: tuple[str, ...],
-    make: Callable[[], Arrays],
+    kind: str, key: Mapping[str, object], names: tuple[str, ...], make: Callable[[], Arrays]
 ) -> Arrays:
     """Load arrays from the cache, or make them and write them there.
 
@@ -56,17 +48,18 @@ def load_or_make(
         names: names of the arrays.
         make: makes the arrays if one is missing in the cache or unreadable.
     """
-    folder = cache_folder() / f"{kind}-{_short_digest(key)}"
-    if (stored := _load(folder, names)) is not None:
-        return stored
+    digest = hashlib.sha256(json.dumps(dict(key), sort_keys=True).encode()).hexdigest()
+    paths = {name: cache_folder() / f"{kind}-{digest[:24]}" / f"{name}.npy" for name in names}
+    unreadable = (OSError, ValueError, EOFError)  # missing, or cut short
+    with contextlib.suppress(*unreadable):
+        return {name: _load_array(path) for name, path in paths.items()}
     arrays = make()
-    try:
-        for name in names:
-            with atomic_write(folder / f"{name}.npy") as file:
+    with contextlib.suppress(*unreadable):  # a full disk, or a home that is read-only
+        for name, path in paths.items():
+            with atomic_write(path) as file:
                 np.save(file, arrays[name], allow_pickle=False)
-    except OSError:  # a full disk, or a home that is read-only
-        return arrays
-    return _load(folder, names) or arrays
+        return {name: _load_array(path) for name, path in paths.items()}
+    return arrays
 
 
 @contextlib.contextmanager
@@ -87,56 +80,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def _load(folder: Path, names: tuple[str, ...]) -> Arrays | None:
-    try:
-        return {name: _load_array(folder / f"{name}.npy") for name in names}
-    except (OSError, ValueError, EOFError):  # missing, or cut short
-        return None
-
-
 def _load_array(path: Path) -> NDArray[Any]:
     is_large = path.stat().st_size > MAPPED_BYTES
     array: NDArray[Any] = np.load(path, mmap_mode="r" if is_large else None, allow_pickle=False)
     return array
-
-
-def _short_digest(key: Key) -> str:
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def fetch(url: str, stored: Path, *, sha256: str, timeout_s: float = 30.0) -> bytes:
-    """Return the bytes of a file that is downloaded once.
-
-    Args:
-        url: address of the download.
-        stored: local copy, used if it has the digest, and written after a download.
-        sha256: digest of the file, hexadecimal.
-        timeout_s: timeout of the connection, in seconds.
-
-    Raises:
-        DataError: the download failed, or has another digest.
-    """
-    with contextlib.suppress(OSError):
-        if _digest(content := stored.read_bytes()) == sha256:
-            return content
-    try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-            content = answer.read()
-    except (OSError, HTTPException) as error:
-        raise DataError(
-            f"{url}: expected to download it; {error}: on a machine without network, set"
-            f" settings.data_path to a copy of it, or put one at {stored}"
-        ) from error
-    if (received := _digest(content)) != sha256:
-        raise DataError(
-            f"{url}: expected SHA-256 {sha256}; received {len(content):,} bytes with {received}:"
-            " a proxy may have answered instead; set settings.data_path to a copy of the original"
-            " file"
-        )
-    with contextlib.suppress(OSError), atomic_write(stored) as file:
-        file.write(content)
-    return content
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

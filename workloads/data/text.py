@@ -1,62 +1,111 @@
-"""Real texts: Python's documentation, Shakespeare, or any UTF-8 file."""
+"""Texts as tokens: Python's documentation, Shakespeare, any UTF-8 file, or a synthetic corpus."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
-from workloads.data.cache import cache_folder, fetch
-from workloads.data.prose import python_docs_text
+import numpy as np
+
+from workloads.data.cache import Arrays, cache_folder, load_or_make
+from workloads.data.samples import DataSet, Samples, load_by_keras
 from workloads.data.sources import (
-    SHAKESPEARE_SHA256,
+    DOWNLOADS,
     SHAKESPEARE_URL,
-    TextSource,
-    text_digest,
+    CorpusName,
+    data_digest,
+    python_docs_text,
 )
+from workloads.data.tokens import ENCODING_VERSION, EncodedText, TokenKind, Tokens, encode
+from workloads.data.zipf import zipf_corpus
 from workloads.failures import DataError
 
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text with its source; `digest` is the SHA-256 of its UTF-8 bytes."""
-
-    name: TextSource
-    digest: str
-    source: str
-    text: str
+Cut: TypeAlias = Callable[[Tokens], tuple[Samples, Samples]]
 
 
 def load_text(
-    name: TextSource, data_path: str | None = None, *, url: str = SHAKESPEARE_URL
-) -> Text:
-    """Read a text; `shakespeare` without a path is downloaded from `url` once, and cached.
+    name: CorpusName,
+    data_path: str | None,
+    cut: Cut,
+    *,
+    kind: TokenKind,
+    vocabulary: int,
+    length: int,
+) -> DataSet:
+    """Load the samples of a corpus; the tokens of a text are kept in the cache.
 
-    Line ends are those of the file.
+    Args:
+        name: name of the corpus.
+        data_path: the file of `file`, or a copy of `shakespeare`.
+        cut: cuts tokens into training and validation samples.
+        kind: characters or words; `zipf` always has words.
+        vocabulary: maximum number of different tokens, including the unknown one.
+        length: number of tokens of `zipf`, which has no end; a text has its own length.
 
     Raises:
-        DataError: the text is missing, cannot be downloaded, is empty, is not UTF-8, or is not the
-            text of that name.
+        DataError: as `read_text`, or the text is too short.
     """
-    text_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name
-    if data_path is not None:
-        content = Path(data_path).read_bytes()
-    elif name == "shakespeare":
-        content = fetch(url, cache_folder() / "shakespeare.txt", sha256=SHAKESPEARE_SHA256)
+    if name == "zipf":
+        digest, source = data_digest(name), "synthetic"
+        encoded = zipf_corpus(length, vocabulary)
     else:
-        content = python_docs_text().encode()
-    source = text_source(name, data_path)
-    return Text(name, hashlib.sha256(content).hexdigest(), source, _decode(content, source))
+        content, source = read_text(name, data_path), text_source(name, data_path)
+        digest = hashlib.sha256(content).hexdigest()
+        encoded = _encoded(content, source, digest, kind, vocabulary)
+    train, validation = cut(encoded.tokens)
+    return DataSet(name, digest, source, train, validation, len(encoded.vocabulary), encoded)
 
 
-def text_source(name: TextSource, data_path: str | None = None) -> str:
+def read_text(name: CorpusName, data_path: str | None = None) -> bytes:
+    """Read a text; `shakespeare` without a path is downloaded once, and cached.
+
+    Raises:
+        DataError: the text is missing, cannot be downloaded, or is not the text of that name.
+    """
+    if data_path is not None:
+        data_digest(name, data_path)  # refuses an unreadable file, or one that is not of that name
+        return Path(data_path).read_bytes()
+    if name == "python-docs":
+        return python_docs_text().encode()
+    folder = cache_folder()
+    path = load_by_keras(
+        "shakespeare",
+        lambda keras: keras.utils.get_file(
+            "shakespeare.txt",
+            SHAKESPEARE_URL,
+            file_hash=DOWNLOADS["shakespeare"],
+            cache_dir=str(folder.parent),
+            cache_subdir=folder.name,
+        ),
+        f"set settings.data_path to a copy of {SHAKESPEARE_URL}",
+    )
+    return Path(path).read_bytes()
+
+
+def text_source(name: CorpusName, data_path: str | None = None) -> str:
     """Return the origin of a text, for people to read."""
     if data_path is not None:
         return data_path
     if name == "shakespeare":
         return SHAKESPEARE_URL
     return f"pydoc_data.topics of Python {platform.python_version()}"
+
+
+def _encoded(
+    content: bytes, source: str, digest: str, kind: TokenKind, vocabulary: int
+) -> EncodedText:
+    def make() -> Arrays:
+        encoded = encode(_decode(content, source), kind, vocabulary)
+        vocabulary_json = json.dumps(encoded.vocabulary).encode()
+        return {"tokens": encoded.tokens, "vocabulary": np.frombuffer(vocabulary_json, np.uint8)}
+
+    key = {"text": digest, "kind": kind, "vocabulary": vocabulary, "version": ENCODING_VERSION}
+    arrays = load_or_make("tokens", key, ("tokens", "vocabulary"), make)
+    return EncodedText(arrays["tokens"], tuple(json.loads(arrays["vocabulary"].tobytes())), kind)
 
 
 def _decode(content: bytes, source: str) -> str:

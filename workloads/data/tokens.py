@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -37,7 +37,7 @@ class EncodedText:
         return separator.join(self.vocabulary[token] for token in tokens)
 
 
-def encode(text: str, kind: TokenKind, vocabulary: int | None = None) -> EncodedText:
+def encode(text: str, kind: TokenKind, vocabulary: int) -> EncodedText:
     """Number the tokens of a text.
 
     Words are runs of letters, digits and underscores with inner apostrophes, in lower case. Every
@@ -47,16 +47,17 @@ def encode(text: str, kind: TokenKind, vocabulary: int | None = None) -> Encoded
     Args:
         text: text to encode.
         kind: characters or words.
-        vocabulary: maximum number of different tokens, including the unknown one; None for all.
-            A more frequent token has a lower number; ties are in code point order.
+        vocabulary: maximum number of different tokens, including the unknown one. A more frequent
+            token has a lower number; ties are in code point order.
 
     Returns:
         Tokens of shape (tokens,).
-
-    Raises:
-        ValueError: a vocabulary of fewer than 2 tokens.
     """
-    return _characters(text, vocabulary) if kind == "character" else _words(text, vocabulary)
+    words: Sequence[str] = text if kind == "character" else split_words(text)
+    texts = (UNKNOWN, *rank_words(words, vocabulary - 1))
+    numbers = {word: number for number, word in enumerate(texts)}
+    tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
+    return EncodedText(tokens, texts, kind)
 
 
 def split_words(text: str) -> list[str]:
@@ -64,33 +65,8 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def rank_words(words: Iterable[str], limit: int | None = None) -> list[str]:
+def rank_words(words: Iterable[str], limit: int) -> list[str]:
     """Return up to `limit` different words, the most frequent first; ties in code point order."""
     counts = Counter(words)
     counts.pop(UNKNOWN, None)
     return sorted(counts, key=lambda word: (-counts[word], word))[:limit]
-
-
-def _words(text: str, vocabulary: int | None) -> EncodedText:
-    words = split_words(text)
-    texts = (UNKNOWN, *rank_words(words, _rank_limit(vocabulary)))
-    numbers = {word: number for number, word in enumerate(texts)}
-    tokens = np.fromiter((numbers.get(word, 0) for word in words), np.int32, len(words))
-    return EncodedText(tokens, texts, "word")
-
-
-def _characters(text: str, vocabulary: int | None) -> EncodedText:
-    codes = np.frombuffer(text.encode("utf-32-le"), "<u4")
-    counts = np.bincount(codes, minlength=ord(UNKNOWN) + 1)
-    counts[ord(UNKNOWN)] = 0
-    present = np.flatnonzero(counts)
-    ranked = present[np.lexsort((present, -counts[present]))][: _rank_limit(vocabulary)]
-    numbers = np.zeros(len(counts), np.int32)
-    numbers[ranked] = np.arange(1, len(ranked) + 1)
-    return EncodedText(numbers[codes], (UNKNOWN, *map(chr, ranked)), "character")
-
-
-def _rank_limit(vocabulary: int | None) -> int | None:
-    if vocabulary is not None and vocabulary < 2:
-        raise ValueError(f"vocabulary: expected at least 2 tokens; received {vocabulary}")
-    return None if vocabulary is None else vocabulary - 1

@@ -13,10 +13,9 @@ jumps.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from workloads.data.sources import ZIPF
-from workloads.data.tokens import UNKNOWN, EncodedText, Tokens
+from workloads.data.tokens import UNKNOWN, EncodedText
 
 
 def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
@@ -24,27 +23,17 @@ def zipf_corpus(length: int, vocabulary: int) -> EncodedText:
 
     Word r is token r, with the text `w<r>`. Token 0, the unknown one, does not occur, but counts
     in `vocabulary`.
-
-    Raises:
-        ValueError: a vocabulary of fewer than 2 tokens.
     """
-    if vocabulary < 2:
-        raise ValueError(f"vocabulary: expected at least 2 tokens; received {vocabulary}")
     steps = np.arange(length)
     draws = np.random.default_rng(int(ZIPF["seed"])).random((length, 2))
     restarts = draws[:, 0] < ZIPF["restart"]
     restarts[:1] = True
     last = np.maximum.accumulate(np.where(restarts, steps, 0))
     places = (draws[last, 1] + ZIPF["turn"] * (steps - last)) % 1.0
-    owners, ends = _circle(vocabulary - 1)
+    draw = np.random.default_rng([int(ZIPF["seed"]), vocabulary - 1])
+    owners = draw.permutation(np.arange(1, vocabulary, dtype=np.int32))  # of the circle's arcs
+    shares = owners ** -ZIPF["exponent"]
+    ends = np.cumsum(shares / shares.sum())
     tokens = owners[np.searchsorted(ends[:-1], places, side="right")]
     texts = (UNKNOWN, *(f"w{word}" for word in range(1, vocabulary)))
     return EncodedText(tokens, texts, "word")
-
-
-def _circle(words: int) -> tuple[Tokens, NDArray[np.float64]]:
-    """Return the words in the order of their arcs, and the arcs' ends on a circle of length 1."""
-    draw = np.random.default_rng([int(ZIPF["seed"]), words])
-    owners = draw.permutation(np.arange(1, words + 1, dtype=np.int32))
-    shares = owners ** -ZIPF["exponent"]
-    return owners, np.cumsum(shares / shares.sum())

@@ -1,8 +1,12 @@
 """Evidence of the kernel that really ran, read from the backend and never from the request.
 
 TensorFlow has the graphs that it traced, JAX the program that it lowered, PyTorch the operations
-that its profiler recorded in one step. Each backend has a module here; the same rules identify the
-kernel from their counts.
+that its profiler recorded in one step. Each backend has a module here with three functions; the
+same rules identify the kernel from their counts.
+
+* `prove_traced(record, run, stack)` reads the record of one tracing of the train step;
+* `prove_eager(run, stack)` reads a train step that Python runs operation by operation;
+* `prove_passes(passes, batch, stack, implementation)` reads a forward and backward pass.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from workloads.implementations import Implementation
+from workloads.models.fused import SCOPE
 
 if TYPE_CHECKING:
     from workloads.models.passes import Passes
@@ -60,7 +65,7 @@ class OperationCounts:
     """Calls of a library's recurrent kernel, in the forward pass, outside of the marker."""
 
     fused_calls: int = 0
-    """The same, inside of the marker."""
+    """The same, inside of the marker, which is the scope of the fused layer."""
 
     loops: int = 0
     """Loops over time that compute matrix products."""
@@ -71,17 +76,40 @@ class OperationCounts:
     types: Counter[str] = field(default_factory=Counter)
     """Types of operands in the loops and the library's calls."""
 
+    def add_library_call(self, kind: str, scope: str) -> None:
+        """Count a forward call with operands of that type, in that scope."""
+        self.types[kind] += 1
+        if SCOPE in scope:
+            self.fused_calls += 1
+        else:
+            self.library_calls += 1
+
 
 def prove(run: TrainingRun, stack: Stack) -> Proof:
     """Identify the kernel of a run's train steps after its warm-up; leave the state as it was.
+
+    Every traced step that ran was recorded by the model's witness: if all records agree, the one
+    that ran is among them. A constant count of tracings over the timed part shows that no other
+    followed. If none was traced, the kernel is that of one step.
 
     Args:
         run: a run whose steps have run.
         stack: its recurrent layers.
     """
-    module = importlib.import_module(f"workloads.evidence.{keras.backend.backend()}")
-    proof: Proof = module.prove(run, stack)
-    return proof
+    witness, reader = run.model.witness, _reader(keras.backend.backend())
+    with witness.paused():
+        if witness.eager_steps:
+            if witness.tracing_records:
+                return Proof("mixed", "some train steps were traced, and some ran eagerly")
+            eager_proof: Proof = reader.prove_eager(run, stack)
+            return eager_proof
+        proofs = {reader.prove_traced(record, run, stack) for record in witness.tracing_records}
+    if not proofs:
+        return Proof("unknown", "no train step was traced")
+    if len({proof.ran for proof in proofs}) > 1:
+        texts = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
+        return Proof("mixed", f"the traced train steps differ: {'; '.join(texts)}")
+    return min(proofs, key=lambda proof: proof.evidence)
 
 
 def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Implementation) -> Proof:
@@ -93,41 +121,72 @@ def prove_passes(passes: Passes, batch: Any, stack: Stack, implementation: Imple
         stack: the model's recurrent layers.
         implementation: decides whether there is a graph to inspect.
     """
-    module = importlib.import_module(f"workloads.evidence.{implementation.backend}")
-    proof: Proof = module.prove_passes(passes, batch, stack, implementation)
+    reader = _reader(implementation.backend)
+    proof: Proof = reader.prove_passes(passes, batch, stack, implementation)
     return proof
+
+
+def make_proof(  # noqa: PLR0913
+    subject: str,
+    counts: OperationCounts,
+    operations: Mapping[str, int],
+    stack: Stack,
+    *,
+    eager: bool = False,
+    tf32: bool = False,
+    options: tuple[str, ...] = (),
+    remark: str = "",
+) -> Proof:
+    """Identify the kernel that explains the counts, and describe them.
+
+    Args:
+        subject: what was inspected.
+        counts: the counted operations.
+        operations: the counts to show, by the backend's names.
+        stack: the recurrent layers of the model.
+        eager: Python ran the operations one by one, so that a loop appears as its products.
+        tf32: products of float32 are rounded to TF32 on this device.
+        options: options of the kernel that the counts do not show.
+        remark: the end of the evidence.
+    """
+    kernel, *kernel_options = identify_kernel(counts, stack, eager=eager, tf32=tf32)
+    if kernel not in ("mixed", "unknown"):
+        kernel = "+".join([kernel, *sorted([*kernel_options, *options])])
+    shown = ", ".join(f"{name} × {count}" for name, count in operations.items() if count)
+    scope = f" in {SCOPE}" if counts.fused_calls else ""
+    types = ", ".join(sorted(counts.types or counts.products)) or "no type"
+    return Proof(
+        kernel, f"{subject}: {shown or 'no recurrent operation'}{scope}, of {types}{remark}"
+    )
 
 
 def identify_kernel(
     counts: OperationCounts, stack: Stack, *, eager: bool = False, tf32: bool = False
 ) -> tuple[str, ...]:
-    """Return the kernel and its options that explain the counts.
-
-    Args:
-        counts: the counted operations.
-        stack: the recurrent layers of the model.
-        eager: Python ran the operations one by one, so that a loop appears as its products.
-        tf32: products of float32 are rounded to TF32 on this device.
+    """Return the kernel and its options that explain the counts; see `make_proof`.
 
     Returns:
         For instance ("portable", "bf16", "unroll"); ("mixed",) and ("unknown",) have no options.
     """
     min_products = stack.passes * stack.steps
     step_types = {kind for kind, number in counts.products.items() if number >= min_products}
+    options = []
     if counts.fused_calls or counts.library_calls:
         kernel, types = _library_kernel(counts, stack), set(counts.types)
     elif counts.loops >= stack.passes:
         kernel, types = "portable", set(counts.types)
     elif counts.loops == 0 and step_types:
-        kernel, types = "portable" if eager else "portable+unroll", step_types
+        kernel, types, options = "portable", step_types, [] if eager else ["unroll"]
     else:
         return ("unknown",)
     if kernel == "mixed" or len(types) != 1:
         return ("mixed",)
     (kind,) = types
-    precision = _PRECISIONS.get(kind) or ("tf32" if tf32 and kind == "float32" else None)
-    base, *options = kernel.split("+")
-    return (base, *sorted([*options, *([precision] if precision else [])]))
+    if kind in _PRECISIONS:
+        options.append(_PRECISIONS[kind])
+    elif tf32 and kind == "float32":
+        options.append("tf32")
+    return (kernel, *sorted(options))
 
 
 def _library_kernel(counts: OperationCounts, stack: Stack) -> str:
@@ -142,27 +201,5 @@ def _library_kernel(counts: OperationCounts, stack: Stack) -> str:
     return "cudnn" if counts.library_calls == stack.layers and not has_loop else "mixed"
 
 
-def format_kernel(parts: tuple[str, ...], *options: str) -> str:
-    """Return a kernel and its options as the text of `kernel_ran`."""
-    kernel, *kernel_options = parts
-    return (
-        kernel
-        if kernel in ("mixed", "unknown")
-        else "+".join([kernel, *sorted([*kernel_options, *options])])
-    )
-
-
-def format_counts(counts: Mapping[str, int]) -> str:
-    """Return counts as a text such as `While × 2, MatMul × 8`, without those of 0."""
-    text = ", ".join(f"{name} × {count}" for name, count in counts.items() if count)
-    return text or "no recurrent operation"
-
-
-def combine_proofs(proofs: set[Proof]) -> Proof:
-    """Return the common proof of all tracings; `mixed` if they differ."""
-    if not proofs:
-        return Proof("unknown", "no train step was traced")
-    if len({proof.ran for proof in proofs}) > 1:
-        texts = sorted(f"{proof.ran} ({proof.evidence})" for proof in proofs)
-        return Proof("mixed", f"the traced train steps differ: {'; '.join(texts)}")
-    return min(proofs, key=lambda proof: proof.evidence)
+def _reader(backend: str) -> Any:
+    return importlib.import_module(f"workloads.evidence.{backend}")

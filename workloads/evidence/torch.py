@@ -21,16 +21,14 @@ from workloads.evidence.kernel_evidence import (
     OperationCounts,
     Proof,
     Stack,
-    format_counts,
-    format_kernel,
-    identify_kernel,
+    make_proof,
 )
 from workloads.implementations import Implementation
-from workloads.models.fused.call import SCOPE
-from workloads.models.start_state import StartState
+from workloads.models.fused import SCOPE
+from workloads.models.run import StartState
 
 if TYPE_CHECKING:
-    from workloads.models.passes.torch import TorchPasses
+    from workloads.models.passes.torch import BackendPasses
     from workloads.models.run import TrainingRun
 
 _STEPS = 100
@@ -41,47 +39,40 @@ _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm")
 _TYPES = {"float": "float32", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
 
 
-def prove(run: TrainingRun, stack: Stack) -> Proof:
+def prove_eager(run: TrainingRun, stack: Stack) -> Proof:
     """Identify the kernel of the model's layers; leave its state as it was."""
     start = StartState(run.model)
     try:
-        return prove_layers(run.model, run.train.first(run.batch_size).inputs, stack)
+        return _prove_layers(run.model, run.train.first(run.batch_size).inputs, stack)
     finally:
         start.restore()
 
 
 def prove_passes(
-    passes: TorchPasses, batch: Any, stack: Stack, implementation: Implementation
+    passes: BackendPasses, batch: Any, stack: Stack, implementation: Implementation
 ) -> Proof:
     """Identify the kernel of a model's layers on a batch."""
-    return prove_layers(passes.model, batch, stack)
+    return _prove_layers(passes.model, batch, stack)
 
 
-def prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
-    """Identify the kernel in a forward pass of a model's layers.
-
-    Args:
-        model: a sequential model.
-        inputs: a batch; its second axis counts steps.
-        stack: the recurrent layers of the model.
-    """
+def _prove_layers(model: Any, inputs: Any, stack: Stack) -> Proof:
+    """Identify the kernel in a forward pass of a sequential model's layers, as in training."""
     steps = min(stack.steps, _STEPS)
     outputs = keras.ops.convert_to_tensor(inputs[:, :steps])
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
         for layer in model.layers:
-            outputs = _call(layer, outputs)
+            has_argument = "training" in inspect.signature(layer.call).parameters
+            outputs = layer(outputs, training=True) if has_argument else layer(outputs)
     events = [ProfiledOperation(event) for event in profiler.profiler.kineto_results.events()]
     on_gpu = outputs.device.type == "cuda"
     counts, operations = count_operations(events, on_gpu=on_gpu)
-    parts = identify_kernel(
-        counts, replace(stack, steps=steps), eager=True, tf32=on_gpu and _rounds_to_tf32()
-    )
-    types = ", ".join(sorted(counts.types or counts.products)) or "no type"
-    scope = f" in {SCOPE}" if counts.fused_calls else ""
-    return Proof(
-        format_kernel(parts),
-        f"PyTorch's profiler, forward over {steps} steps: {format_counts(operations)}{scope},"
-        f" of {types}",
+    return make_proof(
+        f"PyTorch's profiler, forward over {steps} steps",
+        counts,
+        operations,
+        replace(stack, steps=steps),
+        eager=True,
+        tf32=on_gpu and _rounds_to_tf32(),
     )
 
 
@@ -120,16 +111,8 @@ def count_operations(
     for call in calls:
         by_cudnn, is_fused = any(event.is_in([call]) for event in cudnn), call.is_in(scopes)
         if by_cudnn or (is_fused and not on_gpu):
-            counts.types[call.type] += 1
-            counts.fused_calls += is_fused
-            counts.library_calls += not is_fused
+            counts.add_library_call(call.type, SCOPE if is_fused else "")
     return counts, operations
-
-
-def _call(layer: Any, inputs: Any) -> Any:
-    """Call a layer as a model does in training; not every layer has the argument."""
-    has_argument = "training" in inspect.signature(layer.call).parameters
-    return layer(inputs, training=True) if has_argument else layer(inputs)
 
 
 def _rounds_to_tf32() -> bool:

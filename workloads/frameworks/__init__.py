@@ -1,5 +1,19 @@
 """TensorFlow, JAX and PyTorch behind one interface, one module for each backend."""
 
-from workloads.frameworks.framework import Framework, load_framework
+from __future__ import annotations
 
-__all__ = ["Framework", "load_framework"]
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from workloads.frameworks.framework import Framework
+
+
+def load_framework(backend: str) -> Framework:
+    """Import and return the framework of a backend.
+
+    Args:
+        backend: the backend of this process (`KERAS_BACKEND`), since Keras is imported with it.
+    """
+    framework: Framework = importlib.import_module(f"workloads.frameworks.{backend}").FRAMEWORK
+    return framework

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from workloads.data.samples import Order, Samples
 
 Array: TypeAlias = NDArray[Any]
-Batch: TypeAlias = tuple[Array, Array]
 
 _VIEW_BYTES = 256 * 2**20
 """A view (such as overlapping windows) that has more is never copied as a whole."""
@@ -46,26 +46,26 @@ class Feed:
         }
 
 
-def feed_arrays(samples: Samples, batch_size: int) -> Feed:
-    """Return the arrays themselves, as a user would pass them."""
-    return Feed(samples.inputs, samples.targets, batch_size)
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Batches of samples in order, the partial last one included; each is read when needed."""
 
+    samples: Samples
+    batch_size: int
 
-def count_batches(samples: Samples, batch_size: int) -> int:
-    """Return the number of batches, the partial last one included."""
-    return -(-len(samples) // batch_size)
+    def __len__(self) -> int:
+        return math.ceil(len(self.samples) / self.batch_size)
 
+    def __getitem__(self, index: int) -> tuple[Array, Array]:
+        """Read one batch into memory: inputs and targets."""
+        part = slice(index * self.batch_size, (index + 1) * self.batch_size)
+        samples = self.samples
+        return np.ascontiguousarray(samples.inputs[part]), np.ascontiguousarray(
+            samples.targets[part]
+        )
 
-def read_batch(samples: Samples, batch_size: int, index: int) -> Batch:
-    """Read one batch into memory: inputs and targets."""
-    part = slice(index * batch_size, (index + 1) * batch_size)
-    return np.ascontiguousarray(samples.inputs[part]), np.ascontiguousarray(samples.targets[part])
-
-
-def iterate_batches(samples: Samples, batch_size: int) -> Iterator[Batch]:
-    """Yield the batches in order; every batch is read into memory when it is needed."""
-    for index in range(count_batches(samples, batch_size)):
-        yield read_batch(samples, batch_size, index)
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        return (self[index] for index in range(len(self)))
 
 
 def reorder(samples: Samples, order: Order) -> Samples:
@@ -97,13 +97,12 @@ class ReorderedArray:
 
 def is_in_memory(samples: Samples) -> bool:
     """Return True if both arrays are in memory, or are views small enough to copy."""
-    return all(_is_in_memory(array) for array in (samples.inputs, samples.targets))
-
-
-def _is_in_memory(array: Any) -> bool:
-    if not isinstance(array, np.ndarray) or _is_mapped(array):
-        return False
-    return array.flags.c_contiguous or array.nbytes <= _VIEW_BYTES
+    return all(
+        isinstance(array, np.ndarray)
+        and not _is_mapped(array)
+        and (array.flags.c_contiguous or array.nbytes <= _VIEW_BYTES)
+        for array in (samples.inputs, samples.targets)
+    )
 
 
 def _is_mapped(array: Any) -> bool:

@@ -1,35 +1,63 @@
 """The interface to what differs between TensorFlow, JAX and PyTorch beneath Keras.
 
-Each of the modules `workloads.frameworks.{tensorflow,jax,torch}` implements it. A trainer process
-has one framework for life (`workloads.backend`); only `load_framework` imports one.
+Each of the modules `workloads.frameworks.{tensorflow,jax,torch}` has a `FRAMEWORK`. A trainer
+process has one for life (`workloads.backend`). Imports Keras.
 """
 
 from __future__ import annotations
 
-import importlib
+import gc
+import platform
+import random
+import sys
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
+
+import keras
+import numpy as np
 
 from workloads.context import Fact
+from workloads.cpus import usable_cpus
 from workloads.data.samples import Samples
+from workloads.failures import NotPossible
 from workloads.frameworks.feeding import Feed
 from workloads.implementations import Implementation
 from workloads.protocol import Device
 
-if TYPE_CHECKING:
-    import workloads.frameworks.jax as jax_framework
-    import workloads.frameworks.tensorflow as tensorflow_framework
-    import workloads.frameworks.torch as torch_framework
+BYTES_PER_MIB = 2**20
+
+RESIDENT_SHARE = 4
+"""Data stays on the device if it fits into 1 / RESIDENT_SHARE of the free memory."""
+
+_POLICIES = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 
 
-class Framework(Protocol):
-    """The functions of a framework module."""
+def set_dtype_policy(implementation: Implementation) -> None:
+    """Set the number format that new layers compute in; their variables are float32."""
+    keras.config.set_dtype_policy(_POLICIES.get(implementation.precision, "float32"))
+
+
+class Framework(ABC):
+    """The framework of this process; the defaults are those of a framework without the feature."""
+
+    name: str
+    gpu_advice: str
+    """What to check if the framework sees no GPU."""
+
+    def __init__(self) -> None:
+        self._is_configured = False
 
     def configure(self, implementation: Implementation, device: Device) -> None:
         """Fix the thread pools (once per process) and this trial's precision.
 
         Pools follow the CPU affinity and the cgroup's quota. TF32 is switched on or off explicitly.
         """
+        if not self._is_configured:
+            self._fix_threads(usable_cpus())
+            self._is_configured = True
+        self._switch_tf32(implementation.precision == "tf32")
+        set_dtype_policy(implementation)
 
     def expect_device(self, device: Device) -> None:
         """Refuse a GPU trial if no GPU is visible: it would silently run on the CPU.
@@ -37,19 +65,32 @@ class Framework(Protocol):
         Raises:
             NotPossible: the framework sees no GPU.
         """
+        if device == "gpu" and not self.has_gpu():
+            raise NotPossible(
+                f"device gpu: expected a GPU that {self.name} can use; it sees none: check the"
+                f" driver, CUDA_VISIBLE_DEVICES, and that {self.gpu_advice}"
+            )
+
+    @abstractmethod
+    def has_gpu(self) -> bool:
+        """Return True if the framework sees a GPU."""
 
     def seed(self, seed: int) -> None:
         """Seed the generators of Python, NumPy and the framework with a 32-bit number.
 
         Keras' layers have generators with seeds of their own.
         """
+        random.seed(seed)
+        np.random.seed(seed)
 
     def random_state(self) -> Any:
-        """Return the state of the framework's own generators."""
+        """Return the state of the framework's own generators; None if Keras' layers have all."""
+        return None
 
-    def restore_random_state(self, state: Any) -> None:
+    def restore_random_state(self, state: Any) -> None:  # noqa: B027
         """Restore the result of `random_state`."""
 
+    @abstractmethod
     def synchronise(self, values: Any = None) -> None:
         """Wait until the device has finished its work.
 
@@ -58,6 +99,7 @@ class Framework(Protocol):
                 waits for these, or for all live arrays. The others wait for the device.
         """
 
+    @abstractmethod
     def make_feed(self, samples: Samples, batch_size: int, device: Device) -> Feed:
         """Return the data for `fit`, `evaluate` and `predict`, so that they never wait for data.
 
@@ -65,9 +107,10 @@ class Framework(Protocol):
         from a file are read batch by batch.
         """
 
-    def sum_gradients(self, optimizer: Any) -> None:
-        """Give an optimizer one gradient per variable, as on the other backends."""
+    def sum_gradients(self, optimizer: Any) -> None:  # noqa: B027
+        """Give an optimizer one gradient per variable, where there are several."""
 
+    @abstractmethod
     def tracing_record(self, arguments: Any) -> Any | None:
         """Return what the evidence needs of a step that is being traced; None for an untraced step.
 
@@ -77,28 +120,49 @@ class Framework(Protocol):
 
     def compilation_count(self) -> int:
         """Return the number of compilations so far; always 0 on a backend without this count."""
+        return 0
 
-    def reset_peak_memory(self) -> None:
-        """Reset the peak of the GPU's memory."""
+    def reset_peak_memory(self) -> None:  # noqa: B027
+        """Reset the peak of the GPU's memory, where that is possible."""
 
+    @abstractmethod
     def peak_gpu_mib(self) -> float | None:
         """Return the peak GPU memory since `reset_peak_memory`, in MiB; None on a CPU."""
 
     def release_memory(self) -> None:
         """Release what a trial left in memory, so that a warm process does not grow."""
+        keras.utils.clear_session()
+        gc.collect()
 
     def facts(self) -> Mapping[str, Fact]:
         """Return versions, devices, threads and switches that may explain a time."""
+        return {
+            "python": platform.python_version(),
+            "keras": keras.__version__,
+            "numpy": np.__version__,
+            "backend": keras.backend.backend(),
+            "usable_cpus": usable_cpus(),
+            "dtype_policy": keras.config.dtype_policy().name,
+            **self._own_facts(),
+        }
+
+    @abstractmethod
+    def _fix_threads(self, count: int) -> None:
+        """Size the framework's thread pools, before its first operation."""
+
+    @abstractmethod
+    def _switch_tf32(self, is_on: bool) -> None:
+        """Let a GPU round the operands of float32 products to TF32, or forbid it."""
+
+    @abstractmethod
+    def _own_facts(self) -> Mapping[str, Fact]:
+        """Return the facts of this framework."""
 
 
-def load_framework(backend: str) -> Framework:
-    """Import and return the framework of a backend.
+def keep_out_tensorflow() -> None:
+    """Hide TensorFlow from Keras in a process of another backend.
 
-    Args:
-        backend: the backend of this process (`KERAS_BACKEND`), since Keras is imported with it.
+    Keras would import TensorFlow to serialise a layer, which `Bidirectional` does in its
+    constructor: that takes ten seconds of the load time, and hundreds of MiB.
     """
-    return cast(Framework, importlib.import_module(f"workloads.frameworks.{backend}"))
-
-
-if TYPE_CHECKING:  # checks every module against the protocol
-    _IMPLEMENTATIONS: tuple[Framework, ...] = (tensorflow_framework, jax_framework, torch_framework)
+    sys.modules.setdefault("tensorflow", None)  # type: ignore[arg-type] # an import then fails

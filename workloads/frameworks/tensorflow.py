@@ -1,84 +1,108 @@
-"""TensorFlow as the framework of this process. See `workloads.frameworks.Framework`."""
+"""TensorFlow as the framework of this process. See `workloads.frameworks.framework.Framework`."""
 
 from __future__ import annotations
 
-import gc
-import threading
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from workloads.context import Fact
-from workloads.cpus import usable_cpus
 from workloads.data.samples import Samples
-from workloads.failures import NotPossible
 from workloads.frameworks import feeding
-from workloads.frameworks.feeding import Feed
-from workloads.frameworks.process import (
-    BYTES_PER_MIB,
-    process_facts,
-    seed_python,
-    set_dtype_policy,
-)
-from workloads.implementations import Implementation
+from workloads.frameworks.framework import BYTES_PER_MIB, Framework
 from workloads.protocol import Device
 
 _BATCHES_AHEAD = 4
-_configured = threading.Lock()  # taken by the first trial, for the life of the process
 
 
-def configure(implementation: Implementation, device: Device) -> None:
-    """Fix the thread pools (once) and the precision.
+class _TensorFlow(Framework):
+    name, gpu_advice = "TensorFlow", "rnnsweep[gpu] is installed"
 
-    By default TensorFlow sizes its pools by the machine, and it ignores `OMP_NUM_THREADS`.
-    """
-    if _configured.acquire(blocking=False):
-        tf.config.threading.set_intra_op_parallelism_threads(usable_cpus())
-        tf.config.threading.set_inter_op_parallelism_threads(usable_cpus())
-    tf.config.experimental.enable_tensor_float_32_execution(implementation.precision == "tf32")
-    set_dtype_policy(implementation)
+    def _fix_threads(self, count: int) -> None:
+        """Size the pools: by default TensorFlow takes the machine's, and no `OMP_NUM_THREADS`."""
+        tf.config.threading.set_intra_op_parallelism_threads(count)
+        tf.config.threading.set_inter_op_parallelism_threads(count)
+
+    def _switch_tf32(self, is_on: bool) -> None:
+        tf.config.experimental.enable_tensor_float_32_execution(is_on)
+
+    def has_gpu(self) -> bool:
+        return bool(tf.config.list_logical_devices("GPU"))
+
+    def seed(self, seed: int) -> None:
+        super().seed(seed)
+        tf.random.set_seed(seed)
+
+    def synchronise(self, values: Any = None) -> None:
+        tf.test.experimental.sync_devices()
+
+    def make_feed(self, samples: Samples, batch_size: int, device: Device) -> feeding.Feed:
+        """Return arrays for a CPU, as a user would pass them; for a GPU prefetched batches."""
+        if device == "gpu":
+            return feeding.Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
+        if feeding.is_in_memory(samples):
+            return feeding.Feed(samples.inputs, samples.targets, batch_size)
+        dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
+        return feeding.Feed(_with_count(dataset, samples, batch_size))
+
+    def sum_gradients(self, optimizer: Any) -> None:
+        """Add up an embedding's gradients of a token that occurs several times in a batch.
+
+        They come as `tf.IndexedSlices`, one per occurrence, which Keras squares one by one: Adam's
+        second moment would be that of the parts, and not that of their sum as on JAX and PyTorch.
+        """
+        apply = optimizer.apply
+
+        def apply_sums(gradients: Any, variables: Any = None) -> Any:
+            return apply([tf.convert_to_tensor(gradient) for gradient in gradients], variables)
+
+        optimizer.apply = apply_sums
+
+    def tracing_record(self, arguments: Any) -> Any | None:
+        """Return the graph that a step is being traced into; None in eager execution."""
+        return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+    def reset_peak_memory(self) -> None:
+        if self.has_gpu():
+            tf.config.experimental.reset_memory_stats("GPU:0")
+
+    def peak_gpu_mib(self) -> float | None:
+        if not self.has_gpu():
+            return None
+        return tf.config.experimental.get_memory_info("GPU:0")["peak"] / BYTES_PER_MIB
+
+    def release_memory(self) -> None:
+        """Release graphs, functions and variables of a trial.
+
+        Keras reduces gradients through a `tf.custom_gradient`, which TensorFlow registers in every
+        traced graph and never removes. The registration keeps the graph, 9 MiB for the smallest
+        model. Programs that XLA compiled stay (about 30 MiB per trial): nothing in Python can
+        release them.
+        """
+        registered = getattr(getattr(ops, "gradient_registry", None), "_registry", {})
+        for name in [name for name in registered if name.startswith("CustomGradient-")]:
+            del registered[name]
+        super().release_memory()
+
+    def _own_facts(self) -> Mapping[str, Fact]:
+        build = tf.sysconfig.get_build_info()
+        gpus = tf.config.list_physical_devices("GPU")
+        details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
+        return {
+            "tensorflow": tf.__version__,
+            "cuda_build": build.get("cuda_version"),
+            "cudnn_build": build.get("cudnn_version"),
+            "devices": ", ".join(str(d.get("device_name", "GPU")) for d in details) or "CPU",
+            "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
+            "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
+            "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "auto_clustering": str(tf.config.optimizer.get_jit() or "off"),
+        }
 
 
-def expect_device(device: Device) -> None:
-    """Refuse a GPU trial if TensorFlow sees no GPU."""
-    if device == "gpu" and not tf.config.list_logical_devices("GPU"):
-        raise NotPossible(
-            "device gpu: expected a GPU that TensorFlow can use; it sees none: check the driver,"
-            " CUDA_VISIBLE_DEVICES, and that rnnsweep[gpu] is installed"
-        )
-
-
-def seed(seed: int) -> None:
-    """Seed Python's, NumPy's and TensorFlow's generators."""
-    seed_python(seed)
-    tf.random.set_seed(seed)
-
-
-def random_state() -> Any:
-    """Return None: Keras' layers draw by stateless operations, whose seeds are variables."""
-    return None
-
-
-def restore_random_state(state: Any) -> None:
-    """Do nothing: there is no state to restore."""
-
-
-def synchronise(values: Any = None) -> None:
-    """Wait until every device has finished its work."""
-    tf.test.experimental.sync_devices()
-
-
-def make_feed(samples: Samples, batch_size: int, device: Device) -> Feed:
-    """Return arrays for a CPU, as a user would pass them; for a GPU prefetched batches."""
-    if device == "gpu":
-        return Feed(prefetch_batches(samples, batch_size, "/GPU:0"))
-    if feeding.is_in_memory(samples):
-        return feeding.feed_arrays(samples, batch_size)
-    dataset = _host_batches(samples, batch_size).prefetch(_BATCHES_AHEAD)
-    return Feed(_with_count(dataset, samples, batch_size))
+FRAMEWORK = _TensorFlow()
 
 
 def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.Dataset:
@@ -87,78 +111,9 @@ def prefetch_batches(samples: Samples, batch_size: int, target: str) -> tf.data.
     return _with_count(_host_batches(samples, batch_size).apply(ahead), samples, batch_size)
 
 
-def sum_gradients(optimizer: Any) -> None:
-    """Add up an embedding's gradients of a token that occurs several times in a batch.
-
-    They come as `tf.IndexedSlices`, one per occurrence, which Keras squares one by one: Adam's
-    second moment would be that of the parts, and not that of their sum as on JAX and PyTorch.
-    """
-    apply = optimizer.apply
-
-    def apply_sums(gradients: Any, variables: Any = None) -> Any:
-        return apply([tf.convert_to_tensor(gradient) for gradient in gradients], variables)
-
-    optimizer.apply = apply_sums
-
-
-def tracing_record(arguments: Any) -> Any | None:
-    """Return the graph that a step is being traced into; None in eager execution."""
-    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-
-def compilation_count() -> int:
-    """Return 0: the model counts tracings, and XLA compiles only what was traced."""
-    return 0
-
-
-def reset_peak_memory() -> None:
-    """Reset the peak of the first GPU's memory."""
-    if tf.config.list_logical_devices("GPU"):
-        tf.config.experimental.reset_memory_stats("GPU:0")
-
-
-def peak_gpu_mib() -> float | None:
-    """Return the peak of TensorFlow's allocator, in MiB; None on a CPU."""
-    if not tf.config.list_logical_devices("GPU"):
-        return None
-    return tf.config.experimental.get_memory_info("GPU:0")["peak"] / BYTES_PER_MIB
-
-
-def release_memory() -> None:
-    """Release graphs, functions and variables of a trial.
-
-    Keras reduces gradients through a `tf.custom_gradient`, which TensorFlow registers in every
-    traced graph and never removes. The registration keeps the graph, 9 MiB for the smallest model.
-    Programs that XLA compiled stay (about 30 MiB per trial): nothing in Python can release them.
-    """
-    registered = getattr(getattr(ops, "gradient_registry", None), "_registry", {})
-    for name in [name for name in registered if name.startswith("CustomGradient-")]:
-        del registered[name]
-    keras.utils.clear_session()
-    gc.collect()
-
-
-def facts() -> Mapping[str, Fact]:
-    """Return versions, devices, threads and switches that may explain a time."""
-    build = tf.sysconfig.get_build_info()
-    gpus = tf.config.list_physical_devices("GPU")
-    details = [tf.config.experimental.get_device_details(gpu) for gpu in gpus]
-    return {
-        **process_facts(),
-        "tensorflow": tf.__version__,
-        "cuda_build": build.get("cuda_version"),
-        "cudnn_build": build.get("cudnn_version"),
-        "devices": ", ".join(str(d.get("device_name", "GPU")) for d in details) or "CPU",
-        "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
-        "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
-        "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
-        "auto_clustering": str(tf.config.optimizer.get_jit() or "off"),
-    }
-
-
 def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
     """Return batches made on the host: by TensorFlow from arrays in memory, else by NumPy."""
-    arrays = (samples.inputs, samples.targets)
+    arrays, batches = (samples.inputs, samples.targets), feeding.Batches(samples, batch_size)
     size = None if len(samples) % batch_size else batch_size  # static if all batches have the same
     if feeding.is_in_memory(samples):
         with tf.device("/CPU:0"):
@@ -169,12 +124,10 @@ def _host_batches(samples: Samples, batch_size: int) -> tf.data.Dataset:
             parts = (array[begin : begin + batch_size] for array in tensors)
             return tuple(tf.ensure_shape(part, (size, *part.shape[1:])) for part in parts)
 
-        indices = tf.data.Dataset.range(feeding.count_batches(samples, batch_size))
+        indices = tf.data.Dataset.range(len(batches))
         return indices.map(cut, num_parallel_calls=tf.data.AUTOTUNE)
     specs = tuple(tf.TensorSpec((size, *array.shape[1:]), array.dtype) for array in arrays)
-    return tf.data.Dataset.from_generator(
-        lambda: feeding.iterate_batches(samples, batch_size), output_signature=specs
-    )
+    return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=specs)
 
 
 def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> tf.data.Dataset:
@@ -183,5 +136,5 @@ def _with_count(dataset: tf.data.Dataset, samples: Samples, batch_size: int) -> 
     Data sets of generators and devices do not know it, and `assert_cardinality` has no GPU kernel.
     Keras reads this attribute; without it, it would run into the end of every epoch.
     """
-    dataset.cardinality = feeding.count_batches(samples, batch_size)
+    dataset.cardinality = len(feeding.Batches(samples, batch_size))
     return dataset

@@ -1,4 +1,4 @@
-"""The canary: a short, fixed piece of work, timed before and after a trial's timed epochs.
+"""The canary: a short, fixed piece of work, timed before and after a trial's timed part.
 
 It is the same for every trial, so a change in its time comes from the node and not from the model.
 Some disturbance shows in no counter: another virtual machine on the host that uses the caches or
@@ -15,11 +15,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workloads.memory import peak_rss_mib
 from workloads.protocol import Device
+
+if TYPE_CHECKING:
+    from workloads.frameworks.framework import Framework
 
 _ROUNDS = 5
 """The median of the rounds counts, so that one interruption is not a disturbance."""
@@ -31,6 +35,26 @@ _TARGET = np.empty_like(_SOURCE)
 
 _SIDE = 2_048
 _PRODUCTS = 32
+
+
+def run_with_canary(
+    device: Device, framework: Framework, work: Callable[[], dict[str, float]]
+) -> dict[str, float]:
+    """Run the timed part of a trial between two canaries; return its metrics and `canary_ms`.
+
+    The slower of both is reported. The peak of the GPU's memory starts at the timed part.
+    """
+    before_ms = run_canary(device, framework.synchronise)
+    framework.reset_peak_memory()
+    metrics = work()
+    after_ms = run_canary(device, framework.synchronise)
+    return {**metrics, "canary_ms": max(before_ms, after_ms)}
+
+
+def peak_memory(framework: Framework) -> dict[str, float]:
+    """Return the peaks of the memory of this process and of its GPU, where they are counted."""
+    peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
+    return {name: peak for name, peak in peaks.items() if peak is not None}
 
 
 def run_canary(device: Device, synchronise: Callable[[Any], None]) -> float:

@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import count
 
 import numpy as np
 
 from workloads.context import Context, expect_finite
-from workloads.failures import CompiledWhileTimed
-from workloads.measuring.canary import run_canary
-from workloads.measuring.keras_clocks import EpochClock, StepClock, step_metrics
-from workloads.memory import peak_rss_mib
-from workloads.models.model import WitnessedModel
-from workloads.models.run import TrainingRun
-from workloads.models.start_state import StartState
+from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.keras_clocks import (
+    ENDLESS,
+    EpochClock,
+    StepClock,
+    expect_nothing_compiled,
+    rates,
+    step_metrics,
+    time_warm_up,
+)
+from workloads.models.run import StartState, TrainingRun
 
 _LATENCY_CALLS = 20
 
@@ -31,33 +34,26 @@ def warm_up(run: TrainingRun) -> float:
     """Trace and compile everything that the timed part uses; return the compile time in seconds.
 
     A full batch and the partial last one go through fit, evaluate and predict, twice, from the
-    same start. The second pass takes as long as the first one without its compilation.
+    same start.
     """
     start = StartState(run.model)
-    first_s, second_s = 0.0, 0.0
-    for _ in range(2):
-        began_s = time.monotonic()
+
+    def work() -> None:
         run_warm_up_pass(run)
         run.synchronise()
-        first_s, second_s = second_s, time.monotonic() - began_s
         start.restore()
-    return max(0.0, first_s - second_s)
+
+    return time_warm_up(work)
 
 
 def run_warm_up_pass(run: TrainingRun) -> float:
     """Run every function on every batch shape once; return the training loss."""
-    train, validation = run.feeds.short_train, run.feeds.short_validation
-    history = run.model.fit(
-        **train.with_targets(),
-        **validation.for_validation(),
-        shuffle=False,
-        verbose=0,
-        callbacks=run.callbacks(),
-    )
-    run.model.evaluate(**validation.with_targets(), verbose=0, callbacks=run.callbacks())
-    run.model.predict(**validation.without_targets(), verbose=0, callbacks=run.callbacks())
+    model, validation, callbacks = run.model, run.short_validation_feed, run.callbacks
+    history = run.fit(run.short_train_feed, **validation.for_validation())
+    model.evaluate(**validation.with_targets(), verbose=0, callbacks=callbacks())
+    model.predict(**validation.without_targets(), verbose=0, callbacks=callbacks())
     if run.takes_one_sample:
-        run.model.predict_on_batch(run.validation.first(1).inputs)
+        model.predict_on_batch(run.validation.first(1).inputs)
     return float(history.history["loss"][0])
 
 
@@ -71,18 +67,13 @@ def run_timed_epochs(run: TrainingRun, trial: Context) -> dict[str, float]:
         CompiledWhileTimed: the warm-up missed something that was then traced or compiled.
     """
     framework = run.model.witness.framework
-    before_ms = run_canary(run.device, framework.synchronise)
-    framework.reset_peak_memory()
-    with expect_nothing_compiled(run.model):
-        metrics = _train(run, trial)
-    metrics["canary_ms"] = max(before_ms, run_canary(run.device, framework.synchronise))
+    metrics = run_with_canary(run.device, framework, lambda: _train(run, trial))
     with expect_nothing_compiled(run.model):
         _evaluate_and_predict(run, trial)
-        metrics |= {"evaluate_s": trial.seconds["evaluate"]}
+        metrics["evaluate_s"] = trial.seconds["evaluate"]
         if run.takes_one_sample:
-            metrics |= _predict_one(run, trial)
-    peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
-    return metrics | {name: peak for name, peak in peaks.items() if peak is not None}
+            metrics["predict_sample_ms"] = _predict_one(run, trial)
+    return metrics | peak_memory(framework)
 
 
 def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
@@ -99,98 +90,59 @@ def time_single_steps(run: TrainingRun, trial: Context) -> dict[str, float]:
     """
     if not run.timed_steps:
         return {}
-    partial = run.steps > 1 and len(run.train) % run.batch_size
-    last = run.steps - 1
-    clock = StepClock(
-        run.model, run.timed_steps, lambda call: bool(partial) and call % run.steps == last
-    )
-    with expect_nothing_compiled(run.model), trial.phase("steps"), clock:
-        run.model.fit(
-            **run.feeds.train.with_targets(),
-            epochs=run.timed_steps,  # an upper limit: the clock stops the training
-            shuffle=False,
-            verbose=0,
-            callbacks=run.callbacks(),
-        )
-    return step_metrics(clock.seconds)
+    has_partial = run.steps > 1 and len(run.train) % run.batch_size > 0
+    calls, seconds = count(1), list[float]()
+
+    def record(steps: int, step_s: float) -> int:
+        if next(calls) % run.steps or not has_partial:
+            seconds.append(step_s)
+        return int(len(seconds) < run.timed_steps)
+
+    with expect_nothing_compiled(run.model), trial.phase("steps"), StepClock(run.model, record):
+        run.fit(run.train_feed, epochs=ENDLESS)
+    return step_metrics(seconds)
 
 
 def _train(run: TrainingRun, trial: Context) -> dict[str, float]:
     clock = EpochClock(trial, run.synchronise, run.target_accuracy)
-    run.model.fit(
-        **run.feeds.train.with_targets(),
-        **run.feeds.validation.for_validation(),
-        epochs=run.epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=[*run.callbacks(), clock],
-    )
-    train_s, samples = trial.seconds["train"], len(run.train) * run.epochs
+    with expect_nothing_compiled(run.model):
+        run.fit(run.train_feed, clock, epochs=run.epochs, **run.validation_feed.for_validation())
+    train_s = trial.seconds["train"]
+    step_s = train_s / (run.steps * run.epochs)
     metrics = {
         **clock.last_metrics,
         "train_s": train_s,
-        "step_ms": 1_000 * train_s / (run.steps * run.epochs),
-        "sample_us": 1e6 * train_s / samples,
-        "samples_per_s": samples / train_s,
+        "step_ms": 1_000 * step_s,
+        **rates(step_s, len(run.train) / run.steps, run.flops_per_sample),
         "cpu_over_wall": clock.cpu_s / train_s,
     }
     if clock.target_s is not None:
         metrics["time_to_accuracy_s"] = clock.target_s
-    if run.flops_per_sample is not None:
-        metrics["model_flops_per_step"] = run.flops_per_sample * len(run.train) / run.steps
-        metrics["model_flops_per_s"] = run.flops_per_sample * samples / train_s
     return metrics
 
 
 def _evaluate_and_predict(run: TrainingRun, trial: Context) -> None:
-    feed = run.feeds.validation
+    model, feed = run.model, run.validation_feed
     run.synchronise()
     with trial.phase("evaluate"):
-        results = run.model.evaluate(
+        results = model.evaluate(
             **feed.with_targets(), verbose=0, return_dict=True, callbacks=run.callbacks()
         )
         run.synchronise()
     with trial.phase("predict"):
-        predictions = run.model.predict(
-            **feed.without_targets(), verbose=0, callbacks=run.callbacks()
-        )
+        predictions = model.predict(**feed.without_targets(), verbose=0, callbacks=run.callbacks())
         run.synchronise()
     expect_finite(results, "evaluate")
     total = float(np.sum(predictions, dtype=np.float64))
     expect_finite({"sum of predictions": total}, "predict")
 
 
-def _predict_one(run: TrainingRun, trial: Context) -> dict[str, float]:
-    """Measure the ms from one sample on the host to its prediction on the host (median)."""
+def _predict_one(run: TrainingRun, trial: Context) -> float:
+    """Return the ms from one sample on the host to its prediction on the host (median)."""
     sample, seconds = run.validation.first(1).inputs, []
     with trial.phase("latency"):
         for _ in range(_LATENCY_CALLS):
             began_s = time.monotonic()
             run.model.predict_on_batch(sample)
             seconds.append(time.monotonic() - began_s)
-    return {"predict_sample_ms": 1_000 * statistics.median(seconds)}
-
-
-@contextmanager
-def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
-    """Fail the trial if something is traced or compiled inside the block.
-
-    Raises:
-        CompiledWhileTimed: at the end of the block, with the counts.
-    """
-    tracings, compilations = (
-        dict(model.witness.tracings),
-        model.witness.framework.compilation_count(),
-    )
-    yield
-    increases = {
-        f"tracings of the {step} step": count - tracings.get(step, 0)
-        for step, count in model.witness.tracings.items()
-    }
-    increases["compilations"] = model.witness.framework.compilation_count() - compilations
-    if any(increases.values()):
-        counts = ", ".join(f"{count} {event}" for event, count in increases.items() if count)
-        raise CompiledWhileTimed(
-            f"expected the warm-up to cover every function and shape; {counts} came inside the"
-            " timed part, so its times are not valid: report this with the settings of the trial"
-        )
+    return 1_000 * statistics.median(seconds)

@@ -1,18 +1,26 @@
-"""Two clocks for Keras' own `fit`: one for whole epochs, and one for single synchronised steps."""
+"""Clocks for Keras' own `fit`, and the metrics that follow from their times."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from workloads.context import Context, PhaseWindow
+from workloads.failures import CompiledWhileTimed
 from workloads.models.model import WitnessedModel
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _MIN_STEPS_FOR_PERCENTILE = 20
+
+ENDLESS = 10**9
+"""Epochs of a `fit` that a clock ends."""
 
 
 class EpochClock(keras.callbacks.Callback):
@@ -52,8 +60,9 @@ class EpochClock(keras.callbacks.Callback):
         validate_s = self._trial.end(self._window).seconds
         self.last_metrics = {name: float(value) for name, value in (logs or {}).items()}
         self._trial.epoch(epoch, self._epoch_s, validate_s, **self.last_metrics)
-        if self._target is not None and self.target_s is None:
-            self._check_target(self._target)
+        target = self._target
+        if target and self.target_s is None and self.last_metrics["val_accuracy"] >= target:
+            self.target_s = self._trial.seconds["train"]
 
     def _steps_done(self) -> None:
         if self.model.witness.on_steps_done is None:
@@ -65,27 +74,24 @@ class EpochClock(keras.callbacks.Callback):
         self.cpu_s += time.process_time() - self._cpu_began_s
         self._window = self._trial.begin("validate")
 
-    def _check_target(self, target: float) -> None:
-        if self.last_metrics["val_accuracy"] >= target:
-            self.target_s = self._trial.seconds["train"]
-
 
 class StepClock:
-    """A replacement of a model's train function that times every call, synchronised at both edges.
+    """A replacement of a model's train function that times windows of steps inside `fit`.
 
-    The function is the one that `fit` traced, and no metric is fetched. On TensorFlow and JAX it
-    reads its own batch, on PyTorch it gets one: compare the spread within one backend only. The
-    training stops after `steps` calls that count; `is_ignored` gets the number of a call.
+    Windows are synchronised at both edges. The function is the one that `fit` traced, and no metric
+    is fetched. On TensorFlow and JAX it reads its own batch, on PyTorch it gets one: compare the
+    spread within one backend only.
+
+    Args:
+        model: the model, whose function has been traced.
+        next_steps: gets the steps and seconds of a window, the first one of one step; returns the
+            steps of the next one, or 0 to end the training.
     """
 
-    def __init__(
-        self, model: WitnessedModel, steps: int, is_ignored: Callable[[int], bool]
-    ) -> None:
-        self._model, self._train = model, model.train_function
+    def __init__(self, model: WitnessedModel, next_steps: Callable[[int, float], int]) -> None:
+        self._model, self._train, self._next_steps = model, model.train_function, next_steps
         self._synchronise = model.witness.framework.synchronise
-        self._steps, self._is_ignored = steps, is_ignored
-        self.calls = 0
-        self.seconds: list[float] = []
+        self._steps, self._window_steps, self._began_s = 0, 1, 0.0
 
     def __enter__(self) -> StepClock:
         self._model.train_function = self._run_timed
@@ -95,16 +101,60 @@ class StepClock:
         self._model.train_function = self._train
 
     def _run_timed(self, *arguments: Any) -> Any:
-        self._synchronise()
-        began_s = time.monotonic()
+        if not self._steps:
+            self._synchronise()
+            self._began_s = time.monotonic()
         outputs = self._train(*arguments)
-        self._synchronise(outputs)
-        seconds = time.monotonic() - began_s
-        if not self._is_ignored(self.calls):
-            self.seconds.append(seconds)
-        self.calls += 1
-        self._model.stop_training = len(self.seconds) >= self._steps
+        self._steps += 1
+        if self._steps == self._window_steps:
+            self._synchronise(outputs)
+            seconds = time.monotonic() - self._began_s
+            self._window_steps = self._next_steps(self._steps, seconds)
+            self._steps, self._model.stop_training = 0, not self._window_steps
         return outputs
+
+
+def time_warm_up(work: Callable[[], None]) -> float:
+    """Do equal work twice; return by how many seconds the first time, which compiles, is longer."""
+    seconds = []
+    for _ in range(2):
+        began_s = time.monotonic()
+        work()
+        seconds.append(time.monotonic() - began_s)
+    return max(0.0, seconds[0] - seconds[1])
+
+
+@contextmanager
+def expect_nothing_compiled(model: WitnessedModel) -> Iterator[None]:
+    """Fail the trial if something is traced or compiled inside the block.
+
+    Raises:
+        CompiledWhileTimed: at the end of the block, with the counts.
+    """
+    witness = model.witness
+    tracings, compilations = witness.tracings.copy(), witness.framework.compilation_count()
+    yield
+    increases = {
+        f"tracings of the {step} step": count - tracings[step]
+        for step, count in witness.tracings.items()
+    }
+    increases["compilations"] = witness.framework.compilation_count() - compilations
+    if any(increases.values()):
+        counts = ", ".join(f"{count} {event}" for event, count in increases.items() if count)
+        raise CompiledWhileTimed(
+            f"expected the warm-up to cover every function and shape; {counts} came inside the"
+            " timed part, so its times are not valid: report this with the settings of the trial"
+        )
+
+
+def rates(step_s: float, batch: float, flops_per_sample: float) -> dict[str, float]:
+    """Return the rates that follow from the seconds of a step and the mean size of its batch."""
+    return {
+        "sample_us": 1e6 * step_s / batch,
+        "samples_per_s": batch / step_s,
+        "model_flops_per_step": float(flops_per_sample * batch),
+        "model_flops_per_s": flops_per_sample * batch / step_s,
+    }
 
 
 def step_metrics(seconds: list[float]) -> dict[str, float]:

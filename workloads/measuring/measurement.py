@@ -14,59 +14,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workloads.context import Context
-from workloads.data.samples import Samples
+from workloads.data.samples import DataSet, Samples
 from workloads.failures import DataError, NotPossible
-from workloads.frameworks import Framework, load_framework
+from workloads.frameworks import load_framework
 from workloads.frameworks.feeding import reorder
-from workloads.models.flops import training_flops
 from workloads.settings.recurrent import RecurrentSettings
 
 if TYPE_CHECKING:
+    from workloads.frameworks.framework import Framework
     from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
-
-
-class TrainingData(Protocol):
-    """The data set of a workload."""
-
-    @property
-    def name(self) -> str:
-        """Name of the data set."""
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of its source."""
-
-    @property
-    def source(self) -> str:
-        """Origin of the data: a file, an address or a package."""
-
-    @property
-    def train(self) -> Samples:
-        """Training samples; `measure` shuffles them, unless the model is stateful."""
-
-    @property
-    def validation(self) -> Samples:
-        """Validation samples, in this order."""
-
-
-DataType = TypeVar("DataType", bound=TrainingData)
 
 
 def measure(
     trial: Context,
     settings: RecurrentSettings,
     *,
-    load: Callable[[], DataType],
-    build: Callable[[DataType], WitnessedModel],
-    forward_flops: Callable[[DataType], int] | None = None,
-    after: Callable[[WitnessedModel], dict[str, float]] | None = None,
+    load: Callable[[], DataSet],
+    build: Callable[[DataSet], WitnessedModel],
+    after: Callable[[WitnessedModel, DataSet], None] | None = None,
 ) -> dict[str, float]:
     """Load, build, warm up, time, and prove the kernel; return the metrics.
 
@@ -78,29 +50,44 @@ def measure(
         settings: the workload's validated settings.
         load: returns the data. The second axis of the inputs counts the steps of a sequence. The
             arrays may be views, or mapped from a file: these are read batch by batch.
-        build: returns the model for the data, made by `workloads.models.compile.compile_model`.
+        build: returns the model for the data, made by `workloads.models.built_in.compile_model`.
             With `stateful` settings its input has a fixed batch size.
-        forward_flops: returns the FLOPs of one sample's forward pass (`workloads.models.flops`).
-        after: called with the trained model after the timing. It returns more metrics, and may
-            store artifacts.
+        after: called with the trained model and its data after the timing; may store artifacts.
 
     Raises:
         NotPossible: the device is missing, or Keras refuses the kernel.
         DataError: there is no full batch for a stateful model.
     """
-
-    def run_trial(framework: Framework) -> dict[str, float]:
-        with trial.phase("load"):
-            data = load()
-            record_dataset(trial, data, settings.batch_size if settings.stateful else 1)
-            run = _training_run(trial, settings, data, build(data), forward_flops)
-        metrics = _train_and_prove(trial, settings, run, after)
-        if trial.measure == "timing":
-            return metrics
-        return {**metrics, **measure_utilization(trial, framework, metrics)}
-
     with prepare_framework(trial) as framework:
-        return run_trial(framework)
+        return _measure(trial, settings, framework, load, build, after)
+
+
+def _measure(
+    trial: Context,
+    settings: RecurrentSettings,
+    framework: Framework,
+    load: Callable[[], DataSet],
+    build: Callable[[DataSet], WitnessedModel],
+    after: Callable[[WitnessedModel, DataSet], None] | None,
+) -> dict[str, float]:
+    """Measure in a function of its own, so that the model is released with its variables."""
+    from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415 - imports the framework
+    from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
+
+    with trial.phase("load"):
+        data = load()
+        run = make_run(trial, settings, data, build(data))
+    is_full = trial.measure == "full"
+    with trial.phase("compile"):
+        compile_s = warm_up(run) if is_full else warm_up_steps(run)
+    metrics = {**(run_timed_epochs if is_full else run_slices)(run, trial), "compile_s": compile_s}
+    prove_kernel(trial, settings, run)
+    if not is_full:
+        return metrics
+    if after is not None:
+        after(run.model, data)
+    metrics |= time_single_steps(run, trial)
+    return {**metrics, **measure_utilization(trial, framework, metrics)}
 
 
 @contextmanager
@@ -112,7 +99,8 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
     Raises:
         NotPossible: the device is missing, or Keras refuses the kernel inside the block.
     """
-    framework = _import_framework(trial)
+    with nullcontext() if "keras" in sys.modules else trial.phase("import"):
+        framework = load_framework(trial.implementation.backend)
     framework.release_memory()  # the traceback of a failed trial held its memory until now
     framework.configure(trial.implementation, trial.device)
     framework.expect_device(trial.device)
@@ -128,95 +116,64 @@ def prepare_framework(trial: Context) -> Iterator[Framework]:
         framework.release_memory()
 
 
-def measure_utilization(
-    trial: Context, framework: Framework, metrics: Mapping[str, float]
-) -> dict[str, float]:
-    """Return the share of the device's measured peak that a trial reached, in percent.
+def make_run(
+    trial: Context, settings: RecurrentSettings, data: DataSet, model: WitnessedModel
+) -> TrainingRun:
+    """Report the data of a trial, and return its run, in the batch order of the trial's seed.
 
-    See `workloads.measuring.roofline`.
+    A stateful model is trained and validated on full batches only, in the order of the data. Only
+    those validation samples are counted, as its accuracy is a share of them.
     """
-    from workloads.measuring.roofline import compute_utilization  # noqa: PLC0415 - imports the framework
+    from workloads.models.layers import forward_flops, training_flops  # noqa: PLC0415 - framework
+    from workloads.models.run import TrainingRun  # noqa: PLC0415
 
-    return compute_utilization(metrics, trial.implementation.precision, framework.synchronise)
-
-
-def record_dataset(trial: Context, data: TrainingData, batch_size: int = 1) -> None:
-    """Report the data that a trial trains on, and the number of its samples.
-
-    A stateful model is validated on full batches of `batch_size` only. Only those samples are
-    counted, as its accuracy is a share of them.
-    """
-    validation_samples = len(data.validation)
+    train, validation, batch_size = data.train, data.validation, settings.batch_size
+    if settings.stateful:
+        train = _full_batches(train, batch_size, "train")
+        validation = _full_batches(validation, batch_size, "validation")
+    else:
+        train = reorder(train, np.random.default_rng([trial.seed, 1]).permutation(len(train)))
+        if trial.measure == "timing" and len(train) > batch_size:
+            train = _full_batches(train, batch_size, "train")
     trial.dataset(
         data.name,
         digest=data.digest,
         source=data.source,
         samples=len(data.train),
-        validation_samples=validation_samples - validation_samples % batch_size,
+        validation_samples=len(validation),
     )
-
-
-def _import_framework(trial: Context) -> Framework:
-    if "keras" in sys.modules:
-        return load_framework(trial.implementation.backend)
-    with trial.phase("import"):
-        return load_framework(trial.implementation.backend)
-
-
-def _training_run(
-    trial: Context,
-    settings: RecurrentSettings,
-    data: DataType,
-    model: WitnessedModel,
-    forward_flops: Callable[[DataType], int] | None,
-) -> TrainingRun:
-    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
-
-    train, validation = data.train, data.validation
-    if settings.stateful:
-        train = _full_batches(train, settings.batch_size, "train")
-        validation = _full_batches(validation, settings.batch_size, "validation")
-    else:
-        order = np.random.default_rng([trial.seed, 1]).permutation(len(train))
-        train = reorder(train, order)
-        if trial.measure == "timing" and len(train) > settings.batch_size:
-            train = _full_batches(train, settings.batch_size, "train")
+    flops = training_flops(forward_flops(model, train.inputs.shape[1]))
     return TrainingRun(
         model,
         train,
         validation,
-        settings.batch_size,
+        batch_size,
         settings.epochs,
         device=trial.device,
         target_accuracy=settings.target_accuracy,
         timed_steps=settings.timed_steps,
         stateful=settings.stateful,
-        flops_per_sample=training_flops(forward_flops(data)) if forward_flops else None,
+        flops_per_sample=flops,
     )
 
 
-def _train_and_prove(
-    trial: Context,
-    settings: RecurrentSettings,
-    run: TrainingRun,
-    after: Callable[[WitnessedModel], dict[str, float]] | None,
-) -> dict[str, float]:
-    from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
-    from workloads.measuring.full_training import run_timed_epochs, time_single_steps, warm_up  # noqa: PLC0415
-    from workloads.measuring.sliced_training import run_slices, warm_up_steps  # noqa: PLC0415
+def prove_kernel(trial: Context, settings: RecurrentSettings, run: TrainingRun) -> None:
+    """Report the kernel of a run's train steps, some of which have run."""
+    from workloads.evidence.kernel_evidence import Stack, prove  # noqa: PLC0415 - framework
 
-    is_full = trial.measure == "full"
-    with trial.phase("compile"):
-        compile_s = warm_up(run) if is_full else warm_up_steps(run)
-    metrics = {**(run_timed_epochs if is_full else run_slices)(run, trial), "compile_s": compile_s}
-    stack = Stack(settings.layers, 2 if settings.bidirectional else 1, run.train.inputs.shape[1])
-    proof = prove(run, stack)
+    proof = prove(run, Stack(settings.layers, settings.directions, run.train.inputs.shape[1]))
     trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    if not is_full:
-        return metrics
-    if after is not None:
-        metrics |= after(run.model)
-    return metrics | time_single_steps(run, trial)
+
+
+def measure_utilization(
+    trial: Context, framework: Framework, metrics: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the device's measured peak, and the share of it that a trial reached, in percent."""
+    from workloads.measuring.roofline import measure_product_rate  # noqa: PLC0415 - framework
+
+    peak = measure_product_rate(trial.implementation.precision, framework.synchronise).median
+    share = metrics["model_flops_per_s"] / peak
+    return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
 
 
 def _full_batches(samples: Samples, batch_size: int, part: str) -> Samples:

@@ -1,7 +1,7 @@
 """A device's measured roofline: the rates of a matrix product and of a memory copy.
 
 It has two uses. The trainer process of a trial measures the product's rate in the trial's own
-precision, and reports the trial's model FLOPs as a share of it (`compute_utilization`). And
+precision, and reports the trial's model FLOPs as a share of it. And
 `rnnsweep hardware --measure` asks a trainer for both rates (`workloads.tasks.peak_rates`), once
 per hardware class, backend and precision.
 
@@ -28,7 +28,7 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -61,23 +61,6 @@ class MeasuredRate:
     def metrics(self, name: str) -> dict[str, float]:
         """Return the three rates as metrics `name`, `name_low` and `name_high`."""
         return {name: self.median, f"{name}_low": self.low, f"{name}_high": self.high}
-
-
-def compute_utilization(
-    metrics: Mapping[str, float], precision: Precision, synchronise: Synchronise
-) -> dict[str, float]:
-    """Return the device's peak in FLOPs per second, and the share that a trial reached in percent.
-
-    Args:
-        metrics: metrics of the trial; without `model_flops_per_s` the result is empty.
-        precision: precision of the trial.
-        synchronise: waits for the arrays that it gets.
-    """
-    if "model_flops_per_s" not in metrics:
-        return {}
-    peak = measure_product_rate(precision, synchronise).median
-    share = metrics["model_flops_per_s"] / peak
-    return {"peak_flops_per_s": peak, "model_flops_utilization_pct": 100 * share}
 
 
 @functools.cache

@@ -19,17 +19,16 @@ from typing import Any
 import keras
 
 from workloads.context import Context, PhaseWindow, expect_finite
-from workloads.frameworks.feeding import Feed
-from workloads.measuring.canary import run_canary
-from workloads.measuring.full_training import expect_nothing_compiled
-from workloads.measuring.slice_size import SliceSize, choose_slice_size
-from workloads.memory import peak_rss_mib
-from workloads.models.model import WitnessedModel
-from workloads.models.run import TrainingRun
-from workloads.models.start_state import StartState
-
-_ENDLESS = 10**9
-"""Epochs of a `fit` that a callback ends."""
+from workloads.measuring.canary import peak_memory, run_with_canary
+from workloads.measuring.keras_clocks import (
+    ENDLESS,
+    StepClock,
+    expect_nothing_compiled,
+    rates,
+    time_warm_up,
+)
+from workloads.models.run import StartState, TrainingRun
+from workloads.slicing import SliceSize, choose_slice_size
 
 _PROBE_SHARE = 4
 """The probe of a step's time covers at least 1 / _PROBE_SHARE of a slice."""
@@ -38,17 +37,16 @@ _PROBE_SHARE = 4
 def warm_up_steps(run: TrainingRun) -> float:
     """Trace and compile the training step; return the compile time in seconds.
 
-    Two steps run from the same start. The second takes as long as the first without compiling.
+    Two steps run from the same start.
     """
     start = StartState(run.model)
-    seconds = []
-    for _ in range(2):
-        began_s = time.monotonic()
-        _fit(run, run.feeds.short_train, epochs=1)
+
+    def work() -> None:
+        run.fit(run.short_train_feed)
         run.synchronise()
-        seconds.append(time.monotonic() - began_s)
         start.restore()
-    return max(0.0, seconds[0] - seconds[1])
+
+    return time_warm_up(work)
 
 
 def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
@@ -58,27 +56,28 @@ def run_slices(run: TrainingRun, trial: Context) -> dict[str, float]:
         NonFinite: the loss or a metric is NaN or infinite at the end of a pass.
         CompiledWhileTimed: something was traced or compiled in a slice.
     """
-    framework = run.model.witness.framework
-    start = StartState(run.model)
+    framework, start = run.model.witness.framework, StartState(run.model)
     size = choose_slice_size(run.steps, _step_s(run, trial.slice_s), trial.slice_s)
-    feed = run.feeds.train
+    feed = run.train_feed
     if size.settling_steps:
-        part = run.train.first((size.steps + size.settling_steps) * run.batch_size)
-        feed = framework.make_feed(part, run.batch_size, run.device)
-    _fit(run, feed, epochs=1)  # the first pass of a feed has a cost of its own
+        feed = run.feed(run.train.first((size.steps + size.settling_steps) * run.batch_size))
+    run.fit(feed)  # the first pass of a feed has a cost of its own
     start.restore()
-    before_ms = run_canary(run.device, framework.synchronise)
-    framework.reset_peak_memory()
-    clock = SliceClock(run, trial, size, trial.slices(size.steps * size.passes))
-    if clock.wait_for_slice():
+
+    def work() -> dict[str, float]:
+        clock = SliceClock(run, trial, size, trial.slices(size.steps * size.passes))
+        if not clock.wait_for_slice():
+            return {}
         with expect_nothing_compiled(run.model):
-            _fit(run, feed, epochs=_ENDLESS, clock=clock)
-    peaks = {"peak_rss_mib": peak_rss_mib(), "peak_gpu_mib": framework.peak_gpu_mib()}
-    return {
-        **_rates(run, trial, clock),
-        **{name: peak for name, peak in peaks.items() if peak is not None},
-        "canary_ms": max(before_ms, run_canary(run.device, framework.synchronise)),
-    }
+            run.fit(feed, clock, epochs=ENDLESS)
+        assert trial.slicing is not None
+        batch = min(run.batch_size, len(run.train))
+        return {
+            **rates(trial.slicing.step_s, batch, run.flops_per_sample),
+            "cpu_over_wall": clock.cpu_s / clock.wall_s,
+        }
+
+    return run_with_canary(run.device, framework, work) | peak_memory(framework)
 
 
 class SliceClock(keras.callbacks.Callback):
@@ -89,12 +88,12 @@ class SliceClock(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self._run, self._trial, self._size, self._requests = run, trial, size, requests
-        self._remaining_passes = self._steps = self._calls = self._slices = 0
+        self._remaining_passes = self._steps = self._calls = 0
         self._seconds = 0.0
         self._began_s = self._cpu_began_s = self._timing_began_s = self._timing_ended_s = 0.0
         self._window: PhaseWindow | None = None
         self._train: Any = None
-        self.steps, self.wall_s, self.cpu_s = 0, 0.0, 0.0
+        self.wall_s, self.cpu_s = 0.0, 0.0
 
     def wait_for_slice(self) -> bool:
         """Wait for the next request and open its window; return False if there is none."""
@@ -118,13 +117,12 @@ class SliceClock(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Report the slice after its last pass, and wait for the next one."""
-        expect_finite(logs or {}, f"slice {self._slices}")
+        expect_finite(logs or {}, f"pass {epoch}")
         self._remaining_passes -= 1
         if self._remaining_passes:
             return
         assert self._window is not None
         self._trial.end(self._window)
-        self._slices += 1
         self._trial.slice(self._steps, self._seconds)
         self.model.stop_training = not self.wait_for_slice()
 
@@ -150,7 +148,6 @@ class SliceClock(keras.callbacks.Callback):
         pass_s = time.monotonic() - self._began_s
         self.cpu_s += time.process_time() - self._cpu_began_s
         self.wall_s += pass_s
-        self.steps += self._size.steps
         self._steps += self._size.steps
         self._seconds += self._share_of_pass(pass_s) if self._size.settling_steps else pass_s
         if self._size.settling_steps:
@@ -163,67 +160,15 @@ class SliceClock(keras.callbacks.Callback):
         return max(steps_s / 2, steps_s + fixed_s * size.steps / self._run.steps)
 
 
-class _StepProbe:
-    """A replacement of a model's train function that measures the time of a step.
-
-    It doubles the number of steps in a window until the window takes `min_window_s`.
-    """
-
-    def __init__(self, model: WitnessedModel, min_window_s: float) -> None:
-        self._model, self._train, self._min_window_s = model, model.train_function, min_window_s
-        self._synchronise = model.witness.framework.synchronise
-        self._steps, self._window_steps, self._began_s = 0, 1, 0.0
-        self.step_s = 0.0
-
-    def __enter__(self) -> _StepProbe:
-        self._model.train_function = self._run_timed
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._model.train_function = self._train
-
-    def _run_timed(self, *arguments: Any) -> Any:
-        if not self._steps:
-            self._synchronise()
-            self._began_s = time.monotonic()
-        outputs = self._train(*arguments)
-        self._steps += 1
-        if self._steps == self._window_steps:
-            self._synchronise(outputs)
-            seconds = time.monotonic() - self._began_s
-            self.step_s = seconds / self._steps
-            self._model.stop_training = seconds >= self._min_window_s
-            self._steps, self._window_steps = 0, 2 * self._window_steps
-        return outputs
-
-
 def _step_s(run: TrainingRun, slice_s: float) -> float:
-    with _StepProbe(run.model, slice_s / _PROBE_SHARE) as probe:
-        _fit(run, run.feeds.train, epochs=_ENDLESS)
-    return probe.step_s
+    """Return the seconds of a step, from a window that is doubled until it is long enough."""
+    step_s = 0.0
 
+    def double(steps: int, seconds: float) -> int:
+        nonlocal step_s
+        step_s = seconds / steps
+        return 0 if seconds >= slice_s / _PROBE_SHARE else 2 * steps
 
-def _fit(run: TrainingRun, feed: Feed, *, epochs: int, clock: SliceClock | None = None) -> None:
-    run.model.fit(
-        **feed.with_targets(),
-        epochs=epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=[*run.callbacks(), *([clock] if clock else [])],
-    )
-
-
-def _rates(run: TrainingRun, trial: Context, clock: SliceClock) -> dict[str, float]:
-    """Return the rates that follow from the step time, the geometric mean over the slices."""
-    if not clock.steps or trial.slicing is None:
-        return {}
-    step_s, batch = trial.slicing.step_s, min(run.batch_size, len(run.train))
-    rates = {
-        "sample_us": 1e6 * step_s / batch,
-        "samples_per_s": batch / step_s,
-        "cpu_over_wall": clock.cpu_s / clock.wall_s,
-    }
-    if run.flops_per_sample is not None:
-        rates["model_flops_per_step"] = run.flops_per_sample * batch
-        rates["model_flops_per_s"] = run.flops_per_sample * batch / step_s
-    return rates
+    with StepClock(run.model, double):
+        run.fit(run.train_feed, epochs=ENDLESS)
+    return step_s

@@ -27,7 +27,7 @@ NumPy only: no framework is imported, and nothing is cast or rounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -57,24 +57,19 @@ class CanonicalLayer:
         Raises:
             ValueError: the shapes are those of no cell.
         """
-        if not self._fits():
+        recurrent = self.recurrent_kernel
+        units, width = recurrent.shape if recurrent.ndim == 2 and recurrent.size else (1, 0)
+        bias_shape = (2, width) if width == GATES["gru"] * units else (width,)
+        if (
+            width not in [gates * units for gates in GATES.values()]
+            or self.kernel.shape[1:] != (width,)
+            or (self.bias is not None and self.bias.shape != bias_shape)
+        ):
             raise ValueError(
                 "canonical layer: expected kernel (inputs, g·units), recurrent_kernel (units,"
                 " g·units) and bias (g·units), for a GRU (2, g·units), with g of 1, 3 or 4;"
                 f" received {', '.join(map(str, self.shapes))}"
             )
-
-    def _fits(self) -> bool:
-        if self.recurrent_kernel.ndim != 2 or not self.recurrent_kernel.size:
-            return False
-        units, width = self.recurrent_kernel.shape
-        bias_shape = (2, width) if self.gates == GATES["gru"] else (width,)
-        return (
-            width % units == 0
-            and self.gates in GATES.values()
-            and self.kernel.shape[1:] == (width,)
-            and (self.bias is None or self.bias.shape == bias_shape)
-        )
 
     @property
     def gates(self) -> int:
@@ -83,10 +78,14 @@ class CanonicalLayer:
         return int(width // units)
 
     @property
+    def arrays(self) -> tuple[Weights, Weights, Weights | None]:
+        """Kernel, recurrent kernel and bias."""
+        return self.kernel, self.recurrent_kernel, self.bias
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...] | None, ...]:
         """Shapes of kernel, recurrent kernel and bias."""
-        bias = None if self.bias is None else self.bias.shape
-        return self.kernel.shape, self.recurrent_kernel.shape, bias
+        return tuple(None if array is None else array.shape for array in self.arrays)
 
 
 class TorchLayer(NamedTuple):
@@ -147,16 +146,8 @@ class StackShape:
 
 
 def to_torch(layer: CanonicalLayer) -> TorchLayer:
-    """Convert a layer to PyTorch's `weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0`.
-
-    Raises:
-        ValueError: the layer has no bias.
-    """
-    if layer.bias is None:
-        raise ValueError(
-            "canonical layer: expected a bias, which the libraries' calls need; received None:"
-            " set use_bias to true"
-        )
+    """Convert a layer with a bias to PyTorch's `weight_ih_l0, weight_hh_l0, bias_ih_l0, …`."""
+    assert layer.bias is not None  # the libraries' calls need one: see eligibility
     bias_ih, bias_hh = (
         layer.bias if layer.gates == GATES["gru"] else (layer.bias, np.zeros_like(layer.bias))
     )
@@ -189,24 +180,15 @@ def to_buffer(stack: Sequence[CanonicalLayer]) -> Weights:
 
 
 def from_buffer(buffer: Weights, shape: StackShape) -> list[CanonicalLayer]:
-    """Convert cuDNN's opaque buffer to a stack.
-
-    Raises:
-        ValueError: its length does not fit the shape of the stack.
-    """
-    if buffer.shape != (sum(shape.sizes),):
-        raise ValueError(
-            f"buffer: expected {sum(shape.sizes)} elements for {shape}; received {buffer.shape}"
-        )
-    return [from_torch(layer) for layer in _split(buffer, shape)]
-
-
-def _split(buffer: Weights, shape: StackShape) -> Iterator[TorchLayer]:
+    """Convert cuDNN's opaque buffer, of the length for this shape, to a stack."""
     pieces = np.split(buffer, np.cumsum(shape.sizes)[:-1])
     matrices = [piece.reshape(s) for piece, s in zip(pieces, shape.matrices, strict=False)]
     biases = pieces[len(matrices) :]
-    for n in range(0, len(matrices), 2):
-        yield TorchLayer(matrices[n], matrices[n + 1], biases[n], biases[n + 1])
+    layers = (
+        TorchLayer(matrices[n], matrices[n + 1], biases[n], biases[n + 1])
+        for n in range(0, len(matrices), 2)
+    )
+    return [from_torch(layer) for layer in layers]
 
 
 def _reorder(weights: Weights, gates: int) -> Weights:

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from workloads.data.archive import UNREADABLE, open_archive
 from workloads.data.cache import atomic_write
+from workloads.data.samples import read_npz
 from workloads.eligibility import Cell
 from workloads.failures import DataError
 from workloads.models.canonical_weights import GATES, CanonicalLayer, Weights
@@ -37,6 +37,7 @@ from workloads.settings.recurrent import StackSettings
 
 FORMAT, VERSION = "rnnsweep-weights", 1
 _ROLES = ("kernel", "recurrent_kernel", "bias")
+_DIRECTIONS = ("forward", "backward")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,15 @@ class Checkpoint:
     """Weights as plain arrays: the recurrent stack by layer and direction, all others by path."""
 
     cell: Cell
-    directions: tuple[str, ...]
+    directions: int
     stack: tuple[CanonicalLayer, ...]
     others: Mapping[str, Weights] = field(default_factory=dict)
 
     def arrays(self) -> dict[str, Weights]:
         """Return the arrays by their names in the file."""
-        named = zip(_prefixes(self.directions), self.stack, strict=False)
         recurrent = {
             f"{prefix}/{role}": array
-            for prefix, layer in named
+            for prefix, layer in zip(_prefixes(self.directions), self.stack, strict=False)
             for role in _ROLES
             if (array := getattr(layer, role)) is not None
         }
@@ -61,29 +61,26 @@ class Checkpoint:
 
     def equals(self, other: Checkpoint) -> bool:
         """Return True if all names, shapes, types and bits are equal."""
-        arrays, other_arrays = self.arrays(), other.arrays()
-        return arrays.keys() == other_arrays.keys() and all(
-            (array.dtype, array.shape, array.tobytes())
-            == (other_arrays[name].dtype, other_arrays[name].shape, other_arrays[name].tobytes())
-            for name, array in arrays.items()
+        first, second = (
+            {name: (a.dtype, a.shape, a.tobytes()) for name, a in checkpoint.arrays().items()}
+            for checkpoint in (self, other)
         )
+        return first == second
 
 
 def read_checkpoint(model: Any, settings: StackSettings) -> Checkpoint:
-    """Return a copy of a model's current weights.
+    """Return a copy of a built sequential model's current weights.
 
-    Args:
-        model: a built sequential model.
-        settings: settings of its recurrent stack.
+    PyTorch's arrays are views of the variables, which training changes.
     """
     from workloads.models.layers import read_canonical  # noqa: PLC0415 - imports the framework
 
-    return Checkpoint(
-        settings.cell,
-        ("forward", "backward") if settings.bidirectional else ("forward",),
-        tuple(_copied(layer) for layer in read_canonical(model)),
-        {path: _array(variable) for path, variable in _others(model).items()},
+    stack = tuple(
+        CanonicalLayer(*(None if a is None else np.array(a) for a in layer.arrays))  # type: ignore[arg-type]
+        for layer in read_canonical(model)
     )
+    others = {path: np.array(variable.numpy()) for path, variable in _others(model).items()}
+    return Checkpoint(settings.cell, settings.directions, stack, others)
 
 
 def apply_checkpoint(model: Any, checkpoint: Checkpoint) -> None:
@@ -120,11 +117,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         DataError: the file is missing, incomplete, of another version, or not a checkpoint.
     """
-    try:
-        with open_archive(path) as file:
-            arrays = {name: file[name] for name in file.files}
-    except UNREADABLE as error:
-        raise DataError(f"{path}: expected weights in an .npz file; {error}") from error
+    arrays = read_npz(path, "weights")
     try:
         about = json.loads(str(arrays.pop("about")))
         kind = about["format"], about["version"]
@@ -138,8 +131,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _checkpoint(cell: Cell, arrays: dict[str, Weights]) -> Checkpoint:
     if cell not in GATES:
         raise ValueError(f"cell: expected one of {', '.join(GATES)}; received {cell!r}")
-    is_bidirectional = any(name.startswith("recurrent_0/backward/") for name in arrays)
-    directions = ("forward", "backward") if is_bidirectional else ("forward",)
+    directions = 1 + any(name.startswith("recurrent_0/backward/") for name in arrays)
     stack = []
     for prefix in _prefixes(directions):
         if f"{prefix}/kernel" not in arrays:
@@ -157,9 +149,9 @@ def _checkpoint(cell: Cell, arrays: dict[str, Weights]) -> Checkpoint:
     return Checkpoint(cell, directions, tuple(stack), arrays)
 
 
-def _prefixes(directions: tuple[str, ...]) -> Iterator[str]:
+def _prefixes(directions: int) -> Iterator[str]:
     """Yield `recurrent_0/forward`, … without an end, in canonical order."""
-    return (f"recurrent_{n}/{direction}" for n in count() for direction in directions)
+    return (f"recurrent_{n}/{name}" for n in count() for name in _DIRECTIONS[:directions])
 
 
 def _others(model: Any) -> dict[str, Any]:
@@ -172,15 +164,3 @@ def _others(model: Any) -> dict[str, Any]:
         if not is_recurrent(layer)
         for variable in layer.weights
     }
-
-
-def _array(variable: Any) -> Weights:
-    import keras  # noqa: PLC0415 - imports the framework
-
-    return np.array(keras.ops.convert_to_numpy(variable))
-
-
-def _copied(layer: CanonicalLayer) -> CanonicalLayer:
-    """Copy a layer: PyTorch's arrays are views of the variables, which training changes."""
-    bias = None if layer.bias is None else np.array(layer.bias)
-    return CanonicalLayer(np.array(layer.kernel), np.array(layer.recurrent_kernel), bias)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 import keras
 
-from workloads.failures import NotPossible
 from workloads.implementations import Implementation
 from workloads.models.canonical_weights import CanonicalLayer
-from workloads.models.fused import FusedStack
+from workloads.models.fused.fused_stack import FusedStack
 from workloads.settings.recurrent import StackSettings
 
 _SEEDS = 2**31  # a seed of a Keras layer is a signed 32-bit integer
@@ -32,92 +32,31 @@ def recurrent_stack(
         implementation: its kernel decides on the kind of layers.
         return_sequences: the last layer, too, returns the outputs of all steps.
         seed: first seed of the dropout masks. The next 3 · layers seeds are used.
-
-    Raises:
-        NotPossible: the kernel has no such layers.
     """
     if implementation.kernel == "fused":
+        tf32 = implementation.precision == "tf32"
         return [
             FusedStack(
                 settings,
                 return_sequences=return_sequences,
                 seed=seed % _SEEDS,
-                tf32=implementation.precision == "tf32",
+                tf32=tf32,
                 name="recurrent",
             )
         ]
     layers: list[Any] = []
     for index in range(settings.layers):
-        is_last = index == settings.layers - 1
-        layers.append(
-            recurrent_layer(
-                settings,
-                implementation,
-                name=f"recurrent_{index}",
-                return_sequences=return_sequences or not is_last,
-                seed=seed + 3 * index,
-            )
-        )
+        is_last, layer_seed = index == settings.layers - 1, seed + 3 * index
+        with_steps = return_sequences or not is_last
+        layers.append(_keras_layer(settings, implementation, index, with_steps, layer_seed))
         if settings.dropout and not is_last:
-            dropout_seed = (seed + 3 * index + 2) % _SEEDS
-            layers.append(
-                keras.layers.Dropout(settings.dropout, seed=dropout_seed, name=f"dropout_{index}")
-            )
+            dropout_seed, name = (layer_seed + 2) % _SEEDS, f"dropout_{index}"
+            layers.append(keras.layers.Dropout(settings.dropout, seed=dropout_seed, name=name))
     return layers
 
 
-def recurrent_layer(
-    settings: StackSettings,
-    implementation: Implementation,
-    *,
-    name: str,
-    return_sequences: bool,
-    seed: int,
-) -> Any:
-    """Return one of Keras' own layers, bidirectional if the settings are.
-
-    `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
-
-    Raises:
-        NotPossible: the kernel has no such layer.
-    """
-    kernel = implementation.kernel
-    if kernel not in ("portable", "cudnn") or (kernel == "cudnn" and settings.cell in _SIMPLE):
-        raise NotPossible(
-            f"kernel: expected one that Keras has for {settings.cell}; received {kernel!r}: use"
-            " portable, or fused"
-        )
-    arguments = {
-        "return_sequences": return_sequences,
-        "recurrent_dropout": settings.recurrent_dropout,
-        "use_bias": settings.use_bias,
-        "stateful": settings.stateful,
-        "unroll": "unroll" in implementation.options,
-        **_cell_arguments(settings, implementation),
-    }
-    make = _GATED.get(settings.cell, keras.layers.SimpleRNN)
-    forward = make(settings.units, name=name, seed=seed % _SEEDS, **arguments)
-    if not settings.bidirectional:
-        return forward
-    backward = make(
-        settings.units,
-        name=f"backward_{name}",
-        seed=(seed + 1) % _SEEDS,
-        go_backwards=True,
-        **arguments,
-    )
-    bidirectional = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
-    # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
-    bidirectional.forward_layer.supports_jit = forward.supports_jit
-    return bidirectional
-
-
 def read_canonical(model: Any) -> list[CanonicalLayer]:
-    """Return the weights of a model's recurrent layers, for every kind of layer.
-
-    Args:
-        model: a built sequential model.
-    """
+    """Return the weights of a built sequential model's recurrent layers, for every kind."""
     stack: list[CanonicalLayer] = []
     for holder in _holders(model):
         stack += holder.read() if isinstance(holder, FusedStack) else [_read(holder)]
@@ -149,14 +88,71 @@ def is_recurrent(layer: Any) -> bool:
     return isinstance(layer, FusedStack | keras.layers.Bidirectional | keras.layers.RNN)
 
 
-def _cell_arguments(settings: StackSettings, implementation: Implementation) -> dict[str, Any]:
-    if settings.cell in _SIMPLE:
-        return {"activation": _SIMPLE[settings.cell]}
-    return {
-        "activation": "relu" if "relu" in implementation.options else settings.activation,
-        "recurrent_activation": settings.recurrent_activation,
-        "use_cudnn": implementation.kernel == "cudnn",
+def forward_flops(model: Any, steps: int) -> int:
+    """Return the FLOPs of one sample's forward pass, counted from the model's weights.
+
+    Only matrix products count, a multiplication and an addition as two operations. This is the
+    convention of DeepBench for recurrent layers (`8·h·(x + h)` for an LSTM's step) and of "model
+    FLOPs" in the PaLM report (Chowdhery et al. 2022, arXiv 2204.02311, appendix B). Activations of
+    gates, embeddings and losses are left out. Recomputation never counts, so the figure depends on
+    the model and not on its implementation.
+
+    Args:
+        model: a built sequential model.
+        steps: length of its sequences.
+    """
+    stack = read_canonical(model)
+    products = steps * sum(layer.kernel.size + layer.recurrent_kernel.size for layer in stack)
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Dense):
+            products += math.prod(layer.kernel.shape) * math.prod(layer.output.shape[1:-1])
+    return 2 * products
+
+
+def training_flops(forward: int) -> int:
+    """Return the FLOPs of forward and backward pass together, from those of the forward pass.
+
+    The backward pass has two products for every product of the forward pass: by the inputs and by
+    the weights (Kaplan et al. 2020, arXiv 2001.08361, section 2.1).
+    """
+    return 3 * forward
+
+
+def _keras_layer(
+    settings: StackSettings,
+    implementation: Implementation,
+    index: int,
+    return_sequences: bool,
+    seed: int,
+) -> Any:
+    """Return one of Keras' own layers, bidirectional if the settings are.
+
+    `use_cudnn` is always True or False, also inside Bidirectional: "auto" falls back silently.
+    """
+    arguments: dict[str, Any] = {
+        "return_sequences": return_sequences,
+        "recurrent_dropout": settings.recurrent_dropout,
+        "use_bias": settings.use_bias,
+        "stateful": settings.stateful,
+        "unroll": "unroll" in implementation.options,
     }
+    if settings.cell in _SIMPLE:
+        arguments["activation"] = _SIMPLE[settings.cell]
+    else:
+        has_relu = "relu" in implementation.options
+        arguments["activation"] = "relu" if has_relu else settings.activation
+        arguments["recurrent_activation"] = settings.recurrent_activation
+        arguments["use_cudnn"] = implementation.kernel == "cudnn"
+    name, make = f"recurrent_{index}", _GATED.get(settings.cell, keras.layers.SimpleRNN)
+    forward = make(settings.units, name=name, seed=seed % _SEEDS, **arguments)
+    if not settings.bidirectional:
+        return forward
+    arguments |= {"seed": (seed + 1) % _SEEDS, "go_backwards": True}
+    backward = make(settings.units, name=f"backward_{name}", **arguments)
+    bidirectional = keras.layers.Bidirectional(forward, backward_layer=backward, name=name)
+    # Bidirectional copies `forward` with use_cudnn="auto", which would switch XLA off on a GPU.
+    bidirectional.forward_layer.supports_jit = forward.supports_jit
+    return bidirectional
 
 
 def _holders(model: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import keras
 
-from workloads.frameworks import Framework
+from workloads.frameworks.framework import Framework
 
 _SIDES = ("forward", "backward")  # of Bidirectional
 

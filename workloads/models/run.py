@@ -6,12 +6,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import keras
+import numpy as np
 
 from workloads.data.samples import Samples
 from workloads.frameworks.feeding import Feed
 from workloads.models.model import WitnessedModel
-from workloads.models.start_state import StartState
 from workloads.protocol import Device
+
+
+@dataclass(slots=True)
+class StartState:
+    """A copy of all that training changes: weights, optimizer, seeds, metrics, random state."""
+
+    model: WitnessedModel
+    values: list[np.ndarray[Any, Any]] = field(init=False)
+    random_state: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model.optimizer.build(self.model.trainable_variables)
+        self.values = self.current_values()
+        self.random_state = self.model.witness.framework.random_state()
+
+    def current_values(self) -> list[np.ndarray[Any, Any]]:
+        """Return copies of the current values of all variables."""
+        return [np.array(keras.ops.convert_to_numpy(v.value)) for v in _variables(self.model)]
+
+    def restore(self) -> None:
+        """Restore the saved state."""
+        for variable, value in zip(_variables(self.model), self.values, strict=True):
+            variable.assign(value)
+        self.model.reset_metrics()  # the first step makes their variables, which start at zero
+        self.model.witness.framework.restore_random_state(self.random_state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +44,8 @@ class TrainingRun:
     """A model with its data and settings: `train` is already in the trial's batch order.
 
     `flops_per_sample` counts a training step. A `stateful` model keeps its states from batch to
-    batch; they are reset at the start of every epoch and of every evaluation.
+    batch; they are reset at the start of every epoch and of every evaluation. The feeds are all of
+    the data, and short parts that have every batch shape.
     """
 
     model: WitnessedModel
@@ -31,11 +57,17 @@ class TrainingRun:
     target_accuracy: float | None = None
     timed_steps: int = 0
     stateful: bool = False
-    flops_per_sample: float | None = None
-    feeds: Feeds = field(init=False)
+    flops_per_sample: float = 0.0
+    train_feed: Feed = field(init=False)
+    validation_feed: Feed = field(init=False)
+    short_train_feed: Feed = field(init=False)
+    short_validation_feed: Feed = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "feeds", Feeds.of(self))
+        for name in ("train", "validation"):
+            samples: Samples = getattr(self, name)
+            object.__setattr__(self, f"{name}_feed", self.feed(samples))
+            object.__setattr__(self, f"short_{name}_feed", self.feed(self._every_shape(samples)))
 
     @property
     def steps(self) -> int:
@@ -47,71 +79,66 @@ class TrainingRun:
         """True if the model takes a batch of one sample; its batch size may be fixed."""
         return self.model.input_shape[0] in (None, 1)
 
+    def feed(self, samples: Samples) -> Feed:
+        """Return samples as `fit` takes them; the data may be copied to the device."""
+        return self.model.witness.framework.make_feed(samples, self.batch_size, self.device)
+
+    def fit(self, feed: Feed, *callbacks: Any, epochs: int = 1, **arguments: Any) -> Any:
+        """Train by Keras' own loop, in the order of the feed; return its history."""
+        return self.model.fit(
+            **feed.with_targets(),
+            **arguments,
+            epochs=epochs,
+            shuffle=False,
+            verbose=0,
+            callbacks=[*self.callbacks(), *callbacks],
+        )
+
     def synchronise(self) -> None:
         """Wait until the values of all variables of model and optimizer are computed."""
-        variables = [*self.model.variables, *self.model.optimizer.variables]
-        self.model.witness.framework.synchronise([variable.value for variable in variables])
+        values = [variable.value for variable in _variables(self.model)]
+        self.model.witness.framework.synchronise(values)
 
     def train_one_step(self) -> None:
         """Run one step of `fit` on the first batch, for its evidence; then restore the state."""
-        start, batch = StartState(self.model), self.train.first(self.batch_size)
-        feed = self.model.witness.framework.make_feed(batch, self.batch_size, self.device)
-        self.model.fit(**feed.with_targets(), shuffle=False, verbose=0, callbacks=self.callbacks())
+        start = StartState(self.model)
+        self.fit(self.feed(self.train.first(self.batch_size)))
         start.restore()
 
     def callbacks(self) -> list[Any]:
         """Return the callbacks that every `fit` of this model needs."""
-        return self.model.callbacks() + ([StateReset()] if self.stateful else [])
+        return self.model.callbacks() + ([_StateReset()] if self.stateful else [])
+
+    def _every_shape(self, data: Samples) -> Samples:
+        """Return the fewest samples whose batches have all shapes of `data`: full, and partial.
+
+        XLA compiles for every shape, and no count of tracings shows that. This function is the
+        reason why a timed epoch never compiles. It also keeps the static shape of the batches:
+        Keras gives a batch size of None only to data with a partial batch.
+        """
+        return data.first(min(len(data), self.batch_size + len(data) % self.batch_size))
 
 
-@dataclass(frozen=True, slots=True)
-class Feeds:
-    """The data as `fit` takes it: all of it, and short parts that have every batch shape."""
-
-    train: Feed
-    validation: Feed
-    short_train: Feed
-    short_validation: Feed
-
-    @classmethod
-    def of(cls, run: TrainingRun) -> Feeds:
-        """Make the feeds of a run; call it once, since the data may be copied to the device."""
-
-        def feed(samples: Samples) -> Feed:
-            return run.model.witness.framework.make_feed(samples, run.batch_size, run.device)
-
-        short_train = _every_shape(run.train, run.batch_size)
-        short_validation = _every_shape(run.validation, run.batch_size)
-        return cls(feed(run.train), feed(run.validation), feed(short_train), feed(short_validation))
-
-
-class StateReset(keras.callbacks.Callback):
+class _StateReset(keras.callbacks.Callback):
     """A callback that resets the states of recurrent layers before a new sequence of batches."""
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Reset the states before an epoch."""
-        self._reset()
+        reset_states(self.model)
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """Reset the states before an evaluation."""
-        self._reset()
+        reset_states(self.model)
 
     def on_predict_begin(self, logs: Any = None) -> None:
-        """Reset the states before a prediction."""
-        self._reset()
-
-    def _reset(self) -> None:
-        for layer in self.model.layers:
-            if hasattr(layer, "reset_state"):
-                layer.reset_state()
+        reset_states(self.model)
 
 
-def _every_shape(data: Samples, batch_size: int) -> Samples:
-    """Return the fewest samples whose batches have all shapes of `data`: full, and partial.
+def reset_states(model: Any) -> None:
+    """Reset the states of a model's stateful layers to zero."""
+    for layer in model.layers:
+        if hasattr(layer, "reset_state"):
+            layer.reset_state()
 
-    XLA compiles for every shape, and no count of tracings shows that. This function is the reason
-    why a timed epoch never compiles. It also keeps the static shape of the batches: Keras gives a
-    batch size of None only to data with a partial batch.
-    """
-    partial = len(data) % batch_size
-    return data.first(min(len(data), batch_size + partial))
+
+def _variables(model: WitnessedModel) -> list[Any]:
+    """Return the variables of the model, which include the seeds, and of its optimizer."""
+    return [*model.variables, *model.optimizer.variables]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
+
+ANSWER = "compared.json"
+"""The artifact that answers a `LoadRequest`: one `OutputComparison` for each entry of `saved`."""
 
 
 class _Message(BaseModel):
@@ -45,9 +48,4 @@ class OutputComparison(_Message):
     exact: bool
 
 
-ANSWER = "compared.json"
-"""The artifact that answers a `LoadRequest`: one `OutputComparison` for each entry of `saved`."""
-
-OUTPUT_COMPARISONS: TypeAdapter[tuple[OutputComparison, ...]] = TypeAdapter(
-    tuple[OutputComparison, ...]
-)
+OUTPUT_COMPARISONS = TypeAdapter(tuple[OutputComparison, ...])

@@ -8,13 +8,13 @@ masks from a seed. With dropout, the learning curves of arms differ as those of 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workloads.context import Context
-from workloads.data.images import Images, load_images
+from workloads.data.images import load_images
+from workloads.data.samples import DataSet
 from workloads.measuring.measurement import measure
-from workloads.models.flops import dense_flops, recurrent_flops
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 
 if TYPE_CHECKING:
     from workloads.models.model import WitnessedModel
@@ -24,15 +24,11 @@ def run(trial: Context) -> dict[str, float]:
     """Run a trial of `image_rows`."""
     settings = ImageRowsSettings(**trial.settings)
     return measure(
-        trial,
-        settings,
-        load=partial(load, settings),
-        build=partial(build, settings, trial),
-        forward_flops=partial(forward_flops, settings),
+        trial, settings, load=partial(load, settings), build=partial(build, settings, trial)
     )
 
 
-def load(settings: ImageRowsSettings) -> Images:
+def load(settings: ImageRowsSettings) -> DataSet:
     """Load the images of these settings."""
     return load_images(
         settings.dataset,
@@ -42,51 +38,8 @@ def load(settings: ImageRowsSettings) -> Images:
     )
 
 
-def build(settings: ImageRowsSettings, trial: Context, data: Images) -> WitnessedModel:
-    """Build the compiled model for images, with the initial weights of the trial's seed.
+def build(settings: ImageRowsSettings, trial: Context, data: DataSet) -> WitnessedModel:
+    """Build the compiled model for images, with the initial weights of the trial's seed."""
+    from workloads.models.built_in import image_model  # noqa: PLC0415 - imports the framework
 
-    The last layer computes in float32 at any precision, as Keras' guide to mixed precision
-    recommends.
-    """
-    import keras  # noqa: PLC0415 - imports the framework
-
-    from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
-    from workloads.models.layers import recurrent_stack  # noqa: PLC0415
-
-    used_seeds = 3 * settings.layers  # those of the recurrent layers
-    layers = [
-        keras.Input(data.train.inputs.shape[1:]),
-        *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
-        keras.layers.Dropout(
-            settings.dropout / 2 if settings.layers > 1 else settings.dropout,
-            seed=seed_of(trial, used_seeds),
-            name="dropout_last",
-        ),
-        keras.layers.Dense(settings.dense_units, activation="relu", name="dense"),
-        keras.layers.Dropout(settings.dropout, seed=seed_of(trial, used_seeds + 1), name="dropout"),
-        keras.layers.Dense(data.classes, activation="softmax", dtype="float32", name="classes"),
-    ]
-    optimizer = keras.optimizers.Adam(_learning_rate(settings))
-    return compile_model(layers, trial, name="image_rows", optimizer=optimizer)
-
-
-def forward_flops(settings: ImageRowsSettings, data: Images) -> int:
-    """Return the FLOPs of one image's forward pass."""
-    rows, columns = data.train.inputs.shape[1:]
-    width = settings.units * (2 if settings.bidirectional else 1)
-    return (
-        recurrent_flops(settings, inputs=columns, steps=rows)
-        + dense_flops(width, settings.dense_units)
-        + dense_flops(settings.dense_units, data.classes)
-    )
-
-
-def _learning_rate(settings: ImageRowsSettings) -> Any:
-    """Return lr / (1 + decay · i) as a schedule: Keras 3 no longer has `Adam(decay=…)`."""
-    import keras  # noqa: PLC0415 - imports the framework
-
-    if settings.decay == 0:
-        return settings.learning_rate
-    return keras.optimizers.schedules.InverseTimeDecay(
-        settings.learning_rate, decay_steps=1, decay_rate=settings.decay
-    )
+    return image_model(settings, trial, data)

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from workloads.context import Context
 from workloads.data.cache import atomic_write
-from workloads.data.images import Images
-from workloads.data.samples import Samples
 from workloads.failures import DataError
-from workloads.measuring.measurement import prepare_framework, record_dataset
-from workloads.models import checkpoint
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.measuring.measurement import make_run, prepare_framework, prove_kernel
+from workloads.models.checkpoint import (
+    apply_checkpoint,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
 from workloads.settings.parity import (
     ANSWER,
     OUTPUT_COMPARISONS,
@@ -28,11 +30,10 @@ from workloads.settings.parity import (
     SavedFiles,
     SaveRequest,
 )
+from workloads.settings.tasks import ImageRowsSettings
 from workloads.tasks.image_rows import build, load
 
 if TYPE_CHECKING:
-    from workloads.frameworks import Framework
-    from workloads.models.model import WitnessedModel
     from workloads.models.run import TrainingRun
 
 Outputs = NDArray[Any]
@@ -41,44 +42,33 @@ Outputs = NDArray[Any]
 def save(trial: Context) -> dict[str, float]:
     """Train for the settings' epochs, prove the kernel, and save weights and outputs."""
     request = SaveRequest.model_validate(trial.settings)
-    with prepare_framework(trial) as framework:
-        data = load(request.settings)
-        record_dataset(trial, data)
-        model = build(request.settings, trial, data)
-        run = _training_run(trial, request.settings, model, data)
-        model.fit(**run.feeds.train.with_targets(), epochs=run.epochs, shuffle=False, verbose=0)
-        _prove(trial, request.settings, run)
-        checkpoint.save_checkpoint(
-            Path(request.into.weights), checkpoint.read_checkpoint(model, request.settings)
-        )
-        outputs = _outputs(trial, request.settings, framework, model, data.validation)
+    settings = request.settings
+    with prepare_framework(trial):
+        data = load(settings)
+        run = make_run(trial, settings, data, build(settings, trial, data))
+        run.fit(run.train_feed, epochs=run.epochs)
+        prove_kernel(trial, settings, run)
+        save_checkpoint(Path(request.into.weights), read_checkpoint(run.model, settings))
         with atomic_write(Path(request.into.outputs)) as file:
-            np.save(file, outputs, allow_pickle=False)
+            np.save(file, _outputs(run), allow_pickle=False)
     return {}
 
 
 def compare(trial: Context) -> dict[str, float]:
     """Prove the kernel; load every saved checkpoint into one model and compare the outputs."""
     request = LoadRequest.model_validate(trial.settings)
-    with prepare_framework(trial) as framework:
-        data = load(request.settings)
-        record_dataset(trial, data)
+    settings = request.settings
+    with prepare_framework(trial):
+        data = load(settings)
         if data.digest != request.digest:
             raise DataError(
                 f"{data.source}: expected the data whose outputs were saved, of digest"
                 f" {request.digest}; received {data.digest}: give both machines the same file"
             )
-        model = build(request.settings, trial, data)
-        run = _training_run(trial, request.settings, model, data)
+        run = make_run(trial, settings, data, build(settings, trial, data))
         run.train_one_step()  # the evidence comes from a step that has run
-        _prove(trial, request.settings, run)
-        comparisons = []
-        for files in request.saved:
-            exact = _load_weights(model, request.settings, Path(files.weights))
-            outputs = _outputs(trial, request.settings, framework, model, data.validation)
-            comparisons.append(
-                OutputComparison(difference=_difference(outputs, files), exact=exact)
-            )
+        prove_kernel(trial, settings, run)
+        comparisons = [_comparison(run, settings, files) for files in request.saved]
     trial.artifact(ANSWER, OUTPUT_COMPARISONS.dump_json(tuple(comparisons)).decode())
     return {}
 
@@ -94,52 +84,24 @@ def largest_difference(outputs: Outputs, expected: Outputs) -> float | None:
     return float(np.abs(outputs64 - expected64).max() / np.abs(expected64).max())
 
 
-def _training_run(
-    trial: Context, settings: ImageRowsSettings, model: WitnessedModel, data: Images
-) -> TrainingRun:
-    from workloads.models.run import TrainingRun  # noqa: PLC0415 - imports the framework
-
-    return TrainingRun(
-        model, data.train, data.validation, settings.batch_size, settings.epochs, trial.device
-    )
+def _outputs(run: TrainingRun) -> Outputs:
+    return np.asarray(run.model.predict(**run.validation_feed.without_targets(), verbose=0))
 
 
-def _prove(trial: Context, settings: ImageRowsSettings, run: TrainingRun) -> None:
-    """Report the kernel of a run's steps, some of which have run."""
-    from workloads.evidence import Stack, prove  # noqa: PLC0415 - imports the framework
-
-    directions = 2 if settings.bidirectional else 1
-    proof = prove(run, Stack(settings.layers, directions, run.train.inputs.shape[1]))
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-
-
-def _outputs(
-    trial: Context,
-    settings: ImageRowsSettings,
-    framework: Framework,
-    model: WitnessedModel,
-    samples: Samples,
-) -> Outputs:
-    feed = framework.make_feed(samples, settings.batch_size, trial.device)
-    return np.asarray(model.predict(**feed.without_targets(), verbose=0))
-
-
-def _load_weights(model: WitnessedModel, settings: ImageRowsSettings, path: Path) -> bool:
-    """Load the weights of a file; return True if they read back bit by bit as in the file."""
-    saved = checkpoint.load_checkpoint(path)
-    if saved.cell != settings.cell:
-        raise DataError(f"{path}: expected weights of {settings.cell}; received {saved.cell}")
+def _comparison(
+    run: TrainingRun, settings: ImageRowsSettings, files: SavedFiles
+) -> OutputComparison:
+    """Load saved weights; compare as many of the saved outputs as there are here."""
+    saved = load_checkpoint(Path(files.weights))
     try:
-        checkpoint.apply_checkpoint(model, saved)
+        if saved.cell != settings.cell:
+            raise ValueError(f"expected weights of {settings.cell}; received {saved.cell}")
+        apply_checkpoint(run.model, saved)
     except ValueError as error:
         raise DataError(
-            f"{path}: {error}: load weights that were saved with these settings"
+            f"{files.weights}: {error}: load weights that were saved with these settings"
         ) from error
-    return checkpoint.read_checkpoint(model, settings).equals(saved)
-
-
-def _difference(outputs: Outputs, files: SavedFiles) -> float | None:
-    """Return the largest difference from as many of the saved outputs as there are here."""
+    outputs = _outputs(run)
     try:
         expected: Outputs = np.load(files.outputs, allow_pickle=False)[: len(outputs)]
     except (OSError, ValueError, EOFError) as error:
@@ -149,4 +111,5 @@ def _difference(outputs: Outputs, files: SavedFiles) -> float | None:
             f"{files.outputs}: expected outputs of shape {outputs.shape}, as on this machine;"
             f" received {expected.shape}"
         )
-    return largest_difference(outputs, expected)
+    exact = read_checkpoint(run.model, settings).equals(saved)
+    return OutputComparison(difference=largest_difference(outputs, expected), exact=exact)

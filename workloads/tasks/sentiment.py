@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workloads.context import Context
-from workloads.data.reviews import Reviews, load_reviews
+from workloads.data.reviews import load_reviews
+from workloads.data.samples import DataSet
 from workloads.failures import DataError
 from workloads.measuring.measurement import measure
-from workloads.models.flops import dense_flops, recurrent_flops
-from workloads.settings.sentiment import SentimentSettings
+from workloads.settings.tasks import SentimentSettings
 
 if TYPE_CHECKING:
     from workloads.models.model import WitnessedModel
@@ -19,15 +20,11 @@ def run(trial: Context) -> dict[str, float]:
     """Run a trial of `sentiment`."""
     settings = SentimentSettings(**trial.settings)
     return measure(
-        trial,
-        settings,
-        load=lambda: load(settings),
-        build=lambda _: build(settings, trial),
-        forward_flops=lambda _: _flops(settings),
+        trial, settings, load=partial(load, settings), build=partial(build, settings, trial)
     )
 
 
-def load(settings: SentimentSettings) -> Reviews:
+def load(settings: SentimentSettings) -> DataSet:
     """Load reviews, padded to one length.
 
     Raises:
@@ -50,41 +47,8 @@ def load(settings: SentimentSettings) -> Reviews:
     return reviews
 
 
-def build(settings: SentimentSettings, trial: Context) -> WitnessedModel:
+def build(settings: SentimentSettings, trial: Context, data: DataSet) -> WitnessedModel:
     """Build masked embedding → recurrent layers → Dropout → Dense(1, sigmoid); Adam."""
-    import keras  # noqa: PLC0415 - imports the framework
+    from workloads.models.built_in import review_model  # noqa: PLC0415 - imports the framework
 
-    from workloads.models.compile import compile_model, seed_of  # noqa: PLC0415
-    from workloads.models.layers import recurrent_stack  # noqa: PLC0415
-
-    layers = [
-        keras.Input((settings.sequence_length,), dtype="int32"),
-        keras.layers.Embedding(
-            settings.vocabulary,
-            settings.embedding_units,
-            mask_zero=settings.masked,
-            name="embedding",
-        ),
-        *recurrent_stack(
-            settings, trial.implementation, return_sequences=False, seed=seed_of(trial, 0)
-        ),
-        keras.layers.Dropout(
-            settings.dropout, seed=seed_of(trial, 3 * settings.layers), name="dropout"
-        ),
-        keras.layers.Dense(1, activation="sigmoid", dtype="float32", name="good"),
-    ]
-    return compile_model(
-        layers,
-        trial,
-        name="sentiment",
-        optimizer=keras.optimizers.Adam(settings.learning_rate),
-        loss=keras.losses.BinaryCrossentropy(),
-    )
-
-
-def _flops(settings: SentimentSettings) -> int:
-    """Return the FLOPs of one review; padding counts, since kernels without a mask compute it."""
-    outputs = (2 if settings.bidirectional else 1) * settings.units
-    return recurrent_flops(
-        settings, inputs=settings.embedding_units, steps=settings.sequence_length
-    ) + dense_flops(outputs, 1)
+    return review_model(settings, trial)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workloads.context import Context
-from workloads.measuring.canary import run_canary
+from workloads.measuring.canary import peak_memory, run_with_canary
 from workloads.measuring.measurement import measure_utilization, prepare_framework
-from workloads.memory import peak_rss_mib
-from workloads.models.flops import recurrent_flops, training_flops
-from workloads.settings.synthetic import SyntheticSettings
+from workloads.settings.tasks import SyntheticSettings
 
 if TYPE_CHECKING:
-    from workloads.frameworks import Framework
+    from workloads.frameworks.framework import Framework
     from workloads.models.passes import Passes
 
 _SINGLE_STEPS = 100
@@ -40,136 +39,97 @@ def random_inputs(settings: SyntheticSettings, seed: int) -> np.ndarray[Any, np.
     return np.random.default_rng([seed, 2]).uniform(-1, 1, shape).astype(np.float32)
 
 
-def build(settings: SyntheticSettings, trial: Context) -> Any:
-    """Build the recurrent layers alone; every step has an output."""
-    import keras  # noqa: PLC0415 - imports the framework
-
-    from workloads.models.compile import seed_of  # noqa: PLC0415
-    from workloads.models.initial_weights import set_initial_weights  # noqa: PLC0415
-    from workloads.models.layers import recurrent_stack  # noqa: PLC0415
-
-    seed = seed_of(trial, 0)
-    layers = recurrent_stack(settings, trial.implementation, return_sequences=True, seed=seed)
-    model = keras.Sequential(
-        [keras.Input((settings.sequence_length, settings.features)), *layers], name="synthetic"
-    )
-    set_initial_weights(model, trial.seed)
-    return model
-
-
 def _run_trial(
     trial: Context, settings: SyntheticSettings, framework: Framework
 ) -> dict[str, float]:
-    from workloads.evidence import Stack, prove_passes  # noqa: PLC0415
-    from workloads.models import passes  # noqa: PLC0415 - imports the framework
+    from workloads.evidence.kernel_evidence import Stack, prove_passes  # noqa: PLC0415 - framework
+    from workloads.measuring.keras_clocks import time_warm_up  # noqa: PLC0415
+    from workloads.models.built_in import passes_model  # noqa: PLC0415
+    from workloads.models.layers import forward_flops, training_flops  # noqa: PLC0415
+    from workloads.models.passes import make_passes  # noqa: PLC0415
 
     with trial.phase("load"):
-        model_passes = passes.make_passes(build(settings, trial), trial.implementation)
-        batch = model_passes.place(random_inputs(settings, trial.seed))
+        model = passes_model(settings, trial)
+        passes = make_passes(model, trial.implementation)
+        batch = passes.place(random_inputs(settings, trial.seed))
         framework.synchronise()
-    compile_s = _warm_up(trial, framework, model_passes, batch)
-    before_ms = run_canary(trial.device, framework.synchronise)
-    framework.reset_peak_memory()
-    time_passes = _time_full if trial.measure == "full" else _time_slices
-    metrics = time_passes(trial, framework, settings, model_passes, batch)
-    metrics["canary_ms"] = max(before_ms, run_canary(trial.device, framework.synchronise))
-    peaks = {"peak_gpu_mib": framework.peak_gpu_mib(), "peak_rss_mib": peak_rss_mib()}
-    metrics |= {name: mib for name, mib in peaks.items() if mib is not None}
-    directions = 2 if settings.bidirectional else 1
-    stack = Stack(settings.layers, directions, settings.sequence_length)
-    proof = prove_passes(model_passes, batch, stack, trial.implementation)
-    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
-    if trial.measure == "full":
-        metrics |= measure_utilization(trial, framework, metrics)
-    return {**metrics, "compile_s": compile_s}
-
-
-def _warm_up(trial: Context, framework: Framework, passes: Passes, batch: Any) -> float:
-    """Compile; return the compile time in seconds."""
-    seconds = []
     with trial.phase("compile"):
-        for _ in range(3):
-            began_s = time.monotonic()
-            framework.synchronise([passes.forward(batch), passes.forward_backward(batch)])
-            seconds.append(time.monotonic() - began_s)
-    return max(0.0, seconds[0] - seconds[-1])
-
-
-def _time_full(
-    trial: Context, framework: Framework, settings: SyntheticSettings, passes: Passes, batch: Any
-) -> dict[str, float]:
-    from workloads.measuring.keras_clocks import step_metrics  # noqa: PLC0415 - imports the framework
-
-    steps = settings.timed_steps
-    with trial.phase("forward") as forward:
-        _run_steps(framework, passes.forward, batch, steps)
-    cpu_began_s = time.process_time()
-    with trial.phase("train") as train:
-        _run_steps(framework, passes.forward_backward, batch, steps)
-    cpu_s = time.process_time() - cpu_began_s
-    with trial.phase("steps"):
-        single = _time_single_steps(
-            framework, passes.forward_backward, batch, min(steps, _SINGLE_STEPS)
+        compile_s = time_warm_up(
+            lambda: framework.synchronise([passes.forward(batch), passes.forward_backward(batch)])
         )
-    return {
-        "forward_ms": 1_000 * forward.seconds / steps,
-        "step_ms": 1_000 * train.seconds / steps,
-        **_rates(settings, train.seconds / steps),
-        "cpu_over_wall": cpu_s / train.seconds,
-        **step_metrics(single),
-    }
+    flops = training_flops(forward_flops(model, settings.sequence_length))
+    timing = _Timing(trial, settings, framework, passes, batch, flops)
+    is_full = trial.measure == "full"
+    metrics = run_with_canary(trial.device, framework, timing.full if is_full else timing.slices)
+    metrics |= {**peak_memory(framework), "compile_s": compile_s}
+    stack = Stack(settings.layers, settings.directions, settings.sequence_length)
+    proof = prove_passes(passes, batch, stack, trial.implementation)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
+    return metrics | (measure_utilization(trial, framework, metrics) if is_full else {})
 
 
-def _time_slices(
-    trial: Context, framework: Framework, settings: SyntheticSettings, passes: Passes, batch: Any
-) -> dict[str, float]:
-    """Run slices of forward and backward passes as they are requested."""
-    steps, probe_s = 1, 0.0
-    while probe_s < trial.slice_s / 4:
-        began_s = time.monotonic()
-        _run_steps(framework, passes.forward_backward, batch, steps)
-        probe_s = time.monotonic() - began_s
-        steps *= 2
-    suggested_steps = max(1, round(trial.slice_s * (steps // 2) / probe_s))
-    cpu_s, seconds = 0.0, 0.0
-    for slice_steps in trial.slices(suggested_steps):
+@dataclass(frozen=True, slots=True)
+class _Timing:
+    """The passes of a trial on its batch, and the measurement of their time."""
+
+    trial: Context
+    settings: SyntheticSettings
+    framework: Framework
+    passes: Passes
+    batch: Any
+    flops_per_sample: int
+
+    def full(self) -> dict[str, float]:
+        """Time forward passes, forward and backward passes, and single ones of these."""
+        from workloads.measuring.keras_clocks import step_metrics  # noqa: PLC0415 - framework
+
+        steps, trial = self.settings.timed_steps, self.trial
+        with trial.phase("forward") as forward:
+            self._run(self.passes.forward, steps)
         cpu_began_s = time.process_time()
-        with trial.phase("train") as window:
-            _run_steps(framework, passes.forward_backward, batch, slice_steps)
-        cpu_s += time.process_time() - cpu_began_s
-        seconds += window.seconds
-        trial.slice(slice_steps, window.seconds)
-    if trial.slicing is None or not trial.slicing.done_slices:
-        return {}
-    return {**_rates(settings, trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
+        with trial.phase("train") as train:
+            self._run(self.passes.forward_backward, steps)
+        cpu_s = time.process_time() - cpu_began_s
+        with trial.phase("steps"):
+            single = [
+                self._run(self.passes.forward_backward, 1) for _ in range(min(steps, _SINGLE_STEPS))
+            ]
+        return {
+            "forward_ms": 1_000 * forward.seconds / steps,
+            "step_ms": 1_000 * train.seconds / steps,
+            **self._rates(train.seconds / steps),
+            "cpu_over_wall": cpu_s / train.seconds,
+            **step_metrics(single),
+        }
 
+    def slices(self) -> dict[str, float]:
+        """Run slices of forward and backward passes as they are requested."""
+        trial, step = self.trial, self.passes.forward_backward
+        steps, probe_s = 1, self._run(step, 1)
+        while probe_s < trial.slice_s / 4:
+            steps *= 2
+            probe_s = self._run(step, steps)
+        cpu_s, seconds = 0.0, 0.0
+        for slice_steps in trial.slices(max(1, round(trial.slice_s * steps / probe_s))):
+            cpu_began_s = time.process_time()
+            with trial.phase("train") as window:
+                self._run(step, slice_steps)
+            cpu_s += time.process_time() - cpu_began_s
+            seconds += window.seconds
+            trial.slice(slice_steps, window.seconds)
+        if trial.slicing is None or not trial.slicing.done_slices:
+            return {}
+        return {**self._rates(trial.slicing.step_s), "cpu_over_wall": cpu_s / seconds}
 
-def _rates(settings: SyntheticSettings, step_s: float) -> dict[str, float]:
-    """Return the rates of a forward and backward pass from its seconds."""
-    flops = settings.batch_size * training_flops(
-        recurrent_flops(settings, inputs=settings.features, steps=settings.sequence_length)
-    )
-    return {
-        "sample_us": 1e6 * step_s / settings.batch_size,
-        "samples_per_s": settings.batch_size / step_s,
-        "model_flops_per_step": float(flops),
-        "model_flops_per_s": flops / step_s,
-    }
+    def _run(self, step: Callable[[Any], Any], steps: int) -> float:
+        """Run steps, synchronise, and return the seconds."""
+        outputs, began_s = None, time.monotonic()
+        for _ in range(steps):
+            outputs = step(self.batch)
+        self.framework.synchronise(outputs)
+        return time.monotonic() - began_s
 
+    def _rates(self, step_s: float) -> dict[str, float]:
+        from workloads.measuring.keras_clocks import rates  # noqa: PLC0415 - imports the framework
 
-def _run_steps(framework: Framework, step: Callable[[Any], Any], batch: Any, steps: int) -> None:
-    outputs = None
-    for _ in range(steps):
-        outputs = step(batch)
-    framework.synchronise(outputs)
-
-
-def _time_single_steps(
-    framework: Framework, step: Callable[[Any], Any], batch: Any, steps: int
-) -> list[float]:
-    seconds = []
-    for _ in range(steps):
-        began_s = time.monotonic()
-        framework.synchronise(step(batch))
-        seconds.append(time.monotonic() - began_s)
-    return seconds
+        return rates(step_s, self.settings.batch_size, self.flops_per_sample)

@@ -11,7 +11,7 @@ from orchestrator.diagnostics.parity.findings import Failed
 from orchestrator.diagnostics.parity.request import Impossible, ParityRequest, Participant
 from orchestrator.diagnostics.parity.trainers import RequestOutcome
 from workloads.eligibility import Cell
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 
 
 @dataclass(slots=True)

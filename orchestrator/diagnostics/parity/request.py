@@ -21,7 +21,7 @@ from workloads.implementations import (
     parse_implementation,
 )
 from workloads.protocol import Device
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 
 USUAL: Mapping[str, Any] = {
     "units": 32,

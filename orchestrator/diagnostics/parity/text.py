@@ -13,7 +13,7 @@ from orchestrator.diagnostics.parity.request import Impossible, Participant
 from orchestrator.report.document import Document, Section, Table
 from orchestrator.report.formats.text import to_text
 from workloads.eligibility import Cell
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 
 FORMAT, VERSION = "rnnsweep-parity", 1
 _MARKS = {True: "✓", False: "✗"}

@@ -10,7 +10,7 @@ import numpy as np
 from workloads.data.samples import Samples
 from workloads.models.canonical_weights import CanonicalLayer
 from workloads.models.initial_weights import draw_layer, draw_variable
-from workloads.settings.char_rnn import CharRnnSettings
+from workloads.settings.tasks import CharRnnSettings
 from workloads.tasks.char_rnn import load
 
 SEED = 0
@@ -48,7 +48,7 @@ def write(path: Path, asked: dict[str, Any]) -> None:
     data = load(settings)
     order = np.random.default_rng([SEED, 1]).permutation(len(data.train))
     arrays = _arrays("train", data.train.take(order)) | _arrays("validation", data.validation)
-    np.savez(path, **arrays, **_weights(settings, data.vocabulary))
+    np.savez(path, **arrays, **_weights(settings, data.classes))
 
 
 def _arrays(part: str, samples: Samples) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from workloads.context import Context
 from workloads.measuring.measurement import measure
-from workloads.settings.image_rows import ImageRowsSettings
+from workloads.settings.tasks import ImageRowsSettings
 from workloads.tasks import image_rows
 
 _SLOW = re.compile(r"slow_(\d+)")

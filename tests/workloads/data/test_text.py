@@ -1,31 +1,84 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from workloads.data import text as text_module
-from workloads.data.prose import python_docs, python_docs_text
-from workloads.data.sources import SHAKESPEARE_SHA256, text_digest
-from workloads.data.text import load_text
+from tests.workloads.data.test_images import install_keras
+from workloads.data import cache, text
+from workloads.data.samples import DataSet, Samples
+from workloads.data.sources import DOWNLOADS, SHAKESPEARE_URL, data_digest, python_docs
+from workloads.data.text import load_text, read_text
+from workloads.data.tokens import UNKNOWN, TokenKind, Tokens, encode, split_words
+from workloads.data.zipf import zipf_corpus
 from workloads.failures import DataError
 
+KINDS: tuple[TokenKind, ...] = ("character", "word")
 
-def test_the_digest_is_that_of_the_text(tmp_path: Path) -> None:
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def poem(tmp_path: Path) -> Path:
     path = tmp_path / "poem.txt"
-    path.write_bytes("Straße\r\n".encode())
-    text = load_text("file", str(path))
-    assert text.text == "Straße\r\n"  # the file's own line ends
-    assert text.source == str(path)
-    assert text.digest == text_digest("file", str(path))
-    docs = load_text("python-docs")
-    assert docs.digest == text_digest("python-docs")
-    assert docs.digest == hashlib.sha256(docs.text.encode()).hexdigest()
-    assert docs.source == f"pydoc_data.topics of Python {platform.python_version()}"
+    path.write_text("To be, or not to be", encoding="utf-8")
+    return path
+
+
+def whole(tokens: Tokens) -> tuple[Samples, Samples]:
+    return Samples(tokens, tokens), Samples(tokens, tokens)
+
+
+def load(name: Any, path: Path | None = None, kind: TokenKind = "word", size: int = 4) -> DataSet:
+    where = None if path is None else str(path)
+    return load_text(name, where, whole, kind=kind, vocabulary=size, length=1234)
+
+
+def vocabulary(data: DataSet) -> tuple[str, ...]:
+    assert data.encoded is not None
+    return data.encoded.vocabulary
+
+
+def test_a_file_becomes_tokens_and_is_encoded_once(
+    poem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = load("file", poem)
+    assert vocabulary(first) == (UNKNOWN, "be", "to", ",")
+    assert first.train.inputs.tolist() == [2, 1, 3, 0, 0, 2, 1]
+    assert (first.digest, first.source) == (data_digest("file", str(poem)), str(poem))
+    monkeypatch.delattr(text, "encode")  # another call would fail
+    second = load("file", poem)
+    assert (second.train.inputs == first.train.inputs).all()
+    assert vocabulary(second) == vocabulary(first)
+
+
+def test_the_cache_key_has_all_that_decides_the_tokens(poem: Path) -> None:
+    load("file", poem)
+    assert vocabulary(load("file", poem, size=3)) == (UNKNOWN, "be", "to")
+    assert vocabulary(load("file", poem, "character", 3)) == (UNKNOWN, " ", "o")
+    poem.write_text("or not", encoding="utf-8")
+    assert vocabulary(load("file", poem)) == (UNKNOWN, "not", "or")
+
+
+def test_a_large_text_is_memory_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "MAPPED_BYTES", 100_000)
+    for _ in range(2):
+        docs = load("python-docs", kind="character", size=256)
+        assert isinstance(docs.train.inputs, np.memmap)
+    assert docs.encoded is not None
+    assert docs.encoded.decode(docs.train.inputs[:30]).startswith('The "assert" statement')
 
 
 def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
@@ -33,41 +86,34 @@ def test_python_docs_are_prose_that_repeats_no_paragraph() -> None:
     assert list(topics) == sorted(topics)
     paragraphs = [" ".join(part.split()) for parts in topics.values() for part in parts]
     assert len(paragraphs) == len(set(paragraphs)) > 1000
-    text = python_docs_text()
-    assert len(text) > 250_000
-    assert "Assignment statements are used to (re)bind names" in " ".join(text.split())
+    assert any("Assignment statements are used to (re)bind names" in part for part in paragraphs)
 
 
 def test_a_python_without_its_topics_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     with pytest.raises(DataError, match=r"expected pydoc_data\.topics.*complete Python"):
-        text_digest("python-docs")
+        data_digest("python-docs")
 
 
-def test_shakespeares_digest_is_known_without_a_network() -> None:
-    assert text_digest("shakespeare") == SHAKESPEARE_SHA256
-
-
-def test_shakespeare_is_read_from_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "input.txt"
+def test_shakespeare_is_downloaded_by_keras_or_read_from_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = tmp_path / "input.txt", list[Any]()
     path.write_text("First Citizen:\n")
-    for ask in (text_digest, load_text):
-        with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
-            ask("shakespeare", str(path))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    monkeypatch.setattr("workloads.data.sources.SHAKESPEARE_SHA256", digest)
-    assert text_digest("shakespeare", str(path)) == digest
-    assert load_text("shakespeare", str(path)).text == "First Citizen:\n"
 
+    def get_file(*arguments: str, **options: str) -> str:
+        asked.append((*arguments, options["file_hash"]))
+        return str(path)
 
-def test_shakespeare_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RNNSWEEP_CACHE", str(tmp_path))
-    (tmp_path / "shakespeare.txt").write_text("All:\nSpeak, speak.\n")
-    digest = hashlib.sha256((tmp_path / "shakespeare.txt").read_bytes()).hexdigest()
-    monkeypatch.setattr(text_module, "SHAKESPEARE_SHA256", digest)
-    text = load_text("shakespeare", url="http://127.0.0.1:9/never-asked")
-    assert text.text == "All:\nSpeak, speak.\n"
-    assert text.source.startswith("https://")
+    install_keras(monkeypatch, get_file=get_file)
+    assert read_text("shakespeare") == b"First Citizen:\n"
+    assert asked == [("shakespeare.txt", SHAKESPEARE_URL, DOWNLOADS["shakespeare"])]
+    assert data_digest("shakespeare") == DOWNLOADS["shakespeare"]
+    with pytest.raises(DataError, match=r"expected the text of https.*dataset to 'file'"):
+        read_text("shakespeare", str(path))
+    install_keras(monkeypatch)
+    with pytest.raises(DataError, match=r"without network, set settings\.data_path to a copy"):
+        read_text("shakespeare")
 
 
 @pytest.mark.parametrize(
@@ -78,28 +124,91 @@ def test_shakespeare_is_kept_in_the_cache(tmp_path: Path, monkeypatch: pytest.Mo
         ("Straße".encode()[:5], r"expected UTF-8; received byte 0xc3 at offset 4 \(unexpected end"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(content)
+def test_a_file_that_is_no_text_is_refused(poem: Path, content: bytes, message: str) -> None:
+    poem.write_bytes(content)
     with pytest.raises(DataError, match=message):
-        load_text("file", str(path))
+        load("file", poem)
 
 
-@pytest.mark.parametrize("ask", [text_digest, load_text])
-def test_a_missing_file_is_explained(ask: object, tmp_path: Path) -> None:
-    assert callable(ask)
+def test_a_missing_file_is_explained(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"absent.*No such file.*settings\.data_path"):
-        ask("file", str(tmp_path / "absent"))
+        load("file", tmp_path / "absent")
     with pytest.raises(DataError, match="Is a directory"):
-        ask("file", str(tmp_path))
-    with pytest.raises(DataError, match=r"path of a text in settings\.data_path; received none"):
-        ask("file")
+        data_digest("file", str(tmp_path))
 
 
 def test_digests_need_the_standard_library_only() -> None:
     code = (
-        "import sys; from workloads.data.sources import text_digest\n"
-        "text_digest('python-docs'), text_digest('zipf')\n"
-        "assert 'numpy' not in sys.modules"
+        "import sys; from workloads.data.sources import data_digest\n"
+        "data_digest('python-docs'), data_digest('zipf'), data_digest('digits')\n"
+        "assert 'numpy' not in sys.modules and 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(st.text(), st.sampled_from(KINDS))
+def test_a_text_survives_a_round_trip(content: str, kind: TokenKind) -> None:
+    encoded = encode(content, kind, 10**6)
+    decoded = encoded.decode(encoded.tokens)
+    assert encoded.tokens.dtype == np.int32
+    if kind == "character":
+        assert decoded == content
+        assert len(encoded.vocabulary) == len(set(content) | {UNKNOWN})
+    else:
+        assert split_words(decoded) == split_words(content)
+        assert (encode(decoded, kind, 10**6).tokens == encoded.tokens).all()
+
+
+@given(st.text(alphabet="abcdef '\n", min_size=1), st.integers(2, 6), st.sampled_from(KINDS))
+def test_the_most_frequent_have_a_number_of_their_own(
+    content: str, size: int, kind: TokenKind
+) -> None:
+    encoded = encode(content, kind, size)
+    words = list(content) if kind == "character" else split_words(content)
+    counts = Counter(words)
+    ranked = sorted(counts, key=lambda token: (-counts[token], token))
+    assert encoded.vocabulary == (UNKNOWN, *ranked[: size - 1])
+    for token, original in zip(encoded.tokens, words, strict=True):
+        assert encoded.vocabulary[token] in (original, UNKNOWN)
+        assert (token == 0) == (original not in encoded.vocabulary)
+
+
+def test_words_are_lower_case_and_signs_are_words() -> None:
+    words = split_words("We know't, we KNOW't!\n'Tis snake_case 42.")
+    assert " ".join(words) == "we know't , we know't ! ' tis snake_case 42 ."
+    assert encode(f"a{UNKNOWN}a", "character", 9).tokens.tolist() == [1, 0, 1]
+
+
+def test_the_synthetic_corpus_follows_zipfs_law_and_can_be_predicted() -> None:
+    tokens = zipf_corpus(400_000, 33).tokens.astype(np.int64)
+    shares, law = np.bincount(tokens, minlength=33) / 400_000, 1 / np.arange(1, 33)
+    assert shares[0] == 0  # nothing is unknown
+    assert shares[1:] == pytest.approx(law / law.sum(), rel=0.06)
+    alone = entropy(tokens)
+    after_one = entropy(tokens[1:] * 33 + tokens[:-1]) - alone
+    after_two = entropy(tokens[2:] * 33**2 + tokens[1:-1] * 33 + tokens[:-2]) - alone - after_one
+    assert after_one < 0.65 * alone
+    assert after_two < 0.92 * after_one
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(2, 50))
+def test_a_longer_corpus_begins_as_a_shorter_one(length: int, more: int, size: int) -> None:
+    short, long = zipf_corpus(length, size), zipf_corpus(length + more, size)
+    assert (short.tokens == long.tokens[:length]).all()
+    assert len(short.vocabulary) == size
+    assert ((short.tokens >= 1) & (short.tokens < size)).all()
+
+
+def test_the_synthetic_corpus_is_the_same_on_every_machine() -> None:
+    corpus = load("zipf", size=100)
+    assert corpus.train.inputs[:12].tolist() == [12, 10, 2, 1, 93, 86, 28, 23, 2, 1, 21, 3]
+    assert (len(corpus.train), corpus.classes) == (1234, 100)
+    parameters = (
+        b'{"exponent": 1.0, "restart": 0.25, "seed": 20180116, "turn": 0.381966, "version": 1}'
+    )
+    assert corpus.digest == hashlib.sha256(parameters).hexdigest()
+
+
+def entropy(values: NDArray[np.int64]) -> float:
+    shares = np.unique(values, return_counts=True)[1] / len(values)
+    return float(-(shares * np.log(shares)).sum())

@@ -20,7 +20,7 @@ _STEPS = 8  # rows of a digit
 
 def proven(trial: Context) -> dict[str, float]:
     """Run one training step, and report its proof."""
-    from workloads.evidence import prove
+    from workloads.evidence.kernel_evidence import prove
 
     implementation = _built(trial)
     plan = plan_training(trial, implementation)
@@ -34,7 +34,7 @@ def proven(trial: Context) -> dict[str, float]:
 
 def passes_proven(trial: Context) -> dict[str, float]:
     """Run a forward and backward pass, and report its proof."""
-    from workloads.evidence import prove_passes
+    from workloads.evidence.kernel_evidence import prove_passes
     from workloads.models import passes
 
     implementation = _built(trial)
@@ -52,7 +52,7 @@ def traced_for_a_gpu(trial: Context) -> dict[str, float]:
     import tensorflow as tf
 
     from tests.workloads.stand_in_gpus.tensorflow import gpu
-    from workloads.evidence import prove
+    from workloads.evidence.kernel_evidence import prove
 
     with gpu():
         plan = plan_training(trial, _built(trial))
@@ -90,15 +90,14 @@ def lowered_for_a_gpu(trial: Context) -> dict[str, float]:
 
 def profiled_on_a_gpu(trial: Context) -> dict[str, float]:
     """Identify the kernel from events as PyTorch's profiler would record them on a GPU."""
-    from workloads.evidence.kernel_evidence import format_kernel, identify_kernel
+    from workloads.evidence.kernel_evidence import make_proof
     from workloads.evidence.torch import ProfiledOperation, count_operations
 
     events = [ProfiledOperation(Event(*event)) for event in trial.settings["events"]]
     counts, operations = count_operations(events, on_gpu=True)
-    ran = format_kernel(
-        identify_kernel(counts, _stack(trial), eager=True, tf32=trial.settings.get("tf32", False))
-    )
-    trial.kernel(trial.implementation.kernel_text, ran, str(dict(operations)))
+    tf32 = trial.settings.get("tf32", False)
+    proof = make_proof("", counts, operations, _stack(trial), eager=True, tf32=tf32)
+    trial.kernel(trial.implementation.kernel_text, proof.ran, proof.evidence)
     return {}
 
 
@@ -115,7 +114,7 @@ def _built(trial: Context) -> Implementation:
 
 
 def _stack(trial: Context) -> Any:
-    from workloads.evidence import Stack
+    from workloads.evidence.kernel_evidence import Stack
 
     directions = 2 if trial.settings.get("bidirectional") else 1
     return Stack(trial.settings["layers"], directions, _STEPS)

@@ -25,8 +25,8 @@ def samples(folder: Path | None = None) -> Samples:
 
 
 def test_batches_come_in_order_and_the_last_one_may_be_smaller() -> None:
-    batches = list(feeding.iterate_batches(samples(), 2))
-    assert feeding.count_batches(samples(), 2) == len(batches) == 3
+    batches = list(feeding.Batches(samples(), 2))
+    assert len(feeding.Batches(samples(), 2)) == len(batches) == 3
     assert [targets.tolist() for _, targets in batches] == [[0, 1], [2, 3], [4]]
     assert batches[2][0].tolist() == [[8, 9]]
 
@@ -46,7 +46,7 @@ def test_arrays_mapped_from_a_file_are_gathered_batch_by_batch(tmp_path: Path) -
     assert (reordered.inputs.shape, reordered.inputs.dtype) == ((5, 2), np.int32)
     for index in range(3):
         batch, expected_batch = (
-            feeding.read_batch(samples_of, 2, index) for samples_of in (reordered, copied)
+            feeding.Batches(samples_of, 2)[index] for samples_of in (reordered, copied)
         )
         assert all(
             (array == expected).all() for array, expected in zip(batch, expected_batch, strict=True)
@@ -71,7 +71,7 @@ def test_views_that_would_be_large_are_not_copied(length: int, in_memory: bool) 
 
 
 def test_fit_is_given_what_it_knows_by_name() -> None:
-    feed = feeding.feed_arrays(samples(), 2)
+    feed = feeding.Feed(samples().inputs, samples().targets, 2)
     assert set(feed.with_targets()) == {"x", "y", "batch_size"}
     assert set(feed.without_targets()) == {"x", "batch_size"}
     assert feed.for_validation()["validation_batch_size"] == 2

@@ -1,5 +1,4 @@
 """Workloads that inspect the canary in a real trainer."""
-# ruff: noqa: PLC0415 - frameworks are imported inside the trainer process only
 
 from __future__ import annotations
 
@@ -20,9 +19,7 @@ def phases(trial: Context) -> dict[str, float]:
         with trial.phase("canary"):
             return next(durations_ms)
 
-    import workloads.measuring.full_training
-
-    with mock.patch.object(workloads.measuring.full_training, "run_canary", run_canary):
+    with mock.patch.object(canary, "run_canary", run_canary):
         return run(trial)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from workloads.context import Context
-from workloads.settings.char_rnn import CharRnnSettings
+from workloads.settings.tasks import CharRnnSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +21,11 @@ def compared_with_bare_keras(trial: Context) -> dict[str, float]:
     `more` and `fewer` are the operations that only one of both has.
     """
     from tests.benchmarks.contenders import bare_keras  # noqa: PLC0415 - imports Keras
-    from workloads.tasks import char_rnn  # noqa: PLC0415
+    from workloads.models.built_in import text_model  # noqa: PLC0415
 
     settings = CharRnnSettings(**trial.settings)
     plain = bare_keras.build(str(trial.implementation), settings.model_dump(), _VOCABULARY)
-    arm = _operations(char_rnn.build(settings, trial, _VOCABULARY), settings)
+    arm = _operations(text_model(settings, trial, _VOCABULARY), settings)
     bare = _operations(plain, settings)
     return {
         "common": (arm & bare).total(),

@@ -195,8 +195,6 @@ def test_single_steps_are_those_of_full_batches(
 ) -> None:
     metrics = result(probe(process, backend_name, "single_steps", timed_steps=wanted))
     assert (metrics["timed"], metrics["run"]) == (wanted, run)  # every third batch is partial
-    assert metrics["step_ms_median"] > 0
-    assert "step_ms_p95" not in metrics
 
 
 def test_no_single_steps_are_timed_with_timed_steps_0(process: Trainer, backend_name: str) -> None:

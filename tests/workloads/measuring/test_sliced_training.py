@@ -19,7 +19,6 @@ from tests.workloads.shared_trainer import (
     run_by_hand,
     single_event,
 )
-from workloads.measuring.slice_size import SliceSize, choose_slice_size
 from workloads.protocol import (
     Dataset,
     Epoch,
@@ -37,7 +36,7 @@ from workloads.protocol import (
     encode,
 )
 from workloads.registry import find_workload
-from workloads.slicing import Slicing
+from workloads.slicing import SliceSize, Slicing, choose_slice_size
 
 SLICING = "tests.workloads.examples.slicing"
 ATTACHED = ("--die-with-parent", str(os.getpid()))

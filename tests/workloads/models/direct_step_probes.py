@@ -17,9 +17,10 @@ def compare_steps(trial: Context) -> dict[str, float]:
 
     The setting `workload` names the workload whose model and data are used.
     """
+    from workloads.models.start_state import StartState
+
     from workloads.models.direct_torch_step import DirectModel, _Step
     from workloads.models.model import WitnessedModel
-    from workloads.models.start_state import StartState
 
     framework = load_framework(trial.implementation.backend)
     framework.configure(trial.implementation, trial.device)
@@ -71,7 +72,8 @@ def _load_and_build(trial: Context) -> tuple[Any, Any, int]:
             return image_rows.build(settings, trial, images), images, settings.batch_size
         case "char_rnn":
             text = char_rnn.load(settings)
-            model = char_rnn.build(settings, trial, text.vocabulary)
+            model = char_rnn.build(settings, trial, text)
             return model, text, settings.batch_size
         case _:
-            return sentiment.build(settings, trial), sentiment.load(settings), settings.batch_size
+            text = sentiment.load(settings)
+            return sentiment.build(settings, trial, text), text, settings.batch_size

@@ -429,7 +429,7 @@ def _classifier(case: Case, implementation: Implementation, seed: int) -> Any:
 
 def _pass(trial: Context, model: Any, inputs: Any, direction: Any) -> Pass:
     """Compute outputs, and the gradients of their product with `direction`."""
-    from workloads.models.fused import FusedStack
+    from workloads.models.fused.fused_stack import FusedStack
     from workloads.models.layers import read_canonical
 
     differentiate = _torch_gradients if trial.implementation.backend == "torch" else _jax_gradients

@@ -35,10 +35,8 @@ def layer(cell: Cell, inputs: int, units: int, *, bias: bool = True, seed: int =
     )
 
 
-def checkpoint(
-    cell: Cell = "lstm", directions: tuple[str, ...] = BOTH, *, bias: bool = True
-) -> Checkpoint:
-    width = 3 * len(directions)
+def checkpoint(cell: Cell = "lstm", directions: int = 2, *, bias: bool = True) -> Checkpoint:
+    width = 3 * directions
     stack = [layer(cell, inputs, 3, bias=bias, seed=n) for n, inputs in enumerate((2, 2, width))]
     stack.append(layer(cell, width, 3, bias=bias, seed=9))
     dense = np.random.default_rng(4).standard_normal((6, 5), np.float32)
@@ -46,10 +44,10 @@ def checkpoint(
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("directions", [BOTH, BOTH[:1]])
+@pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("cell", GATES)
 def test_a_saved_checkpoint_is_loaded_bit_by_bit(
-    tmp_path: Path, cell: Cell, directions: tuple[str, ...], bias: bool
+    tmp_path: Path, cell: Cell, directions: int, bias: bool
 ) -> None:
     saved = checkpoint(cell, directions, bias=bias)
     save_checkpoint(tmp_path / "new" / "weights.npz", saved)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from workloads.data.sources import review_digest
+from workloads.data.sources import data_digest
 from workloads.protocol import Dataset, Event, KernelProof
 from workloads.registry import find_workload
 
@@ -27,7 +27,7 @@ def test_it_runs_masked_and_both_ways(trainer_of: Trainer, backend: str) -> None
     metrics, data = result(events), single_event(events, Dataset)
     assert single_event(events, KernelProof).ran == "portable"
     assert (data.samples, data.validation_samples) == (96, 32)
-    assert data.digest == review_digest("python-docs")
+    assert data.digest == data_digest("python-docs")
     assert set(metrics) - {"import_s"} <= set(find_workload("sentiment").metrics)
 
 

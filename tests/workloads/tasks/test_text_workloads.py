@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.workloads.shared_trainer import Trainer, failure, result, single_event
-from workloads.data.sources import text_digest
+from workloads.data.sources import data_digest
 from workloads.protocol import Artifact, Dataset, Epoch, Event, KernelProof
 from workloads.registry import find_workload
 
@@ -41,7 +41,7 @@ def test_next_token_reports_the_published_columns(trainer_of: Trainer, backend: 
     assert metrics["sample_us"] == pytest.approx(1e6 * metrics["train_s"] / 128)
     assert proof.ran == proof.asked == "portable"
     assert (data.samples, data.validation_samples) == (128, 64)
-    assert data.digest == text_digest("python-docs")
+    assert data.digest == data_digest("python-docs")
     assert set(metrics) - {"import_s"} <= set(find_workload("next_token").metrics)
 
 

@@ -1,15 +1,4 @@
-"""The Keras layer of the kernel `fused`: a stack of recurrent layers in one library call.
-
-Imports Keras. The library call of each backend is in a module of its own, with three functions:
-
-* `run_stack(call, sequences, weights, states, mask, training=…)` returns the outputs of the last
-  layer at every step, and the final states of all layers;
-* `states_shape(shape, batch)` returns the shape of the library's states;
-* `last_output(shape, hidden)` returns the last layer's part of the final hidden states.
-
-The call has a scope named `call.SCOPE`, by which evidence recognises it in a graph, a program or a
-profile.
-"""
+"""The Keras layer of the kernel `fused`. Imports Keras."""
 
 from __future__ import annotations
 
@@ -19,7 +8,7 @@ from typing import Any
 import keras
 
 from workloads.models.canonical_weights import CanonicalLayer, StackShape, from_buffer, to_buffer
-from workloads.models.fused.call import LibraryCall
+from workloads.models.fused import LibraryCall
 from workloads.settings.recurrent import StackSettings
 
 library = importlib.import_module(f"workloads.models.fused.{keras.backend.backend()}")

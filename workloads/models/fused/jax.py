@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.experimental import rnn
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import SCOPE, LibraryCall
+from workloads.models.fused import SCOPE, LibraryCall
 
 
 def run_stack(
@@ -57,7 +57,7 @@ def run_stack(
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Return the shape of the initial and final states."""
+    """Return the shape of the states."""
     return (shape.pseudo_layers, batch, shape.units)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import LEFT_PADDED, SCOPE, LibraryCall
+from workloads.models.fused import LEFT_PADDED, SCOPE, LibraryCall
 
 
 def run_stack(
@@ -43,7 +43,7 @@ def run_stack(
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Return the shape of the initial and final states."""
+    """Return the shape of the states."""
     return (batch, shape.pseudo_layers, shape.units)
 
 

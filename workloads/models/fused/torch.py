@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from workloads.models.canonical_weights import StackShape
-from workloads.models.fused.call import LEFT_PADDED, SCOPE, LibraryCall
+from workloads.models.fused import LEFT_PADDED, SCOPE, LibraryCall
 
 
 def run_stack(
@@ -65,7 +65,7 @@ def _scope() -> AbstractContextManager[Any]:
 
 
 def states_shape(shape: StackShape, batch: Any) -> tuple[Any, ...]:
-    """Return the shape of the initial and final states."""
+    """Return the shape of the states."""
     return (shape.pseudo_layers, batch, shape.units)
 
 

@@ -1,11 +1,11 @@
 """A model's forward pass, and its forward and backward pass, in the best form of each backend.
 
-There is no optimizer, no metric and no data pipeline: a pass is the recurrent layers alone. Every
-backend has a module with its `Passes`; `make_passes` chooses one.
+There is no optimizer, no metric and no data pipeline: a pass is the recurrent layers alone.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Protocol
 
 from workloads.implementations import Implementation
@@ -26,16 +26,6 @@ class Passes(Protocol):
 
 def make_passes(model: Any, implementation: Implementation) -> Passes:
     """Return the passes of a built Keras model."""
-    match implementation.backend:
-        case "jax":
-            from workloads.models.passes.jax import JaxPasses  # noqa: PLC0415 - imports the framework
-
-            return JaxPasses(model, implementation)
-        case "torch":
-            from workloads.models.passes.torch import TorchPasses  # noqa: PLC0415
-
-            return TorchPasses(model)
-        case _:
-            from workloads.models.passes.tensorflow import TensorFlowPasses  # noqa: PLC0415
-
-            return TensorFlowPasses(model, implementation)
+    module = importlib.import_module(f"workloads.models.passes.{implementation.backend}")
+    passes: Passes = module.BackendPasses(model, implementation)
+    return passes

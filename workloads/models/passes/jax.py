@@ -10,14 +10,21 @@ import jax.numpy as jnp
 from workloads.implementations import Implementation
 
 
-class JaxPasses:
+class BackendPasses:
     """Passes on JAX. See `workloads.models.passes.Passes`."""
 
     def __init__(self, model: Any, implementation: Implementation) -> None:
+        def forward(trainable: Any, others: Any, batch: Any) -> Any:
+            return model.stateless_call(trainable, others, batch, training=False)[0]
+
+        def mean(trainable: Any, others: Any, batch: Any) -> Any:
+            outputs, _ = model.stateless_call(trainable, others, batch, training=True)
+            return jnp.mean(outputs.astype(jnp.float32))
+
         self._model = model
-        compiled = jax.jit if implementation.jit else _unchanged
-        self.run_forward = compiled(self._forward)
-        self.run_both = compiled(jax.grad(self._mean, argnums=(0, 2)))
+        self._run_forward, self.run_both = forward, jax.grad(mean, argnums=(0, 2))
+        if implementation.jit:
+            self._run_forward, self.run_both = jax.jit(forward), jax.jit(self.run_both)
 
     def place(self, batch: Any) -> Any:
         """Move a batch to the default device."""
@@ -25,7 +32,7 @@ class JaxPasses:
 
     def forward(self, batch: Any) -> Any:
         """Return the outputs of `batch`, in inference mode."""
-        return self.run_forward(*self.variables, batch)
+        return self._run_forward(*self.variables, batch)
 
     def forward_backward(self, batch: Any) -> Any:
         """Return the gradients of the mean output by all trainable variables and by `batch`."""
@@ -39,14 +46,3 @@ class JaxPasses:
             [variable.value for variable in model.trainable_variables],
             [variable.value for variable in model.non_trainable_variables],
         )
-
-    def _forward(self, trainable: Any, others: Any, batch: Any) -> Any:
-        return self._model.stateless_call(trainable, others, batch, training=False)[0]
-
-    def _mean(self, trainable: Any, others: Any, batch: Any) -> Any:
-        outputs, _ = self._model.stateless_call(trainable, others, batch, training=True)
-        return jnp.mean(outputs.astype(jnp.float32))
-
-
-def _unchanged(function: Any) -> Any:
-    return function

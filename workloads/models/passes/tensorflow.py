@@ -9,32 +9,27 @@ import tensorflow as tf
 from workloads.implementations import Implementation
 
 
-class TensorFlowPasses:
+class BackendPasses:
     """Passes on TensorFlow. See `workloads.models.passes.Passes`."""
 
     def __init__(self, model: Any, implementation: Implementation) -> None:
-        self._model = model
-        eager = implementation.eager
-        self.forward = self._forward if eager else self._graph(self._forward, implementation)
-        self.forward_backward = (
-            self._forward_and_backward
-            if eager
-            else self._graph(self._forward_and_backward, implementation)
-        )
+        def forward(batch: Any) -> Any:
+            return model(batch, training=False)
+
+        def forward_backward(batch: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(batch)
+                mean = tf.reduce_mean(tf.cast(model(batch, training=True), tf.float32))
+            weights = [variable.value for variable in model.trainable_variables]
+            return tape.gradient(mean, [*weights, batch])
+
+        self.forward, self.forward_backward = forward, forward_backward
+        if not implementation.eager:
+            self.forward, self.forward_backward = (
+                tf.function(function, jit_compile=implementation.jit, reduce_retracing=False)
+                for function in (forward, forward_backward)
+            )
 
     def place(self, batch: Any) -> Any:
         """Move a batch to the default device."""
         return tf.identity(tf.constant(batch))
-
-    def _graph(self, function: Any, implementation: Implementation) -> Any:
-        return tf.function(function, jit_compile=implementation.jit, reduce_retracing=False)
-
-    def _forward(self, batch: Any) -> Any:
-        return self._model(batch, training=False)
-
-    def _forward_and_backward(self, batch: Any) -> Any:
-        with tf.GradientTape() as tape:
-            tape.watch(batch)
-            mean = tf.reduce_mean(tf.cast(self._model(batch, training=True), tf.float32))
-        weights = [variable.value for variable in self._model.trainable_variables]
-        return tape.gradient(mean, [*weights, batch])

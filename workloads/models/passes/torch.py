@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 
+from workloads.implementations import Implementation
 
-class TorchPasses:
+
+class BackendPasses:
     """Passes on PyTorch. See `workloads.models.passes.Passes`."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, implementation: Implementation) -> None:
         self.model = model
         self._weights = [variable.value for variable in model.trainable_variables]
 

@@ -1,0 +1,162 @@
+"""The models of the built-in workloads, compiled for the implementation of a trial.
+
+Runs inside a trainer process: imports Keras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from workloads.context import Context
+from workloads.data.samples import DataSet
+from workloads.frameworks import load_framework
+from workloads.models.initial_weights import set_initial_weights
+from workloads.models.layers import recurrent_stack
+from workloads.models.model import WitnessedModel
+from workloads.settings.tasks import (
+    CharRnnSettings,
+    ImageRowsSettings,
+    NextTokenSettings,
+    SentimentSettings,
+    SyntheticSettings,
+)
+
+
+def seed_of(trial: Context, number: int) -> int:
+    """Return the seed of layer `number` of a model: a signed 32-bit integer, as Keras needs."""
+    return (trial.seed + number) % 2**31
+
+
+def compile_model(
+    layers: Sequence[Any],
+    trial: Context,
+    *,
+    name: str,
+    optimizer: Any,
+    loss: Any = None,
+    metrics: Sequence[Any] = ("accuracy",),
+) -> WitnessedModel:
+    """Return the model of these layers with the trial's initial weights, compiled for its arm.
+
+    Args:
+        layers: the layers; the first one is a `keras.Input`.
+        trial: its implementation decides on XLA and eager execution, its seed on the weights.
+        name: name of the model.
+        optimizer: a Keras optimizer; with mixed float16 it is wrapped to scale the loss.
+        loss: a Keras loss object; by default the cross-entropy of class probabilities.
+        metrics: Keras metrics; they are reported by their names, together with `loss`.
+    """
+    implementation, kind = trial.implementation, WitnessedModel
+    if implementation.backend == "torch":
+        from workloads.models.direct_torch_step import DirectModel as kind  # noqa: PLC0415, N813
+    model = kind(layers, name=name, framework=load_framework(implementation.backend))
+    set_initial_weights(model, trial.seed)
+    model.compile(
+        optimizer=optimizer,
+        loss=loss or keras.losses.SparseCategoricalCrossentropy(),
+        metrics=list(metrics),
+        jit_compile=implementation.jit,
+        run_eagerly="eager" in implementation.options,
+    )
+    model.witness.framework.sum_gradients(model.optimizer)
+    return model
+
+
+def image_model(settings: ImageRowsSettings, trial: Context, data: DataSet) -> WitnessedModel:
+    """Build the model of `image_rows`.
+
+    The last layer computes in float32 at any precision, as Keras' guide to mixed precision
+    recommends.
+    """
+    used_seeds = 3 * settings.layers  # those of the recurrent layers
+    last_dropout = settings.dropout / 2 if settings.layers > 1 else settings.dropout
+    layers = [
+        keras.Input(data.train.inputs.shape[1:]),
+        *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
+        keras.layers.Dropout(last_dropout, seed=seed_of(trial, used_seeds), name="dropout_last"),
+        keras.layers.Dense(settings.dense_units, activation="relu", name="dense"),
+        keras.layers.Dropout(settings.dropout, seed=seed_of(trial, used_seeds + 1), name="dropout"),
+        keras.layers.Dense(data.classes, activation="softmax", dtype="float32", name="classes"),
+    ]
+    rate: Any = settings.learning_rate
+    if settings.decay:  # Keras 3 no longer has Adam(decay=…)
+        rate = keras.optimizers.schedules.InverseTimeDecay(
+            rate, decay_steps=1, decay_rate=settings.decay
+        )
+    return compile_model(layers, trial, name="image_rows", optimizer=keras.optimizers.Adam(rate))
+
+
+def review_model(settings: SentimentSettings, trial: Context) -> WitnessedModel:
+    """Build the model of `sentiment`."""
+    layers = [
+        keras.Input((settings.sequence_length,), dtype="int32"),
+        keras.layers.Embedding(
+            settings.vocabulary,
+            settings.embedding_units,
+            mask_zero=settings.masked,
+            name="embedding",
+        ),
+        *recurrent_stack(settings, trial.implementation, return_sequences=False, seed=trial.seed),
+        keras.layers.Dropout(
+            settings.dropout, seed=seed_of(trial, 3 * settings.layers), name="dropout"
+        ),
+        keras.layers.Dense(1, activation="sigmoid", dtype="float32", name="good"),
+    ]
+    optimizer = keras.optimizers.Adam(settings.learning_rate)
+    loss = keras.losses.BinaryCrossentropy()
+    return compile_model(layers, trial, name="sentiment", optimizer=optimizer, loss=loss)
+
+
+def text_model(
+    settings: NextTokenSettings | CharRnnSettings,
+    trial: Context,
+    vocabulary: int,
+    *,
+    is_writer: bool = False,
+) -> WitnessedModel:
+    """Build a model from token ids `(batch, steps)` to logits.
+
+    The logits of `char_rnn` have the shape `(batch, steps, vocabulary)`, those of `next_token` the
+    shape `(batch, vocabulary)`.
+
+    Args:
+        settings: sizes, the recurrent layers, and the optimizer.
+        trial: gives the implementation and the seed.
+        vocabulary: width of the logits, and number of tokens of the embedding.
+        is_writer: build the model that writes text: stateful, with batch size 1 and one step.
+    """
+    optimizer: Any = keras.optimizers.Adam(settings.learning_rate)
+    each_step, last_dropout = False, settings.dropout
+    if isinstance(settings, CharRnnSettings):
+        optimizer = keras.optimizers.SGD(settings.learning_rate, momentum=settings.momentum)
+        each_step = True
+        last_dropout = settings.dropout if settings.dropout_after == "all" else 0.0
+    steps, batch_size = settings.sequence_length, settings.batch_size
+    if is_writer:
+        settings, steps, batch_size = settings.model_copy(update={"batches": "stateful"}), 1, 1
+    layers: list[Any] = [
+        keras.Input((steps,), batch_size=batch_size if settings.stateful else None, dtype="int32"),
+        keras.layers.Embedding(vocabulary, settings.embedding_units, name="embedding"),
+        *recurrent_stack(
+            settings, trial.implementation, return_sequences=each_step, seed=trial.seed
+        ),
+    ]
+    if last_dropout:
+        seed = seed_of(trial, 3 * settings.layers)
+        layers.append(keras.layers.Dropout(last_dropout, seed=seed, name="dropout"))
+    layers.append(keras.layers.Dense(vocabulary, dtype="float32", name="logits"))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    name = "char_rnn" if each_step else "next_token"
+    return compile_model(layers, trial, name=name, optimizer=optimizer, loss=loss)
+
+
+def passes_model(settings: SyntheticSettings, trial: Context) -> Any:
+    """Build the model of `synthetic`: the recurrent layers alone; every step has an output."""
+    layers = recurrent_stack(settings, trial.implementation, return_sequences=True, seed=trial.seed)
+    inputs = keras.Input((settings.sequence_length, settings.features))
+    model = keras.Sequential([inputs, *layers], name="synthetic")
+    set_initial_weights(model, trial.seed)
+    return model
