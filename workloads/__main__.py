@@ -25,7 +25,6 @@ from collections.abc import Sequence
 from workloads.backend import BackendClaim
 from workloads.parent_death import bind_trainer_to_parent
 from workloads.trainer.channel import Channel
-from workloads.trainer.commands import CommandReader
 from workloads.trainer.requests import answer_request
 
 
@@ -36,10 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         bind_trainer_to_parent(parent)
     channel, claim, status = Channel(), BackendClaim(), 0
     lines = channel.lines(at_end=_exit_now if parent is not None else _keep_running)
-    commands = CommandReader(lines)
     for line in lines:
         try:
-            status = max(status, answer_request(line, channel.emit, claim, commands))
+            status = max(status, answer_request(line, channel.emit, claim, lines))
         except KeyboardInterrupt:  # by hand: Ctrl-C; otherwise a workload raised it
             if parent is None:
                 return 130

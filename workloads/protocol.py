@@ -3,9 +3,9 @@
 A trainer (`python -m workloads`) reads one request per line on standard input and answers
 with events on standard output. The last event is `Result` or `Failure`. A trial that is timed
 in slices (`measure` is `timing`) sends `Ready` once it is warm, and then takes commands on
-standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. This module needs
-the standard library only: a trainer in another environment (or language) can use the same lines,
-and the orchestrator can read them without importing a framework.
+standard input: `Slice`, which it answers with `SliceDone`, and finally `Finish`. A trainer in
+another environment (or language) can use the same lines, and the orchestrator can read them without
+importing a framework.
 
 Seconds in events are readings of the system's monotonic clock (`time.monotonic`). On Linux all
 processes of a machine share this clock, so events line up with telemetry from other processes.
@@ -17,11 +17,20 @@ import dataclasses
 import json
 import math
 import re
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    Strict,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
 
 Device: TypeAlias = Literal["cpu", "gpu"]
 FailureKind: TypeAlias = Literal[
@@ -36,6 +45,11 @@ ARTIFACTS, ARTIFACTS_KIB = 16, 256
 """Limits on the number of a trial's texts, and on their total size in UTF-8: they pass through
 the driver's memory and its journal."""
 
+Integer: TypeAlias = Annotated[int, Strict()]
+Count: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
+Number: TypeAlias = Annotated[FiniteFloat, Strict()]
+Seconds: TypeAlias = Annotated[FiniteFloat, Strict(), Field(gt=0)]
+
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -43,8 +57,15 @@ class ProtocolError(ValueError):
     """A line that breaks this protocol; the message has the expected and the received value."""
 
 
+class _Message:
+    """A line: a dataclass whose fields are checked when it is read."""
+
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+
 @dataclass(frozen=True, slots=True)
-class TrialRequest:
+class TrialRequest(_Message):
     """A request to run one trial.
 
     `settings` are the sweep's fixed settings and the block's config, merged. `data_digest` is the
@@ -56,42 +77,44 @@ class TrialRequest:
     implementation: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: Device = "cpu"
-    seed: int = 0
+    seed: Annotated[int, Strict(), Field(ge=0)] = 0
     data_digest: str | None = None
     measure: Literal["full", "timing"] = "full"
-    slice_s: float = 0.25
+    slice_s: Seconds = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(_Message):
     """A command to train for about `steps` steps; None: as many as `Ready` suggested."""
 
     command: ClassVar[str] = "slice"
-    steps: int | None = None
+    steps: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(_Message):
     """A command to run no more slices, prove the kernel, and end the trial."""
 
     command: ClassVar[str] = "finish"
 
 
 Command: TypeAlias = Slice | Finish
-_COMMANDS: Mapping[str, type[Command]] = {kind.command: kind for kind in typing.get_args(Command)}
+_COMMANDS: Mapping[str, TypeAdapter[Command]] = {
+    kind.command: TypeAdapter(kind) for kind in typing.get_args(Command)
+}
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseBegan:
+class PhaseBegan(_Message):
     """The start of a phase (`import`, `load`, `compile`, `train`, `evaluate`, `predict`)."""
 
     event: ClassVar[str] = "phase_began"
     phase: str
-    at_s: float
+    at_s: Number
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseEnded:
+class PhaseEnded(_Message):
     """The end of a phase at `at_s`; `seconds` is its synchronised wall time.
 
     Energy is measured in the windows of `train`, the timed epochs: from `at_s - seconds` to `at_s`.
@@ -99,40 +122,40 @@ class PhaseEnded:
 
     event: ClassVar[str] = "phase_ended"
     phase: str
-    at_s: float
-    seconds: float
+    at_s: Number
+    seconds: Number
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(_Message):
     """A timed epoch. `seconds` covers training only; `validate_s` the validation after it."""
 
     event: ClassVar[str] = "epoch"
-    index: int
-    seconds: float
-    validate_s: float | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    index: Integer
+    seconds: Number
+    validate_s: Number | None = None
+    metrics: Mapping[str, Number] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(_Message):
     """A warm trial that waits for a command. A slice of `slice_steps` takes about `slice_s`."""
 
     event: ClassVar[str] = "ready"
-    slice_steps: int
+    slice_steps: Integer
 
 
 @dataclass(frozen=True, slots=True)
-class SliceDone:
+class SliceDone(_Message):
     """A finished slice: the number of whole training steps, and their synchronised wall time."""
 
     event: ClassVar[str] = "slice_done"
-    steps: int
-    seconds: float
+    steps: Count
+    seconds: Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class KernelProof:
+class KernelProof(_Message):
     """The kernel that was asked for, the kernel that ran, and the evidence for it."""
 
     event: ClassVar[str] = "kernel"
@@ -142,27 +165,27 @@ class KernelProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(_Message):
     """The loaded data: `digest` is that of the source, `samples` counts the training part."""
 
     event: ClassVar[str] = "dataset"
     name: str
     digest: str
     source: str
-    samples: int
-    validation_samples: int
+    samples: Integer
+    validation_samples: Integer
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(_Message):
     """Versions and devices of the trainer, by name."""
 
     event: ClassVar[str] = "environment"
-    facts: Mapping[str, str | int | float | bool | None]
+    facts: Mapping[str, str | Integer | Number | StrictBool | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(_Message):
     """A text to store with the trial: `name` is a plain file name such as `sample.txt`.
 
     A second text of the same name replaces the first one.
@@ -174,15 +197,15 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(_Message):
     """The end of a successful trial. `metrics` are named as in MLflow, with units in the name."""
 
     event: ClassVar[str] = "result"
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(_Message):
     """The end of a failed trial; the trainer then takes the next request."""
 
     event: ClassVar[str] = "failure"
@@ -204,7 +227,13 @@ Event: TypeAlias = (
     | Result
     | Failure
 )
-_EVENTS: Mapping[str, type[Event]] = {kind.event: kind for kind in typing.get_args(Event)}
+_EVENTS: Mapping[str, TypeAdapter[Event]] = {
+    kind.event: TypeAdapter(kind) for kind in typing.get_args(Event)
+}
+_REQUEST = TypeAdapter(TrialRequest)
+
+
+MessageType = TypeVar("MessageType")
 
 
 def artifact_refusal_reason(artifact: Artifact, stored: Mapping[str, str]) -> str | None:
@@ -234,13 +263,9 @@ def encode(message: TrialRequest | Command | Event) -> str:
             JSON does not have.
     """
     body = {item.name: getattr(message, item.name) for item in dataclasses.fields(message)}
-    match message:
-        case Slice() | Finish():
-            body = {"command": message.command, **body}
-        case TrialRequest():
-            pass
-        case _:
-            body = {"event": message.event, **body}
+    for tag in ("command", "event"):
+        if hasattr(message, tag):
+            body = {tag: getattr(message, tag), **body}
     try:
         return json.dumps(body, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
@@ -253,10 +278,7 @@ def decode_request(line: str) -> TrialRequest:
     Raises:
         ProtocolError: unknown or missing fields, or wrong types.
     """
-    request: TrialRequest = _build(TrialRequest, _object(line), "request")
-    if request.slice_s <= 0:
-        raise ProtocolError(f"request.slice_s: expected more than 0; received {request.slice_s:g}")
-    return request
+    return _validated(_REQUEST, _object(line), "request")
 
 
 def decode_command(line: str) -> Command:
@@ -265,10 +287,7 @@ def decode_command(line: str) -> Command:
     Raises:
         ProtocolError: an unknown command, unknown fields, or wrong types.
     """
-    command: Command = _tagged(line, "command", _COMMANDS)
-    if isinstance(command, Slice) and command.steps is not None and command.steps < 1:
-        raise ProtocolError(f"slice.steps: expected at least 1; received {command.steps}")
-    return command
+    return _tagged(line, "command", _COMMANDS)
 
 
 def is_command(line: str) -> bool:
@@ -285,13 +304,7 @@ def decode_event(line: str) -> Event:
     Raises:
         ProtocolError: an unknown event, unknown or missing fields, or wrong types.
     """
-    event: Event = _tagged(line, "event", _EVENTS)
-    if isinstance(event, SliceDone) and (event.steps < 1 or event.seconds <= 0):
-        raise ProtocolError(
-            "slice_done: expected at least 1 step, and more than 0 seconds for them; received"
-            f" {event.steps} steps and {event.seconds:g} s"
-        )
-    return event
+    return _tagged(line, "event", _EVENTS)
 
 
 def _plain(value: Any) -> Any:
@@ -300,23 +313,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):  # numpy's scalars, without importing numpy
         return value.item()
     raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond any float
-        return False
-
-
-def _tagged(line: str, tag: str, kinds: Mapping[str, type]) -> Any:
-    """Read a line of one of these kinds, by the value of its field `tag`."""
-    body = _object(line)
-    name = body.pop(tag, None)
-    kind = kinds.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise ProtocolError(f"'{tag}': expected one of {', '.join(kinds)}; received {name!r}")
-    return _build(kind, body, name)
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -335,51 +331,24 @@ def _refuse_constant(name: str) -> float:
     raise ProtocolError(f"expected finite numbers; received {name}")
 
 
-def _build(kind: type, body: dict[str, Any], name: str) -> Any:
-    hints = typing.get_type_hints(kind)
-    fields = {item.name: item for item in dataclasses.fields(kind)}
-    if unknown := sorted(set(body) - set(fields)):
-        raise ProtocolError(f"{name}: unknown field {unknown[0]!r}; known: {', '.join(fields)}")
-    for item in fields.values():
-        if item.name not in body:
-            if item.default is item.default_factory is dataclasses.MISSING:
-                raise ProtocolError(f"{name}: field {item.name!r} is missing")
-            continue
-        body[item.name] = _checked(body[item.name], hints[item.name], f"{name}.{item.name}")
-    return kind(**body)
+def _tagged(line: str, tag: str, kinds: Mapping[str, TypeAdapter[MessageType]]) -> MessageType:
+    """Read a line of one of these kinds, by the value of its field `tag`."""
+    body = _object(line)
+    name = body.pop(tag, None)
+    if not isinstance(name, str) or name not in kinds:
+        raise ProtocolError(f"'{tag}': expected one of {', '.join(kinds)}; received {name!r}")
+    return _validated(kinds[name], body, name)
 
 
-def _checked(value: Any, hint: Any, place: str) -> Any:
-    """Return `value` converted to the type `hint`; raise `ProtocolError` if it does not fit."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        for alternative in arguments:
-            try:
-                return _checked(value, alternative, place)
-            except ProtocolError:
-                continue
-    elif origin is Literal:
-        if value in arguments:
-            return value
-    elif hint is Any:
-        return value
-    elif hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
-            return float(value)
-    elif hint is int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    elif hint is type(None):
-        if value is None:
-            return None
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        if isinstance(value, dict):
-            return {
-                key: _checked(item, arguments[1], f"{place}.{key}") for key, item in value.items()
-            }
-    elif isinstance(hint, type) and isinstance(value, hint):
-        return value
-    expected = (
-        " or ".join(map(str, arguments)) if origin is Literal else getattr(hint, "__name__", hint)
-    )
-    raise ProtocolError(f"{place}: expected {expected}; received {value!r}")
+def _validated(adapter: TypeAdapter[MessageType], body: dict[str, Any], name: str) -> MessageType:
+    try:
+        return adapter.validate_python(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join([name, *map(str, fault["loc"])])
+        if fault["type"] in ("missing", "unexpected_keyword_argument"):
+            is_missing = fault["type"] == "missing"
+            reason = "this field is missing" if is_missing else "unknown field"
+            raise ProtocolError(f"{place}: {reason}") from None
+        received = f"{fault['input']!r:.200}"
+        raise ProtocolError(f"{place}: {fault['msg']}; received {received}") from None

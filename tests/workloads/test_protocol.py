@@ -34,6 +34,7 @@ from workloads.protocol import (
 )
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
+durations = st.floats(1e-9, allow_infinity=False)
 words = st.text(max_size=20)
 metrics = st.dictionaries(words, finite, max_size=4)
 plain = st.none() | st.booleans() | st.integers() | finite | words
@@ -46,14 +47,14 @@ requests = st.builds(
     words,
     st.dictionaries(words, values, max_size=4),
     st.sampled_from(["cpu", "gpu"]),
-    st.integers(),
+    st.integers(min_value=0),
     st.none() | words,
     st.sampled_from(["full", "timing"]),
-    st.floats(min_value=1e-6, allow_nan=False, allow_infinity=False),
+    durations,
 )
 events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Ready, st.integers()),
-    st.builds(SliceDone, st.integers(min_value=1), st.floats(1e-9, allow_infinity=False)),
+    st.builds(SliceDone, st.integers(min_value=1), durations),
     st.builds(PhaseBegan, words, finite),
     st.builds(PhaseEnded, words, finite, finite),
     st.builds(Epoch, st.integers(), finite, st.none() | finite, metrics),
@@ -66,18 +67,11 @@ events: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-@given(requests)
-def test_requests_survive_a_round_trip(request: TrialRequest) -> None:
-    line = encode(request)
-    assert "\n" not in line
-    assert decode_request(line) == request
-
-
-@given(events)
-def test_events_survive_a_round_trip(event: Event) -> None:
-    line = encode(event)
-    assert "\n" not in line
-    assert decode_event(line) == event
+@given(requests, events)
+def test_lines_survive_a_round_trip(request: TrialRequest, event: Event) -> None:
+    assert decode_request(encode(request)) == request
+    assert decode_event(encode(event)) == event
+    assert "\n" not in encode(request) + encode(event)
 
 
 @given(st.text() | values.map(json.dumps))
@@ -96,33 +90,41 @@ def test_a_missing_or_unknown_field_is_named(event: Event, data: st.DataObject) 
         if item.default is item.default_factory is dataclasses.MISSING
     ]
     name = data.draw(st.sampled_from(required))
-    with pytest.raises(ProtocolError, match=f"'{name}' is missing"):
+    with pytest.raises(ProtocolError, match=rf"{event.event}\.{name}: this field is missing"):
         decode_event(json.dumps({key: value for key, value in body.items() if key != name}))
-    with pytest.raises(ProtocolError, match="unknown field 'colour'"):
+    with pytest.raises(ProtocolError, match=rf"{event.event}\.colour: unknown field"):
         decode_event(json.dumps({**body, "colour": 1}))
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("change", "message"),
     [
-        ('{"workload": 3, "implementation": "a/b"}', "request.workload: expected str; received 3"),
-        ('{"workload": "a", "implementation": "a/b", "device": "tpu"}', "expected cpu or gpu"),
-        ('{"workload": "a", "implementation": "a/b", "seed": 1.5}', "request.seed: expected int"),
-        ('{"workload": "a", "implementation": "a/b", "seed": true}', "request.seed: expected int"),
-        ('{"workload": "a"}', "field 'implementation' is missing"),
-        ("[]", "expected a JSON object; received list"),
-        ("[" * 100_000, "expected one JSON object per line"),
-        ('{"workload": "a", "implementation": "a/b", "settings": {"x": NaN}}', "received NaN"),
+        ({"workload": 3}, r"request\.workload: .* valid string; received 3"),
+        ({"device": "tpu"}, r"request\.device: .*'cpu' or 'gpu'; received 'tpu'"),
+        ({"measure": "slices"}, r"request\.measure: .*'full' or 'timing'"),
+        ({"seed": 1.5}, r"request\.seed: .* valid integer"),
+        ({"seed": True}, r"request\.seed: .* valid integer"),
+        ({"seed": -1}, r"request\.seed: .* greater than or equal to 0"),
+        ({"slice_s": 0}, r"request\.slice_s: .* greater than 0"),
+        ({"command": "slice"}, r"request\.command: unknown field"),
+        ({"settings": {"x": float("nan")}}, "received NaN"),
     ],
 )
-def test_a_wrong_request_is_explained(line: str, message: str) -> None:
-    with pytest.raises(ProtocolError, match=message.replace("[", r"\[")):
+def test_a_wrong_request_is_explained(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProtocolError, match=message):
+        decode_request(json.dumps({"workload": "a", "implementation": "a/b", **change}))
+
+
+@pytest.mark.parametrize("line", ["[]", "[" * 100_000, ""])
+def test_a_line_that_is_no_object_is_refused(line: str) -> None:
+    assert not is_command(line)
+    with pytest.raises(ProtocolError, match=r"expected (a|one) JSON object"):
         decode_request(line)
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "-1e999", '"1"', "true"])
 def test_a_number_that_is_no_finite_float_is_refused(number: str) -> None:
-    with pytest.raises(ProtocolError, match="expected float"):
+    with pytest.raises(ProtocolError, match=r"result\.metrics\.loss: .* (valid|finite) number"):
         decode_event(f'{{"event": "result", "metrics": {{"loss": {number}}}}}')
 
 
@@ -134,28 +136,17 @@ def test_values_that_json_lacks_are_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("command", [Slice(), Slice(7), Finish()])
 def test_commands_survive_a_round_trip(command: Command) -> None:
-    line = encode(command)
-    assert decode_command(line) == command
-    assert is_command(line)
-    with pytest.raises(ProtocolError, match="unknown field 'command'"):
-        decode_request(line)
+    assert decode_command(encode(command)) == command
+    assert is_command(encode(command))
 
 
 def test_a_line_without_a_command_is_no_command() -> None:
-    for line in ("", "[]", "{}", encode(TrialRequest("a:b", "none/noop"))):
-        assert not is_command(line)
+    assert not is_command(encode(TrialRequest("a:b", "none/noop")))
     with pytest.raises(ProtocolError, match="expected one of slice, finish; received None"):
         decode_command("{}")
 
 
-def test_a_trial_is_measured_in_full_or_in_slices() -> None:
-    request = TrialRequest("a:b", "none/noop", measure="timing", slice_s=0.5)
-    assert decode_request(encode(request)) == request
-    with pytest.raises(ProtocolError, match=r"request\.measure: expected full or timing"):
-        decode_request('{"workload": "a:b", "implementation": "c/d", "measure": "slices"}')
-
-
 @pytest.mark.parametrize(("steps", "seconds"), [(0, 1.0), (4, 0.0), (4, -1.0)])
 def test_a_slice_has_steps_that_took_time(steps: int, seconds: float) -> None:
-    with pytest.raises(ProtocolError, match="at least 1 step"):
+    with pytest.raises(ProtocolError, match=r"slice_done\.(steps|seconds): .* greater than"):
         decode_event(f'{{"event": "slice_done", "steps": {steps}, "seconds": {seconds}}}')

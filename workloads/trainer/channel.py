@@ -1,4 +1,4 @@
-"""The two pipes of a trainer: requests in, events out, and nothing else in either.
+"""The two pipes of a trainer: requests and commands in, events out, and nothing else in either.
 
 A workload may print, and C libraries may write to file descriptor 1. The real pipes are therefore
 moved to other descriptors; 1 becomes standard error, and 0 becomes empty.
@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from workloads.protocol import Event, encode
+from workloads.failures import BadRequest
+from workloads.protocol import Command, Event, ProtocolError, decode_command, encode, is_command
+
+_EXPECTED = (
+    'measure timing: expected a line such as {"command": "slice"} or {"command": "finish"} on'
+    " standard input"
+)
 
 
 class Channel:
@@ -35,41 +42,37 @@ class Channel:
             except BrokenPipeError:
                 os._exit(1)  # the reader is gone
 
-    def lines(self, at_end: Callable[[], None]) -> LineQueue:
-        """Return the queue of request lines; a thread reads them, so that it can detect the end.
+    def lines(self, at_end: Callable[[], None]) -> Lines:
+        """Return the received lines; a thread reads them, so that it can detect the end.
 
         Args:
             at_end: called on that thread when standard input ends.
         """
-        lines = LineQueue()
+        lines = Lines()
 
         def read() -> None:
             with os.fdopen(self._requests, encoding="utf-8", errors="replace") as source:
                 for line in source:
                     if line.strip():
-                        lines.put(line)
+                        lines.received.put(line)
             at_end()
-            lines.put(None)
+            lines.received.put(None)
 
         threading.Thread(target=read, name="requests", daemon=True).start()
         return lines
 
 
-class LineQueue:
-    """A blocking iterator over received lines; a line can be put back for the next reader."""
+class Lines:
+    """A blocking iterator over received lines: requests, and the commands to a running trial.
+
+    A line that is not a command is the next request: the trial that waits for a command fails, and
+    the request stays queued. A command whose trial has already failed is dropped.
+    """
 
     def __init__(self) -> None:
-        self._received: queue.Queue[str | None] = queue.Queue()
+        self.received: queue.Queue[str | None] = queue.Queue()
         self._returned: list[str] = []
-        self._is_ended = False
-
-    def put(self, line: str | None) -> None:
-        """Add a received line; None marks the end."""
-        self._received.put(line)
-
-    def put_back(self, line: str) -> None:
-        """Return a line that the next reader is to get."""
-        self._returned.append(line)
+        self._is_ended = self._had_commands = False
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -78,8 +81,36 @@ class LineQueue:
         """Wait for the next line."""
         if self._returned:
             return self._returned.pop()
-        line = None if self._is_ended else self._received.get()
+        line = None if self._is_ended else self.received.get()
         if line is None:
             self._is_ended = True
             raise StopIteration
         return line
+
+    def expect_commands(self) -> None:
+        """Note that a trial takes commands: late ones may follow its end."""
+        self._had_commands = True
+
+    def next_command(self) -> Command:
+        """Wait for the next command.
+
+        Raises:
+            BadRequest: standard input has ended, or its next line is not a command.
+        """
+        line = next(self, None)
+        if line is None:
+            raise BadRequest(f"{_EXPECTED}; it ended: send at least one slice, and finish")
+        if not is_command(line):
+            self._returned.append(line)
+            raise BadRequest(f"{_EXPECTED}; received {line[:200]!r}")
+        try:
+            return decode_command(line)
+        except ProtocolError as error:
+            raise BadRequest(f"measure timing: {error}") from None
+
+    def drop_late_command(self, line: str) -> bool:
+        """Return True for a command to a trial that has ended; report it on standard error."""
+        is_late = self._had_commands and is_command(line)
+        if is_late:
+            print(f"dropped, its trial is over: {line.strip()}", file=sys.stderr)  # noqa: T201
+        return is_late

@@ -6,7 +6,6 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,117 +26,90 @@ from workloads.protocol import (
 )
 from workloads.registry import UnknownWorkload, Workload, explain_invalid_settings, find_workload
 from workloads.slicing import Slicing
-from workloads.trainer.commands import CommandReader
+from workloads.trainer.channel import Lines
 
 Emit = Callable[[Event], None]
 _DETAIL_CHARACTERS = 6_000
 
 
-@dataclass(slots=True)
-class TrialEmitter:
-    """An emitter for the events of one trial, closed when the trial ends.
-
-    A thread that a workload leaves running must not report in the name of the next trial.
-    """
-
-    emit: Emit
-    is_over: bool = False
-
-    def __call__(self, event: Event) -> None:
-        """Emit the event; after the end of the trial, report it on standard error instead."""
-        if self.is_over:
-            print(f"dropped, its trial is over: {event}", file=sys.stderr)  # noqa: T201
-        else:
-            self.emit(event)
-
-
-def answer_request(line: str, emit: Emit, claim: BackendClaim, commands: CommandReader) -> int:
+def answer_request(line: str, emit: Emit, claim: BackendClaim, lines: Lines) -> int:
     """Run the trial of a request line; a trial that is timed in slices also reads commands.
+
+    A thread that a workload leaves running must not report in the name of the next trial: its
+    events are reported on standard error.
 
     Returns:
         0 if it ended in a result, 1 if it failed, 2 if the line was not a request.
     """
-    if commands.drop_late_command(line):
+    if lines.drop_late_command(line):
         return 0
     try:
         request = decode_request(line)
     except ProtocolError as error:
         emit(Failure("bad_request", str(error)))
         return 2
-    trial_emitter = TrialEmitter(emit)
+    is_over = False
+
+    def emit_during_trial(event: Event) -> None:
+        if is_over:
+            print(f"dropped, its trial is over: {event}", file=sys.stderr)  # noqa: T201
+        else:
+            emit(event)
+
     try:
-        emit(Result(_run(request, trial_emitter, claim, commands)))
+        emit(Result(_run(request, emit_during_trial, claim, lines)))
     except TrialError as error:
         emit(Failure(error.kind, str(error), _detail(error) if error.__cause__ else ""))
     except KeyboardInterrupt as error:
         emit(Failure("error", "interrupted", _detail(error)))
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a failure is a result
-        emit(Failure("error", _summary(error), _detail(error)))
+        summary = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        emit(Failure("error", summary, _detail(error)))
     else:
         return 0
     finally:
-        trial_emitter.is_over = True
+        is_over = True
     return 1
 
 
-def _run(
-    request: TrialRequest, emit: Emit, claim: BackendClaim, commands: CommandReader
-) -> dict[str, float]:
-    if request.measure == "timing":
-        commands.expect_commands()
-    if request.seed < 0:
-        raise BadRequest(f"seed: expected a number from 0; received {request.seed}")
-    workload = _workload(request)
-    implementation = _implementation(request, workload)
-    settings = _settings(request, workload)
-    _expect_eligible(workload, implementation, settings, request)
+def _run(request: TrialRequest, emit: Emit, claim: BackendClaim, lines: Lines) -> dict[str, float]:
+    is_timing = request.measure == "timing"
+    if is_timing:
+        lines.expect_commands()
+    workload, implementation, settings = _checked(request)
     claim.take(implementation, request.device)
-    _expect_data(workload, settings, request.data_digest)
+    if request.data_digest is not None:
+        _expect_data(workload, settings, request.data_digest)
     reset_peak()
-    slicing = Slicing(commands.next, request.slice_s) if request.measure == "timing" else None
+    slicing = Slicing(lines.next_command, request.slice_s) if is_timing else None
     trial = Context(settings, implementation, request.device, request.seed, emit, slicing)
     returned = entry_function(workload)(trial)
     return _metrics(returned, trial)
 
 
-def _workload(request: TrialRequest) -> Workload:
+def _checked(request: TrialRequest) -> tuple[Workload, Implementation, dict[str, Any]]:
+    """Return what a request names, if this process can run it."""
     try:
-        return find_workload(request.workload)
+        workload = find_workload(request.workload)
+        implementation = parse_implementation(
+            request.implementation, known_only=workload.is_built_in
+        )
+        settings = workload.resolve(request.settings)
     except UnknownWorkload as error:
         raise BadRequest(str(error)) from None
-
-
-def _implementation(request: TrialRequest, workload: Workload) -> Implementation:
-    try:
-        return parse_implementation(request.implementation, known_only=workload.is_built_in)
     except ImplementationError as error:
         raise BadRequest(f"implementation: {error}") from None
-
-
-def _settings(request: TrialRequest, workload: Workload) -> dict[str, Any]:
-    try:
-        return workload.resolve(request.settings)
     except ValidationError as error:
         raise BadRequest(explain_invalid_settings(error, workload.settings_model)) from None
+    if workload.is_built_in:
+        reason = ineligibility_reason(implementation, workload.traits(settings), request.device)
+        if reason is not None:
+            raise NotPossible(f"{implementation} on {request.device}: {reason}")
+    return workload, implementation, settings
 
 
-def _expect_eligible(
-    workload: Workload,
-    implementation: Implementation,
-    settings: Mapping[str, Any],
-    request: TrialRequest,
-) -> None:
-    if not workload.is_built_in:
-        return
-    reason = ineligibility_reason(implementation, workload.traits(settings), request.device)
-    if reason is not None:
-        raise NotPossible(f"{implementation} on {request.device}: {reason}")
-
-
-def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str | None) -> None:
-    if expected is None:
-        return
+def _expect_data(workload: Workload, settings: Mapping[str, Any], expected: str) -> None:
     digest = workload.data_digest(settings)
     if digest != expected:
         raise DataError(
@@ -191,10 +163,6 @@ def _metrics(returned: Any, trial: Context) -> dict[str, float]:
     if peak is not None:
         measured["peak_rss_mib"] = peak
     return {**measured, **metrics}
-
-
-def _summary(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _detail(error: BaseException) -> str:

@@ -17,10 +17,9 @@ def compare_steps(trial: Context) -> dict[str, float]:
 
     The setting `workload` names the workload whose model and data are used.
     """
-    from workloads.models.start_state import StartState
-
     from workloads.models.direct_torch_step import DirectModel, _Step
     from workloads.models.model import WitnessedModel
+    from workloads.models.run import StartState
 
     framework = load_framework(trial.implementation.backend)
     framework.configure(trial.implementation, trial.device)

@@ -82,7 +82,7 @@ def test_a_negative_seed_is_a_bad_request(light: Trainer) -> None:
     failed = failure(light.ask(f"{HOSTILE}:noop", seed=-1))
     assert (failed.kind, failed.message) == (
         "bad_request",
-        "seed: expected a number from 0; received -1",
+        "request.seed: Input should be greater than or equal to 0; received -1",
     )
 
 
