@@ -117,8 +117,8 @@ def test_mixed_precision_keeps_variables_and_states_in_float32(torch_trainer: Tr
 def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
     trainer: Trainer, option: str, dtype: str, cell: str, bidirectional: bool
 ) -> None:
-    case = {"cell": cell, "layers": 2, "bidirectional": bidirectional, "dropout": 0.25}
-    nodes = read_artifact(ask(trainer, "graph", f"tensorflow/fused{option}", **case))
+    case: dict[str, Any] = {"cell": cell, "bidirectional": bidirectional, "dropout": 0.25}
+    nodes = read_artifact(ask(trainer, "graph", f"tensorflow/fused{option}", layers=2, **case))
     assert [node.pop("type") for node in nodes] == ["CudnnRNNV3", "CudnnRNNBackpropV3"]
     for node in nodes:
         assert "/fused_stack/" in node.pop("name")
@@ -136,7 +136,8 @@ def test_tensorflows_graph_holds_one_call_with_the_requested_arguments(
 def test_keras_layers_have_fixed_names_and_explicit_arguments(
     trainer: Trainer, kernel: str
 ) -> None:
-    case = {"layers": 2, "bidirectional": True, "dropout": 0.25, "stateful": True}
+    case: dict[str, Any] = {"layers": 2, "bidirectional": True, "dropout": 0.25}
+    case["stateful"] = True
     built = read_artifact(ask(trainer, "structure", f"tensorflow/{kernel}", **case))
     assert built["names"] == ["recurrent_0", "dropout_0", "recurrent_1"]
     directions = [layer for layer in built["layers"] if layer["type"] == "LSTM"]
