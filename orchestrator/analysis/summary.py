@@ -13,13 +13,18 @@ from orchestrator.analysis.arms.arm_summary import (
     count_trials,
     summarise_arm,
 )
-from orchestrator.analysis.arms.best_config import Best, best_of_arm
+from orchestrator.analysis.arms.best_configs import (
+    Best,
+    Front,
+    TradeOff,
+    best_of_arm,
+    pareto_front,
+    trade_offs,
+)
 from orchestrator.analysis.arms.learning import LearningCurve, learning
-from orchestrator.analysis.arms.pareto import Front, pareto_front
 from orchestrator.analysis.arms.phases import PhaseSplit, phases
 from orchestrator.analysis.arms.published import PublishedComparison, published
 from orchestrator.analysis.arms.representatives import TelemetryCurves, telemetry_curves
-from orchestrator.analysis.arms.trade_offs import TradeOff, trade_offs
 from orchestrator.analysis.arms.validity import Validity, validity_of
 from orchestrator.analysis.comparisons.break_even import BreakEven, break_evens
 from orchestrator.analysis.comparisons.by_size import BySize, by_size

@@ -7,10 +7,10 @@ from functools import partial
 from statistics import median
 
 from orchestrator.analysis.arms.arm_summary import ArmSummary
+from orchestrator.analysis.arms.best_configs import ACCURACIES
 from orchestrator.analysis.arms.learning import LearningCurve
 from orchestrator.analysis.arms.phases import PHASES, PhaseSplit
 from orchestrator.analysis.arms.representatives import TelemetryCurves
-from orchestrator.analysis.arms.trade_offs import ACCURACIES
 from orchestrator.analysis.comparisons.by_size import BySize, SizeGroup
 from orchestrator.analysis.comparisons.matrix import Cell
 from orchestrator.analysis.metrics.measures import FRESH_ONLY, SCOPED, Measure

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from orchestrator.analysis.arms.best_config import Best
-from orchestrator.analysis.arms.pareto import ParetoPoint
-from orchestrator.analysis.arms.trade_offs import TradeOff
+from orchestrator.analysis.arms.best_configs import Best, ParetoPoint, TradeOff
 from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.statistics.formatting import number
 from orchestrator.analysis.summary import ReportSummary

@@ -8,9 +8,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.analysis.arms.best_config import best_of_arm
-from orchestrator.analysis.arms.pareto import non_dominated, pareto_front
-from orchestrator.analysis.arms.trade_offs import trade_offs
+from orchestrator.analysis.arms.best_configs import (
+    best_of_arm,
+    non_dominated,
+    pareto_front,
+    trade_offs,
+)
 from orchestrator.core.arms import Arm
 from orchestrator.core.trial import FinishedTrial
 from tests.orchestrator.sample_records import PORTABLE, XLA, sweep, trial
@@ -32,10 +35,6 @@ def test_the_front_is_exactly_what_nothing_dominates(costs: list[tuple[float, ..
         i for i, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)
     ]
     assert non_dominated(costs) == expected
-
-
-def test_values_that_are_not_finite_are_never_in_the_front() -> None:
-    assert non_dominated([(math.nan, 0.0), (1.0, 1.0), (-math.inf, 5.0), (math.nan, 1.0)]) == [1]
 
 
 def test_directions_and_arms() -> None:

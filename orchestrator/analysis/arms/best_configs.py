@@ -1,0 +1,264 @@
+"""Configs chosen after the fact: the best of each arm, and Pareto fronts. Never a fair comparison.
+
+A config has a point on an arm if all of its repeats completed and have all the metrics. Energies of
+unlike scopes are not comparable: points compete only within their scope.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from orchestrator.analysis.metrics.derived import scopes_of
+from orchestrator.core.arms import Arm, HardwareRef
+from orchestrator.core.names import mathematics_of
+from orchestrator.core.records import Direction, SweepRecord
+from orchestrator.core.trial import Config, FinishedTrial
+
+MAIN = (
+    *("val_accuracy", "val_bits_per_char", "val_loss", "accuracy", "step_ms", "sample_us"),
+    *("train_s", "peak_rss_mib", "energy_per_sample_j", "train_cost_usd"),
+)
+"""The metrics reported of a best config, if they were measured."""
+
+ACCURACIES: Mapping[str, Direction] = {
+    "val_accuracy": "maximize",
+    "val_bits_per_char": "minimize",
+    "val_loss": "minimize",
+    "accuracy": "maximize",
+    "loss": "minimize",
+}
+"""The accuracy of the trade-offs is the first of these metrics that was measured."""
+
+_FRESH_ONLY = ("peak_rss_mib", "peak_gpu_mib")
+
+EXPENSES = ("train_s", "energy_j", "train_cost_usd", *_FRESH_ONLY)
+"""The expenses of the trade-offs. Peak memory counts only if every trainer was fresh."""
+
+_Repeats = Sequence[FinishedTrial]
+"""The trials of one config on one arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoPoint:
+    """One config on one arm: each objective's mean over its complete repeats.
+
+    `scope` is the scope of its energy, if an objective is one.
+    """
+
+    block: int
+    arm: Arm
+    config: Config
+    values: Mapping[str, float]
+    repeats: int
+    run_ids: tuple[str, ...]
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The non-dominated points out of `tried`; `left_out` counts the configs without a point.
+
+    The arms `apart` have no points, because they compute something else or do another amount of
+    work.
+    """
+
+    objectives: Mapping[str, Direction]
+    points: tuple[ParetoPoint, ...]
+    tried: int
+    left_out: int
+    apart: tuple[Arm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TradeOff:
+    """The front of one accuracy against one expense, on one hardware class or (None) over all.
+
+    A front has energies of one `scope`. A config whose repeats have several is on none.
+    """
+
+    accuracy: str
+    expense: str
+    hardware: HardwareRef | None
+    front: Front
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The config with an arm's best value of one objective, out of `tried` configs.
+
+    `value` is the mean over the config's repeats; `values` are those of the other main metrics at
+    the same config. `scope` is the scope of the energy, if the objective is one.
+    """
+
+    arm: Arm
+    objective: str
+    direction: Direction
+    value: float
+    block: int
+    config: Config
+    values: Mapping[str, float]
+    tried: int
+    run_ids: tuple[str, ...]
+    scope: str = ""
+
+
+def best_of_arm(
+    own: Mapping[Arm, Sequence[FinishedTrial]], objectives: Mapping[str, Direction]
+) -> tuple[Best, ...]:
+    """Return every arm's best config by each objective that it measured, for each energy scope.
+
+    The earliest block wins a tie.
+    """
+    return tuple(
+        best
+        for trials in own.values()
+        for metric, direction in objectives.items()
+        for best in _best(_by_config(trials), metric, direction)
+    )
+
+
+def _best(configs: Iterable[_Repeats], metric: str, direction: Direction) -> Iterator[Best]:
+    by_scope: dict[str, list[tuple[ParetoPoint, _Repeats]]] = {}
+    for repeats in configs:
+        if point := _point(repeats, (metric,)):
+            by_scope.setdefault(point.scope, []).append((point, repeats))
+    sign = -1 if direction == "maximize" else 1
+    for scope, points in sorted(by_scope.items()):
+        best, repeats = min(points, key=lambda p: (sign * p[0].values[metric], p[0].block))
+        mains = (_point(repeats, (name,)) for name in MAIN if name != metric)
+        yield Best(
+            arm=best.arm,
+            objective=metric,
+            direction=direction,
+            value=best.values[metric],
+            block=best.block,
+            config=best.config,
+            values={name: value for p in mains if p for name, value in p.values.items()},
+            tried=len(points),
+            run_ids=best.run_ids,
+            scope=scope,
+        )
+
+
+def pareto_front(record: SweepRecord, mathematics: str = "", work: str = "") -> Front:
+    """Return the Pareto front of all arms that compute the same, in the first objective's order.
+
+    Arms timed in slices are kept apart if others were trained.
+
+    Args:
+        record: the sweep.
+        mathematics: the difference of the baseline's mathematics from the settings.
+        work: the baseline's own amount of work.
+    """
+    modes = {arm: arm.measure for arm in {trial.arm for trial in record.trials}}
+    wanted = (mathematics, work, "full" if "full" in modes.values() else "timing")
+    apart = {arm for arm, mode in modes.items() if (mathematics_of(arm), arm.work, mode) != wanted}
+    alike = _by_config(trial for trial in record.trials if trial.arm not in apart)
+    return _front(alike, record.objectives, tuple(sorted(apart)))
+
+
+def trade_offs(trials: Sequence[FinishedTrial]) -> tuple[TradeOff, ...]:
+    """Return the fronts of these trials: over all hardware first, if there are several classes.
+
+    Arms timed in slices have no accuracy and are on none.
+
+    Args:
+        trials: those of arms that compute the same and do the same amount of work.
+    """
+    full = [trial for trial in trials if trial.arm.measure == "full"]
+    complete = [trial for trial in full if trial.status == "complete"]
+    measured = {metric for trial in complete for metric in trial.metrics}
+    if any(trial.trainer_trials > 0 for trial in complete):
+        measured -= set(_FRESH_ONLY)
+    accuracy = next((metric for metric in ACCURACIES if metric in measured), None)
+    if accuracy is None:
+        return ()
+    configs = _by_config(full)
+    classes = dict.fromkeys(repeats[0].arm.hardware_class for repeats in configs)
+    places = (None, *classes) if len(classes) > 1 else tuple(classes)
+    results = []
+    for expense in EXPENSES:
+        for place in places if expense in measured else ():
+            by_scope: dict[str, list[_Repeats]] = {}
+            for repeats in configs:
+                if place in (None, repeats[0].arm.hardware_class):
+                    scope = min(scopes_of(repeats, (expense,)), default="")
+                    by_scope.setdefault(scope, []).append(repeats)
+            for scope, own in by_scope.items():
+                front = _front(own, {accuracy: ACCURACIES[accuracy], expense: "minimize"})
+                if front.points:
+                    results.append(TradeOff(accuracy, expense, place, front, scope))
+    return tuple(results)
+
+
+def _by_config(trials: Iterable[FinishedTrial]) -> list[_Repeats]:
+    """Return the repeats of each config × arm."""
+    groups: dict[Arm, dict[int, list[FinishedTrial]]] = {}
+    for trial in trials:
+        groups.setdefault(trial.arm, {}).setdefault(trial.block, []).append(trial)
+    return [repeats for blocks in groups.values() for repeats in blocks.values()]
+
+
+def _front(
+    configs: Sequence[_Repeats], objectives: Mapping[str, Direction], apart: tuple[Arm, ...] = ()
+) -> Front:
+    """Return the Pareto front of these configs × arms, by scope, in the first objective's order."""
+    signs = [(name, -1.0 if aim == "maximize" else 1.0) for name, aim in objectives.items()]
+    by_scope: dict[str, list[ParetoPoint]] = {}
+    for repeats in configs:
+        if point := _point(repeats, objectives):
+            by_scope.setdefault(point.scope, []).append(point)
+
+    def costs(point: ParetoPoint) -> tuple[float, ...]:
+        return tuple(sign * point.values[name] for name, sign in signs)
+
+    kept: list[ParetoPoint] = []
+    for _, points in sorted(by_scope.items()) if objectives else ():
+        points.sort(key=lambda point: (costs(point), point.block, point.arm))
+        kept += [points[i] for i in non_dominated([costs(point) for point in points])]
+    tried = sum(map(len, by_scope.values()))
+    return Front(objectives, tuple(kept), tried, len(configs) - tried, apart)
+
+
+def non_dominated(costs: Sequence[tuple[float, ...]]) -> list[int]:
+    """Return the indices of the points that no other dominates; lower costs are better.
+
+    One point dominates another if it is nowhere worse and somewhere better. Equal points are kept
+    together. In lexicographic order a point can only be dominated by an earlier one, and then also
+    by one of the front. So a point is compared with the front so far: Kung, Luccio and Preparata,
+    "On finding the maxima of a set of vectors", Journal of the ACM 22(4), 1975. The latest point of
+    the front comes first: with two objectives it dominates whatever the front dominates.
+    """
+    front: list[int] = []
+    for i in sorted(range(len(costs)), key=lambda i: costs[i]):
+        if not any(_dominates(costs[j], costs[i]) for j in reversed(front)):
+            front.append(i)
+    return sorted(front)
+
+
+def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def _point(trials: _Repeats, metrics: Collection[str]) -> ParetoPoint | None:
+    """Return the means of the metrics over the repeats of one config on one arm.
+
+    None if a repeat failed or ran another kernel, or if a metric is missing, not finite, or an
+    energy with several scopes.
+    """
+    scopes = scopes_of(trials, metrics)
+    if len(scopes) > 1 or any(trial.status != "complete" for trial in trials):
+        return None
+    values = {}
+    for name in metrics:
+        numbers = [trial.metrics.get(name, math.nan) for trial in trials]
+        if not all(map(math.isfinite, numbers)):
+            return None
+        values[name] = fmean(numbers)
+    first, run_ids = trials[0], tuple(trial.run_id for trial in trials)
+    scope = min(scopes, default="")
+    return ParetoPoint(first.block, first.arm, first.config, values, len(trials), run_ids, scope)
