@@ -163,7 +163,6 @@ def summarise(
     metric = time_metric(matched)
     error = 1 - confidence_for(record.criteria.auto_blocks)
     table = matrix(arms, used, fair, unlike, over, measures)
-    scopes = {cell.arm: cell.energy_scope for cell in table.cells}
     return ReportSummary(
         sweep=_head(record),
         baseline=over,
@@ -191,7 +190,7 @@ def summarise(
         published=published(record, own),
         validity=validity_of(record, matched, own),
         sizes=by_size(matched, configs, fair, metric),
-        rankings=rankings(matched, metric, record.criteria.margins.speed, scopes, error),
+        rankings=rankings(matched, metric, record.criteria.margins.speed, error),
         targets=reach(record, matched, over, targets),
         complete_rounds=tuple(sorted(matched.rounds)),
         former=matched.former,

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -28,8 +29,6 @@ class SizeCell:
     arm: Arm
     blocks: int
     time: Spread | None
-    rate: Spread | None
-    accuracy: Spread | None
     speedup: Estimate | None
     run_ids: tuple[str, ...]
 
@@ -72,101 +71,69 @@ def by_size(
         comparisons: the pairs of times that the speed-ups are made from.
         metric: the time metric; without one no param explains anything.
     """
-    blocks = matched.blocks
-    varied = [
-        name
-        for name in sorted({name for block in blocks for name in configs[block]})
-        if len({configs[block].get(name) for block in blocks}) > 1
-    ]
-    by_block = _by_block(matched)
-    whole = {arm: own for arm, own in by_block.items() if arm not in matched.former}
-    times = {block: _log_time(whole or by_block, block, metric) for block in blocks}
-    ratios = {
-        c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
-    }
-    sizes = []
-    for name in varied:
-        values = {block: configs[block][name] for block in blocks if name in configs[block]}
-        groups = tuple(
-            SizeGroup(label, low, high, own, _cells(own, by_block, ratios, metric))
-            for label, low, high, own in _divided(values)
-        )
-        sizes.append(BySize(name, _explained(values, times), groups))
-    return tuple(sorted(sizes, key=lambda one: (-one.explains, one.param)))
-
-
-def _by_block(matched: CompleteRounds) -> dict[Arm, dict[int, list[FinishedTrial]]]:
     by_block: dict[Arm, dict[int, list[FinishedTrial]]] = {arm: {} for arm in matched.trials}
     for arm, rounds in matched.trials.items():
         for (block, _), trials in rounds.items():
             by_block[arm].setdefault(block, []).extend(trials)
-    return by_block
+    whole = [own for arm, own in by_block.items() if arm not in matched.former]
+    logs = {
+        block: [
+            math.log(value)
+            for own in whole or by_block.values()
+            for value in (finite(own.get(block, ()), metric) if metric else ())
+            if value > 0
+        ]
+        for block in matched.blocks
+    }
+    times = {block: fmean(own) for block, own in logs.items() if own}
+    ratios = {
+        c.arm: {pair.block: pair.baseline / pair.arm for pair in c.pairs} for c in comparisons
+    }
 
-
-def _cells(
-    blocks: Sequence[int],
-    trials: Mapping[Arm, Mapping[int, Sequence[FinishedTrial]]],
-    ratios: Mapping[Arm, Mapping[int, float]],
-    metric: str | None,
-) -> tuple[SizeCell, ...]:
-    cells = []
-    for arm, by_block in trials.items():
-        own = [trial for block in blocks for trial in by_block.get(block, ())]
+    def cell(arm: Arm, blocks: Sequence[int]) -> SizeCell:
+        own = [trial for block in blocks for trial in by_block[arm].get(block, ())]
         pairs = [ratios[arm][block] for block in blocks if block in ratios.get(arm, {})]
-        cells.append(
-            SizeCell(
-                arm=arm,
-                blocks=sum(block in by_block for block in blocks),
-                time=_spread(own, metric) if metric else None,
-                rate=_spread(own, "samples_per_s"),
-                accuracy=_spread(own, "val_accuracy"),
-                speedup=geometric_mean(pairs),
-                run_ids=tuple(trial.run_id for trial in own),
-            )
+        return SizeCell(
+            arm,
+            sum(block in by_block[arm] for block in blocks),
+            spread(finite(own, metric)) if metric else None,
+            geometric_mean(pairs),
+            tuple(trial.run_id for trial in own),
         )
-    return tuple(cells)
+
+    sizes = []
+    for name in sorted({name for block in matched.blocks for name in configs[block]}):
+        if len({configs[block].get(name) for block in matched.blocks}) > 1:
+            values = {b: configs[b][name] for b in matched.blocks if name in configs[b]}
+            groups = tuple(
+                SizeGroup(label, low, high, blocks, tuple(cell(arm, blocks) for arm in by_block))
+                for label, low, high, blocks in _divided(values)
+            )
+            sizes.append(BySize(name, _explained(values, times), groups))
+    return tuple(sorted(sizes, key=lambda one: (-one.explains, one.param)))
 
 
-def _spread(trials: Sequence[FinishedTrial], metric: str) -> Spread | None:
-    return spread([trial.metrics[metric] for trial in trials if metric in trial.metrics])
-
-
-def _log_time(
-    trials: Mapping[Arm, Mapping[int, Sequence[FinishedTrial]]], block: int, metric: str | None
-) -> float | None:
-    """Return the mean log of the block's times over all arms."""
-    logs = [
-        math.log(value)
-        for by_block in trials.values()
-        for value in (finite(by_block.get(block, ()), metric) if metric else ())
-        if value > 0
-    ]
-    return math.fsum(logs) / len(logs) if logs else None
-
-
-_Range = tuple[str, float | None, float | None, tuple[int, ...]]
-
-
-def _divided(values: Mapping[int, ConfigValue]) -> list[_Range]:
+def _divided(
+    values: Mapping[int, ConfigValue],
+) -> list[tuple[str, float | None, float | None, tuple[int, ...]]]:
     """Return one range for each value or, for many numbers, ranges with equally many blocks."""
     own: dict[ConfigValue, list[int]] = defaultdict(list)
     for block, value in values.items():
         own[value].append(block)
     if not all(map(_is_finite, own)):
         return [(str(value), None, None, tuple(own[value])) for value in sorted(own, key=str)]
-    sizes = sorted(own, key=float)
-    if len(sizes) <= _GROUPS:
-        return [(_name(size), float(size), float(size), tuple(own[size])) for size in sizes]
-    parts: dict[int, list[ConfigValue]] = defaultdict(list)
+    parts: dict[int, list[float]] = defaultdict(list)
     done = 0
-    for size in sizes:  # a size belongs to the part that contains the middle of its blocks
-        parts[int(_GROUPS * (done + len(own[size]) / 2) / len(values))].append(size)
+    for place, size in enumerate(sorted(own, key=float)):
+        # a size belongs to the part that contains the middle of its blocks
+        middle = int(_GROUPS * (done + len(own[size]) / 2) / len(values))
+        parts[place if len(own) <= _GROUPS else middle].append(float(size))
         done += len(own[size])
     return [
         (
-            _name(part[0]) if len(part) == 1 else f"{_name(part[0])}–{_name(part[-1])}",
-            float(part[0]),
-            float(part[-1]),
+            "–".join(map(number, dict.fromkeys((part[0], part[-1])))),
+            part[0],
+            part[-1],
             tuple(sorted(block for size in part for block in own[size])),
         )
         for part in parts.values()
@@ -177,21 +144,16 @@ def _is_finite(value: ConfigValue) -> bool:
     return is_number(value) and math.isfinite(value)
 
 
-def _name(size: ConfigValue) -> str:
-    return number(float(size))
-
-
-def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float | None]) -> float:
+def _explained(values: Mapping[int, ConfigValue], times: Mapping[int, float]) -> float:
     """Return the explained variance of the log times: R² for a number, η² for groups."""
-    known_times = {block: time for block in values if (time := times.get(block)) is not None}
-    y = np.array(list(known_times.values()))
+    known = {block: value for block, value in values.items() if block in times}
+    y = np.array([times[block] for block in known])
     if len(y) < 3 or not np.ptp(y):
         return 0.0
-    if all(_is_finite(values[block]) and float(values[block]) > 0 for block in known_times):
-        x = np.log([float(values[block]) for block in known_times])
+    if all(_is_finite(value) and float(value) > 0 for value in known.values()):
+        x = np.log([float(value) for value in known.values()])
         return float(np.corrcoef(x, y)[0, 1] ** 2) if np.ptp(x) else 0.0
     groups: dict[ConfigValue, list[float]] = defaultdict(list)
-    for block, time in known_times.items():
-        groups[values[block]].append(time)
-    within = sum(np.var(own) * len(own) for own in groups.values())
-    return float(1 - within / (np.var(y) * len(y)))
+    for block, value in known.items():
+        groups[value].append(times[block])
+    return float(1 - sum(np.var(own) * len(own) for own in groups.values()) / (np.var(y) * len(y)))

@@ -8,18 +8,17 @@ in at most 5 % of groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from orchestrator.analysis.metrics.derived import finite
+from orchestrator.analysis.metrics.derived import finite, scopes_of
+from orchestrator.analysis.metrics.measures import SCOPED
 from orchestrator.analysis.pairing.complete_rounds import CompleteRounds, Round
-from orchestrator.analysis.pairing.groups import Among, Group, groups
 from orchestrator.analysis.pairing.pairs import select_rounds
 from orchestrator.analysis.statistics.estimates import (
     CONFIDENCE,
@@ -28,16 +27,18 @@ from orchestrator.analysis.statistics.estimates import (
     exponential,
     geometric_mean,
 )
-from orchestrator.analysis.statistics.verdicts import Judgement, judge
-from orchestrator.core.arms import Arm
+from orchestrator.analysis.statistics.verdicts import judge
+from orchestrator.core.arms import Arm, HardwareUse
+from orchestrator.core.names import mathematics_of
 
+Among = Literal["implementations", "hardware", "arms"]
 Standing = Literal["same", "worse", "inconclusive"]
 
 RANKED = ("energy_per_sample_j", "train_cost_usd")
 """Metrics of rankings in addition to time, if they were measured; small is good."""
 
-_Logs = Mapping[Arm, Mapping[Round, float]]
-"""Each arm's mean log of a metric, by complete round."""
+_BY_THE_HOUR = ("train_cost_usd",)
+"""On one hardware class these costs are proportional to time, and so not ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,111 +78,113 @@ class Ranking:
 
 
 def rankings(
-    matched: CompleteRounds,
-    metric: str | None,
-    margin: float,
-    scopes: Mapping[Arm, str],
-    error: float = 1 - CONFIDENCE,
+    matched: CompleteRounds, metric: str | None, margin: float, error: float = 1 - CONFIDENCE
 ) -> tuple[Ranking, ...]:
     """Rank the arms of each hardware class, the hardware of each implementation, and all arms.
 
-    See `groups` for which of them may be compared.
+    The arms of a group have equal mathematics, amount of work and measuring mode, and for energy
+    the same scope.
 
     Args:
         matched: the complete rounds.
         metric: the metric of time; None for no ranking by time.
         margin: the share within which values are the same.
-        scopes: the scope of each arm's energy; empty if it is mixed or unknown.
         error: the share of groups in which a standing may be wrong.
     """
-    results = []
-    for ranked_by in filter(None, (metric, *RANKED)):
-        logs = _logs(matched, ranked_by)
-        for group in groups(matched, list(logs), ranked_by, scopes):
-            if (shared := _shared(matched, group.arms, logs)) is not None:
-                results.append(_rank(ranked_by, group, shared, margin, error))
-    return tuple(results)
+    return tuple(
+        ranking
+        for ranked_by in filter(None, (metric, *RANKED))
+        for among, within, arms in _groups(matched, ranked_by)
+        if (ranking := _rank(matched, ranked_by, among, within, arms, margin, error)) is not None
+    )
 
 
-def _logs(matched: CompleteRounds, metric: str) -> _Logs:
-    means: dict[Arm, dict[Round, float]] = {}
-    for arm, rounds in matched.trials.items():
-        for key, trials in rounds.items():
-            logs = [math.log(value) for value in finite(trials, metric) if value > 0]
-            if logs:
-                means.setdefault(arm, {})[key] = fmean(logs)
-    return means
+def _groups(matched: CompleteRounds, metric: str) -> Iterator[tuple[Among, str, list[Arm]]]:
+    """Return the groups of arms that have the metric, by the kind of choice."""
+    members: dict[Among, dict[tuple[str | HardwareUse, object], list[Arm]]] = {
+        "implementations": {}, "hardware": {}, "arms": {},
+    }  # fmt: skip
+    for arm in matched.trials:
+        trials = matched.all_trials(arm)
+        scopes = scopes_of(trials) if metric in SCOPED else frozenset()
+        is_measured = any(value > 0 for value in finite(trials, metric))
+        if not is_measured or len(scopes) > 1 or "" in scopes:
+            continue
+        alike = (mathematics_of(arm), arm.work, arm.measure, scopes)
+        if metric not in _BY_THE_HOUR:
+            members["implementations"].setdefault((arm.hardware, alike), []).append(arm)
+        members["hardware"].setdefault((arm.implementation, alike), []).append(arm)
+        members["arms"].setdefault(("", alike), []).append(arm)
+    for among, groups in members.items():
+        for (within, _), arms in groups.items():
+            if among != "arms" or _differ_in_both(arms):
+                yield among, str(within), arms
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """The mean logs of a group in its common blocks: a row for each arm, a column for each block.
+def _differ_in_both(arms: Sequence[Arm]) -> bool:
+    """Return True if implementations and hardware differ; else another group has all of them."""
+    return len({a.hardware for a in arms}) > 1 and len({a.implementation for a in arms}) > 1
 
-    `disturbed` and `reason` are those of a ranking.
+
+def _rank(
+    matched: CompleteRounds,
+    metric: str,
+    among: Among,
+    within: str,
+    arms: Sequence[Arm],
+    margin: float,
+    error: float,
+) -> Ranking | None:
+    """Return the leader, and the standings of the others; None without two arms or common rounds.
+
+    An arm of an earlier start that lacks rounds is left out if two arms are complete, because it
+    would exclude these rounds.
     """
-
-    logs: NDArray[np.float64]
-    disturbed: int = 0
-    reason: str | None = None
-
-
-def _shared(matched: CompleteRounds, arms: Sequence[Arm], logs: _Logs) -> _Shared | None:
-    """Return the group's common rounds: quiet ones if they are enough, else all; None if none."""
-    rounds = set.intersection(*(set(logs[arm]) for arm in arms)) - matched.not_interleaved(arms)
-    if not rounds:
+    whole = [arm for arm in arms if len(matched.trials[arm]) == len(matched.rounds)]
+    ranked = whole if len(whole) > 1 else list(arms)
+    values = {arm: _round_logs(matched, arm, metric) for arm in ranked}
+    rounds = set.intersection(*(set(own) for own in values.values()))
+    rounds -= matched.not_interleaved(ranked)
+    if len(ranked) < 2 or not rounds:
         return None
-    selection = select_rounds(rounds, [matched.disturbances.get(arm, {}) for arm in arms])
+    selection = select_rounds(rounds, [matched.disturbances.get(arm, {}) for arm in ranked])
     blocks = selection.by_block.values()
-    means = np.array([[fmean(logs[arm][key] for key in keys) for keys in blocks] for arm in arms])
+    logs = {
+        arm: np.array([fmean(own[place] for place in places) for places in blocks])
+        for arm, own in values.items()
+    }
     reason = selection.reason
     if len(blocks) < MIN_BLOCKS:
         reason = f"at least {MIN_BLOCKS} are needed"
-    return _Shared(means, 0 if selection.quiet_only else len(selection.disturbed), reason)
-
-
-def _rank(metric: str, group: Group, shared: _Shared, margin: float, error: float) -> Ranking:
-    """Return the leader, and the standings of the others."""
-    arms, logs = group.arms, shared.logs
-    pairs = list(combinations(range(len(arms)), 2))
-    differences = [(logs[j] - logs[i]).tolist() if not shared.reason else [] for i, j in pairs]
-    judged = dict(zip(pairs, judge(differences, math.log1p(margin), error), strict=True))
-    order = sorted(range(len(arms)), key=lambda i: float(logs[i].mean()))
-    lead = order[0]
-    behind = tuple(
-        _behind(arms[i], logs[i] - logs[lead], *_judgement_of(judged, lead, i)) for i in order[1:]
-    )
+    order = sorted(ranked, key=lambda arm: float(logs[arm].mean()))
+    differences = [(logs[two] - logs[one]).tolist() for one, two in combinations(order, 2)]
+    judged = judge([[] if reason else own for own in differences], math.log1p(margin), error)
+    behind = []  # the first pairs are those of the leader
+    for arm, own, judgement in zip(order[1:], differences, judged, strict=False):
+        plain = None if judgement.corrected else geometric_mean([math.exp(log) for log in own])
+        ratio = exponential(judgement.corrected) if judgement.corrected else plain
+        standing: Standing = "inconclusive"
+        if judgement.finding in ("same", "more"):
+            standing = "same" if judgement.finding == "same" else "worse"
+        behind.append(Behind(arm, standing, ratio))
     return Ranking(
         metric,
-        group.among,
-        group.within,
-        leader=arms[lead],
-        behind=behind,
-        blocks=logs.shape[1],
+        among,
+        within,
+        leader=order[0],
+        behind=tuple(behind),
+        blocks=len(blocks),
         sole=all(rival.standing == "worse" for rival in behind),
-        disturbed=shared.disturbed,
-        reason=shared.reason,
-        left_out=group.left_out,
+        disturbed=0 if selection.quiet_only else len(selection.disturbed),
+        reason=reason,
+        left_out=tuple(arm for arm in arms if arm not in ranked),
     )
 
 
-def _judgement_of(
-    judged: Mapping[tuple[int, int], Judgement], lead: int, other: int
-) -> tuple[Judgement, bool]:
-    """Return the pair's judgement, and true if its direction is reversed."""
-    return (judged[lead, other], False) if lead < other else (judged[other, lead], True)
-
-
-def _behind(
-    arm: Arm, logs: NDArray[np.float64], judgement: Judgement, reversed_pair: bool
-) -> Behind:
-    standing: Standing = "inconclusive"
-    if judgement.finding == "same":
-        standing = "same"
-    elif judgement.finding == ("less" if reversed_pair else "more"):
-        standing = "worse"
-    if judgement.corrected is None:
-        return Behind(arm, standing, geometric_mean(np.exp(logs).tolist()))
-    estimate = judgement.corrected
-    if reversed_pair:
-        estimate = Estimate(estimate.n, -estimate.value, -estimate.high, -estimate.low)
-    return Behind(arm, standing, exponential(estimate))
+def _round_logs(matched: CompleteRounds, arm: Arm, metric: str) -> dict[Round, float]:
+    """Return the mean log of an arm's values, for each round with a positive one."""
+    logs = {
+        place: [math.log(value) for value in finite(trials, metric) if value > 0]
+        for place, trials in matched.trials[arm].items()
+    }
+    return {place: fmean(own) for place, own in logs.items() if own}

@@ -94,11 +94,11 @@ def test_arms_on_different_nodes_are_compared_block_by_block() -> None:
 
 
 def test_a_ranking_uses_the_same_rounds() -> None:
-    (ranking,) = rankings(match(interleaved_sweep(separate_blocks=(1, 4))), "step_ms", 0.02, {})
+    (ranking,) = rankings(match(interleaved_sweep(separate_blocks=(1, 4))), "step_ms", 0.02)
     assert ranking.blocks == 6
     assert ranking.behind[0].ratio is not None
     assert ranking.behind[0].ratio.value == pytest.approx(1.25)
-    assert rankings(match(interleaved_sweep(separate_blocks=range(8))), "step_ms", 0.02, {}) == ()
+    assert rankings(match(interleaved_sweep(separate_blocks=range(8))), "step_ms", 0.02) == ()
 
 
 def test_a_break_even_uses_the_same_rounds() -> None:

@@ -32,7 +32,7 @@ def timed_sweep(times: Sequence[float], noise: float = 0.01, seed: int = 0) -> S
 
 
 def step_rankings(record: SweepRecord, margin: float = 0.02) -> list[Ranking]:
-    return list(rankings(match(record), "step_ms", margin, {}))
+    return list(rankings(match(record), "step_ms", margin))
 
 
 def report_text(record: SweepRecord) -> str:

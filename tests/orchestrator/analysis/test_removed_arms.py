@@ -89,9 +89,9 @@ def test_removed_arms_are_compared_with_one_another() -> None:
 
 
 def test_a_ranking_of_current_arms_keeps_all_blocks() -> None:
-    (ranking,) = rankings(match(sweep_with_removed_arms()), "step_ms", 0.02, {})
+    (ranking,) = rankings(match(sweep_with_removed_arms()), "step_ms", 0.02)
     assert (ranking.leader, ranking.blocks, len(ranking.behind)) == (XLA, 12, 1)
-    (alone,) = rankings(match(sweep_with_removed_arms(removed=(XLA, UNROLL))), "step_ms", 0.02, {})
+    (alone,) = rankings(match(sweep_with_removed_arms(removed=(XLA, UNROLL))), "step_ms", 0.02)
     assert (alone.leader, alone.blocks, len(alone.behind)) == (UNROLL, 6, 2)
 
 
@@ -117,7 +117,7 @@ def test_a_removed_arm_with_every_round_is_ranked_with_the_others() -> None:
     away = Arm("tensorflow/portable", GPU)
     record = sweep_with_removed_arms(removed=(), arms=(PORTABLE, XLA, away))
     rerun = sweep(record.trials, (PORTABLE, XLA, away), current=(PORTABLE, XLA))
-    groups = rankings(match(rerun), "step_ms", 0.02, {})
+    groups = rankings(match(rerun), "step_ms", 0.02)
     assert {(group.among, group.within) for group in groups} == {
         ("implementations", str(CPU)),
         ("hardware", "tensorflow/portable"),
