@@ -1,132 +1,84 @@
-"""A sheet as a table for a terminal, as CSV, as JSON, or as a Parquet file."""
+"""The result of a query as a table for a terminal, as CSV, JSON or Parquet."""
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from datetime import datetime
-from io import BytesIO, StringIO
+from io import BytesIO
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+import pandas as pd
 from rich.cells import cell_len
 
 from orchestrator.analysis.statistics.formatting import ABSENT, number
+from orchestrator.core.trial_columns import Kind
 from orchestrator.report.document import visible
 from orchestrator.report.formats.csv_rows import safe
-from orchestrator.report.query.asking import to_frame
-from orchestrator.report.query.table import Cell, Sheet, SheetColumn
 
 SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
 
 FORMAT = "rnnsweep-query"
-VERSION = 1
+VERSION = 2
 
-_GAP = "  "
+_KINDS: dict[str, Kind] = {"i": "whole", "f": "number", "O": "text", "b": "truth", "M": "time"}
 
 
-def as_bytes(sheet: Sheet, form: SheetFormat, about: dict[str, Any]) -> bytes:
-    """Write the sheet in a format; `about`, the query, is only added to JSON."""
+def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> bytes:
+    """Write the result in a format; `about`, the query, is only added to JSON."""
     if form == "parquet":
         out = BytesIO()
-        to_frame(sheet).to_parquet(out, engine="pyarrow", index=False)
+        frame.to_parquet(out, engine="pyarrow", index=False)
         return out.getvalue()
+    if form == "table":
+        return to_table(frame).encode()
+    plain = frame.astype(object).map(_plain)
     if form == "csv":
-        text = to_csv(sheet)
-    else:
-        text = to_json(sheet, about) if form == "json" else to_table(sheet)
-    return text.encode(errors="backslashreplace")  # a name may hold a lone surrogate
-
-
-def to_table(sheet: Sheet) -> str:
-    """Write aligned columns, one line per trial, never folded or cut: for `less -S` and grep.
-
-    Numbers have four significant figures; control characters are shown instead of obeyed.
-    """
-    columns = [
-        [visible(column.name), *(_shown(row[index]) for row in sheet.rows)]
-        for index, column in enumerate(sheet.columns)
-    ]
-    padded = [
-        _padded(cells, right=column.kind in ("whole", "number"))
-        for column, cells in zip(sheet.columns, columns, strict=True)
-    ]
-    lines = [_GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def to_csv(sheet: Sheet) -> str:
-    """Write a header and one row per trial, as in a report's CSV; missing values are empty."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(safe, sheet.names))
-    for row in sheet.rows:
-        writer.writerow([safe(_written(cell)) for cell in row])
-    return out.getvalue()
-
-
-def to_json(sheet: Sheet, about: dict[str, Any]) -> str:
-    """Write one versioned object as ASCII; numbers are finite or null."""
+        header = list(map(safe, frame.columns))
+        return plain.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
     body = {
         "format": FORMAT,
         "version": VERSION,
         **about,
-        "columns": [
-            {"name": column.name, "kind": column.kind, "part": column.part}
-            for column in sheet.columns
-        ],
-        "rows": [dict(zip(sheet.names, map(_plain, row), strict=True)) for row in sheet.rows],
+        "columns": [{"name": name, "kind": _kind(frame, name)} for name in frame],
+        "rows": plain.to_dict("records"),
     }
-    return json.dumps(body, indent=1, allow_nan=False) + "\n"
+    return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
 
 
-def to_listing(sheet: Sheet) -> str:
-    """List the columns: their part and kind, the number of trials with a value, and the range."""
-    columns = (
-        SheetColumn("column", "text", "trial"),
-        *(SheetColumn(name, "text", "trial") for name in ("part", "kind", "trials", "range")),
-    )
-    rows = [
-        (column.name, column.part, column.kind, f"{len(cells)} of {len(sheet.rows)}", _range(cells))
-        for index, column in enumerate(sheet.columns)
-        for cells in [[row[index] for row in sheet.rows if row[index] is not None]]
-    ]
-    return to_table(Sheet(tuple(columns), tuple(rows)))
+def to_table(frame: pd.DataFrame) -> str:
+    """Write aligned columns, one line per row, never folded or cut: for `less -S` and grep.
+
+    Numbers have four significant figures; control characters are shown instead of obeyed.
+    """
+    padded = []
+    for name in frame:
+        cells = [visible(name), *map(_shown, frame[name])]
+        width = max(map(cell_len, cells))
+        gaps = [" " * (width - cell_len(cell)) for cell in cells]
+        is_right = _kind(frame, name) in ("whole", "number")
+        padded.append([g + c if is_right else c + g for g, c in zip(gaps, cells, strict=True)])
+    return "".join(f"{'  '.join(row).rstrip()}\n" for row in zip(*padded, strict=True))
 
 
-def _range(cells: list[Any]) -> str:
-    if not cells:
-        return ABSENT
-    low, high = _shown(min(cells)), _shown(max(cells))
-    text = low if low == high else f"{low} … {high}"
-    return text if len(text) <= 72 else f"{text[:71]}…"
+def _kind(frame: pd.DataFrame, name: str) -> Kind:
+    return _KINDS[frame[name].dtype.kind]
 
 
-def _padded(cells: list[str], *, right: bool) -> list[str]:
-    wide = max(map(cell_len, cells))
-    blanks = [" " * (wide - cell_len(cell)) for cell in cells]
-    return [
-        blank + cell if right else cell + blank for cell, blank in zip(cells, blanks, strict=True)
-    ]
-
-
-def _shown(cell: Cell) -> str:
-    if cell is None:
+def _shown(cell: Any) -> str:
+    if pd.isna(cell):
         return ABSENT
     if isinstance(cell, float):
         return number(cell)
-    if isinstance(cell, datetime):
+    if isinstance(cell, pd.Timestamp):
         return f"{cell:%Y-%m-%d %H:%M:%S}"
-    return visible(str(cell).lower() if isinstance(cell, bool) else str(cell))
+    return visible(str(cell))
 
 
-def _written(cell: Cell) -> str | int | float | None:
-    if isinstance(cell, datetime):
-        return cell.isoformat(timespec="milliseconds")
-    return str(cell).lower() if isinstance(cell, bool) else cell
-
-
-def _plain(cell: Cell) -> bool | int | float | str | None:
-    if isinstance(cell, float) and not math.isfinite(cell):
+def _plain(cell: Any) -> Any:
+    """Return the cell for CSV and JSON: times in ISO 8601, no number that is not finite."""
+    if pd.isna(cell) or (isinstance(cell, float) and math.isinf(cell)):
         return None
-    return cell.isoformat(timespec="milliseconds") if isinstance(cell, datetime) else cell
+    if isinstance(cell, pd.Timestamp):
+        return cell.isoformat(timespec="milliseconds")
+    return bool(cell) if isinstance(cell, np.bool_) else cell

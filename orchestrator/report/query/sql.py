@@ -1,0 +1,190 @@
+"""SQL over the trials of sweeps, in a database in memory that can reach nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+
+from orchestrator.analysis.metrics.measures import MEASURES
+from orchestrator.core.errors import Refusal
+from orchestrator.core.records import SweepRecord
+from orchestrator.core.trial_columns import OUTSIDE_METRICS
+from orchestrator.report.document import visible
+from orchestrator.report.query.trial_table import make_table
+
+_SANDBOX = {
+    "enable_external_access": "false",  # no files, no network, no data of the calling program
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "temp_directory": "",
+}
+_UNKNOWN = re.compile(r'Referenced (?:column|table) "(.*?)" not found|a column named "(.*?)"')
+_DTYPES = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.string(): pd.StringDtype(),
+    pa.bool_(): pd.BooleanDtype(),
+}
+_LIST = """SELECT column_name AS "column", column_type AS type,
+CAST(round(count * (1 - null_percentage / 100)) AS BIGINT) AS rows,
+left(min, 40) AS min, left(max, 40) AS max FROM"""
+
+
+class QueryError(Refusal, ValueError):
+    """An error in a query; the message shows the line, with carets below the position."""
+
+
+def ask(
+    sweeps: Mapping[str, SweepRecord],
+    where: str = "",
+    columns: Sequence[str] | None = None,
+    *,
+    sort: Sequence[str] = (),
+    limit: int | None = None,
+    sql: str = "",
+    lists: bool = False,
+) -> pd.DataFrame:
+    """Return the result of a query of sweeps, given by label; see `orchestrator.api.query`.
+
+    With `lists` it is a list of the result's columns: name, type, rows with a value, and range.
+
+    A possible metric that no trial has can be named: all of its values are missing. If no trial has
+    ended, any column can be named.
+
+    Raises:
+        QueryError: the query is no valid SQL, needs more than the trials, or names an unknown
+            column.
+    """
+    blank = list[str]()
+    while True:
+        table = make_table([*sweeps.values()], blank)
+        names = [name for name in table.column_names if name not in blank]
+        try:
+            if not sql:
+                _check_single(f"SELECT\n{where or 'true'}")
+            query = sql or _select(columns or names, where, sort, limit)
+            return _run(f"{_LIST} (SUMMARIZE {query})" if lists else query, table, sweeps)
+        except duckdb.Error as error:
+            match = _UNKNOWN.search(str(error))
+            if match is None:
+                raise QueryError(_readable(error)) from error
+            name = match[1] or match[2]
+            if name in blank or (table.num_rows and name not in _possible_metrics(sweeps)):
+                raise QueryError(_unknown_column(name, names)) from error
+            blank.append(name)
+
+
+def usual_columns(record: SweepRecord, names: Sequence[str]) -> list[str]:
+    """Return the columns to show by default: config, outcome, objectives and main metrics."""
+    tried = {name for trial in record.trials for name in trial.config}
+    wanted = ["block", "repeat"] if record.repeats > 1 else ["block"]
+    wanted += ["implementation", "hardware", *(name for name in names if name in tried)]
+    wanted += ["outcome", *record.objectives, "step_ms", "val_accuracy"]
+    return [name for name in dict.fromkeys(wanted) if name in names]
+
+
+def _run(query: str, table: pa.Table, sweeps: Mapping[str, SweepRecord]) -> pd.DataFrame:
+    """Run a query on the table `trials`, and on a view for each sweep.
+
+    Raises:
+        duckdb.Error: it is wrong.
+    """
+    column = duckdb.ColumnExpression
+    with duckdb.connect(config=_SANDBOX) as database, ThreadPoolExecutor(1) as thread:
+        database.register("arrow", table)
+        database.execute("CREATE TABLE trials AS FROM arrow; SET TimeZone = 'UTC'")
+        for label, record in sweeps.items():
+            is_own = (column("sweep") == record.name) & (column("generation") == record.generation)
+            if label.lower() != "trials":
+                database.table("trials").filter(is_own).create_view(label)
+        database.execute("SET lock_configuration = true")
+        _check_single(query)
+        # `*` numbers columns of one name. A thread, because DuckDB does not notice Ctrl-C itself.
+        running = thread.submit(lambda: database.sql(query).project("*").to_arrow_table())
+        try:
+            result = running.result()
+        except KeyboardInterrupt:
+            database.interrupt()
+            raise
+    typed = pa.table(list(map(_cast, result.columns)), names=result.column_names)
+    return typed.to_pandas(types_mapper=_DTYPES.get)
+
+
+def _check_single(query: str) -> None:
+    """Check that a text is one SELECT statement (or PIVOT, which DuckDB counts as several).
+
+    Raises:
+        duckdb.Error: its syntax is wrong.
+        QueryError: it is another statement, several, or none.
+    """
+    kinds = [statement.type.name for statement in duckdb.extract_statements(query)]
+    if kinds not in (["SELECT"], ["MULTI"]):
+        raise QueryError(
+            "a query is one SELECT statement, or one condition, on the table trials; received "
+            f"{', '.join(kinds) or 'nothing'}"
+        )
+
+
+def _select(columns: Sequence[str], where: str, sort: Sequence[str], limit: int | None) -> str:
+    """Return the statement of a condition; rows that sort equally stay in their order."""
+    orders = [
+        f"{_quoted(key.removeprefix('-'))} {'DESC' if key.startswith('-') else 'ASC'} NULLS LAST"
+        for key in sort
+    ]
+    return (
+        f"SELECT {', '.join(map(_quoted, columns))} FROM trials WHERE (\n{where or 'true'}\n) "
+        f"ORDER BY {', '.join([*orders, 'rowid'])} LIMIT {'ALL' if limit is None else limit}"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _cast(column: Any) -> Any:
+    """Return a column of a result in one of our types; lists, intervals and others as text."""
+    of, types = column.type, pa.types
+    if types.is_integer(of) and of != pa.uint64():
+        return column.cast(pa.int64())
+    if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
+        return column.cast(pa.float64())
+    if types.is_timestamp(of):
+        return column.cast(pa.timestamp("ms", of.tz), safe=False).cast(pa.timestamp("ms", "UTC"))
+    if types.is_boolean(of) or types.is_string(of):
+        return column
+    return pa.array([None if cell is None else str(cell) for cell in column.to_pylist()], "string")
+
+
+def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
+    """Return the metrics that trials of these sweeps can have, whether or not any has them."""
+    from workloads.registry import TIMING_METRICS, built_in_workloads  # noqa: PLC0415  (rarely used)
+
+    used = {record.workload for record in sweeps.values()}
+    own = {metric for w in built_in_workloads() if w.name in used for metric in w.metrics}
+    objectives = {name for record in sweeps.values() for name in record.objectives}
+    reported = {measure.metric for measure in MEASURES}
+    return {*reported, *OUTSIDE_METRICS, *TIMING_METRICS, *own, *objectives}
+
+
+def _unknown_column(name: str, columns: Sequence[str]) -> str:
+    lower = {column.lower(): column for column in columns}
+    near = [lower[column] for column in difflib.get_close_matches(name.lower(), lower, n=3)]
+    near += [_quoted(column) for column in columns if column.startswith(f"{name}.")]
+    hint = f"; did you mean {' or '.join(near)}?" if near else ". A text is in single quotes"
+    return f"no column {visible(name)!r}{hint} `rnnsweep query SWEEP --list` lists all columns"
+
+
+def _readable(error: duckdb.Error) -> str:
+    """Return the problem, and the line and the position that DuckDB reports."""
+    head, _, context = str(error).partition("\n\nLINE ")
+    problem = visible(re.sub(r"^\w+ Error: ", "", head))
+    line, _, carets = context.partition("\n")
+    number, _, code = line.partition(": ")
+    shown = "".join(char if char.isprintable() else " " for char in code)
+    return f"{problem}\n  {shown}\n  {carets[len('LINE : ' + number) :]}" if context else problem
