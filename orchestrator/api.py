@@ -152,37 +152,42 @@ def read_sweep(
     return read(tracking_uri or default_store(sweep_home(), os.environ), sweep, generation)
 
 
-def query(
+def query(  # noqa: PLR0913
     sweep: str | SweepRecord,
     where: str = "",
     columns: Sequence[str] | None = None,
     *,
+    sql: str = "",
+    also: Sequence[str | SweepRecord] = (),
     sort: Sequence[str] = (),
     limit: int | None = None,
     generation: int | None = None,
     tracking_uri: str | None = None,
 ) -> pd.DataFrame:
-    """Return the trials of a sweep that match `where` as a pandas DataFrame, one row each.
+    """Return the trials of a sweep that match `where`, or the result of `sql`, as a DataFrame.
 
     Columns are the facts of a trial (`arm`, `hardware`, `outcome`, `run_id`, …), its params (the
     config, and the settings that all trials share) and its metrics. `rnnsweep query SWEEP --list`
     prints them. The types are `Int64`, `float64`, `string`, `boolean` and `datetime64[ms, UTC]`.
-    A value that a trial does not have is missing.
+    A value that a trial does not have is missing. Conditions and statements are DuckDB's SQL; they
+    cannot reach files, the network or other data.
 
     Args:
         sweep: the name of a sweep, its label (`quickstart#2`), or its record.
-        where: an expression; all trials match an empty one. It has comparisons (`=`, `!=`, `<`,
-            `<=`, `>`, `>=`; `~` and `!~` to search for a text, ignoring case, or for a whole
-            pattern with `*` and `?`; `in (…)`; `is missing`), joined by `and`, `or`, `not` and
-            parentheses. A missing value matches `is missing` only.
+        where: a condition in SQL (`val_accuracy > 0.9 AND implementation LIKE '%xla'`); all trials
+            match an empty one.
         columns: the columns to return, in this order; by default all.
+        sql: a SELECT statement instead of `where`, `columns`, `sort` and `limit`. The table
+            `trials` has all trials; a view by the label of each sweep has those of the sweep.
+        also: further sweeps, whose trials the table has too; they differ in `sweep` and
+            `generation`.
         sort: the columns to sort by; `-step_ms` sorts in reverse. Missing values come last.
         limit: the largest number of rows.
-        generation: a generation, counted from 1; by default the latest.
+        generation: a generation of `sweep`, counted from 1; by default the latest.
         tracking_uri: the MLflow store.
 
     Raises:
-        QueryError: an unknown column, or a `where` that is no expression. It is a ValueError.
+        QueryError: an unknown column, or wrong SQL. It is a ValueError.
         SweepNotFound: the store has no such sweep.
         TrackingError: the store cannot be read.
 
@@ -194,10 +199,13 @@ def query(
         >>> trials["step_ms"].tolist()
         [2.5, 2.625]
     """
-    from orchestrator.report.query import ask, to_frame
+    from orchestrator.report.query.sql import ask
 
-    record = _record(sweep, generation, tracking_uri)
-    return to_frame(ask(record, where, columns, sort=sort, limit=limit))
+    sweeps: dict[str, SweepRecord] = {}
+    for side, number in [(sweep, generation), *((other, None) for other in also)]:
+        record = _record(side, number, tracking_uri)
+        sweeps[side if isinstance(side, str) else f"{record.name}#{record.generation}"] = record
+    return ask(sweeps, where, columns, sort=sort, limit=limit, sql=sql)
 
 
 def compare(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from orchestrator.core.records import SweepRecord
     from orchestrator.core.trial import Telemetry
     from orchestrator.report.compare import ArmChange, Changes, FailOn
-    from orchestrator.report.query import Sheet, SheetFormat
+    from orchestrator.report.query.formats import SheetFormat
 
 _ReportFormat: TypeAlias = Literal["text", "markdown", "json", "csv", "html"]
 _CompareFormat: TypeAlias = Literal["text", "markdown", "json"]
@@ -134,13 +134,19 @@ def report(
 @click.argument("sweep")
 @click.argument("where", required=False, default="")
 @click.option(
+    "--sql", metavar="SELECT…", default="", help="Print the result of this statement instead."
+)
+@click.option(
+    "--also", metavar="OTHER", multiple=True, help="Add the trials of this sweep; may be repeated."
+)
+@click.option(
     "--columns", metavar="A,B,…", help="Print these columns in this order; `all` for all."
 )
 @click.option(
     "--sort", metavar="A,-B,…", help="Sort by these columns; a leading - reverses the order."
 )
 @click.option("--limit", metavar="N", type=click.IntRange(min=0), help="Print at most N rows.")
-@click.option("--list", "lists", is_flag=True, help="List the columns instead of the trials.")
+@click.option("--list", "lists", is_flag=True, help="List the columns instead of the rows.")
 @_generation_option
 @click.option(
     "--format",
@@ -150,22 +156,30 @@ def report(
 )
 @_output_option
 @with_exit_code
-def query(sweep: str, where: str, **options: Any) -> None:
-    """Print the trials of SWEEP, or those that match WHERE.
+def query(sweep: str, where: str, sql: str, also: tuple[str, ...], **options: Any) -> None:
+    """Print the trials of SWEEP, those that match WHERE, or the result of an SQL statement.
 
     \b
-    rnnsweep query quickstart "hardware ~ 'H200' and val_accuracy > 0.97" \\
+    rnnsweep query quickstart "hardware LIKE '%H200%' AND val_accuracy > 0.97" \\
         --columns arm,units,step_ms,val_accuracy --sort step_ms
+    rnnsweep query quickstart --sql "SELECT hardware, implementation, median(step_ms)
+        FROM trials GROUP BY ALL"
 
-    WHERE compares columns with numbers and quoted texts by = != < <= > >= and in (…). `~` and `!~`
-    search for a text, ignoring case; with * or ? the pattern must match the whole text.
-    `is missing` and `is not missing` test for a value; a missing value matches nothing else. Join
-    conditions by and, or, not and parentheses. Times are in UTC.
+    Conditions and statements are DuckDB's SQL. The table `trials` has the trials of SWEEP and of
+    the sweeps of --also; a view by the name of each sweep has those of the sweep. Texts are in
+    single quotes, names with other characters than letters, digits and _ in double quotes. Times
+    are in UTC. A query cannot reach files, the network or other data.
     """
-    from orchestrator.report.query import as_bytes, ask, select, to_listing, usual_columns
+    from orchestrator.report.query.formats import as_bytes
+    from orchestrator.report.query.sql import ask, usual_columns
 
     form: SheetFormat | None = options["form"]
     output: Path | None = options["output"]
+    chosen = [where, options["columns"], options["sort"], options["limit"]]
+    if sql and any(option not in ("", None) for option in chosen):
+        raise Refusal(
+            "--sql: expected no WHERE, --columns, --sort or --limit; write them into the statement"
+        )
     if form is None:
         form = _form_of(output, _QUERY_SUFFIXES, "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
@@ -173,18 +187,22 @@ def query(sweep: str, where: str, **options: Any) -> None:
             "--format parquet: expected a file to write to, received a terminal. "
             f"Add -o {_file_name(sweep)}.parquet"
         )
-    record = api.read_sweep(sweep, generation=options["generation"])
+    sweeps = {sweep: api.read_sweep(sweep, generation=options["generation"])}
+    sweeps |= {other: api.read_sweep(other) for other in also}
+    record = sweeps[sweep]
     wanted = _names(options["columns"])
     columns = None if options["lists"] or wanted in ([], ["all"]) else wanted
-    sheet = ask(record, where, columns, sort=_names(options["sort"]), limit=options["limit"])
-    if options["lists"]:
-        show(to_listing(sheet))
-        return
-    shown = sheet if wanted or form != "table" else select(sheet, usual_columns(record, sheet))
-    about = {"sweep": record.name, "generation": record.generation, "where": where}
-    _put(as_bytes(shown, form, about), output)
-    if form == "table" or not sheet.rows:
-        _print_count(len(record.trials), sheet)
+    rest = {"limit": options["limit"], "sql": sql, "lists": options["lists"]}
+    result = ask(sweeps, where, columns, sort=_names(options["sort"]), **rest)
+    if not (wanted or sql or options["lists"]) and form == "table":
+        result = result[usual_columns(record, list(result))]
+    about = {"sweep": record.name, "generation": record.generation, "also": also}
+    _put(as_bytes(result, form, {**about, **({"sql": sql} if sql else {"where": where})}), output)
+    trials = sum(len(sweep_record.trials) for sweep_record in sweeps.values())
+    if not trials:
+        show("no trial of this sweep has ended yet\n", err=True)
+    elif not sql and not options["lists"] and (form == "table" or not len(result)):
+        show(f"{len(result)} of {trials} trials\n", err=True)
 
 
 @click.command()
@@ -288,13 +306,6 @@ def _form_of(output: Path | None, by_suffix: Mapping[str, _Format], usual: _Form
             f"{output}: expected a name that ends in {', '.join(by_suffix)}; received "
             f"{output.suffix}. Rename it, or add --format"
         ) from None
-
-
-def _print_count(trials: int, sheet: Sheet) -> None:
-    if not trials:
-        show("no trial of this sweep has ended yet\n", err=True)
-    else:
-        show(f"{len(sheet.rows)} of {trials} trials\n", err=True)
 
 
 def _names(text: str | None) -> list[str]:

@@ -137,7 +137,11 @@ def metric_names(trials: Iterable[FinishedTrial]) -> list[str]:
 
 
 def free_name(name: str, part: Literal["config", "metric"], taken: Collection[str]) -> str:
-    """Return a name for a setting or metric: `config.NAME` or `metric.NAME` if NAME is taken."""
-    while name in taken:
+    """Return a name for a setting or metric: `config.NAME` or `metric.NAME` if NAME is taken.
+
+    Names that differ only in case count as taken, because SQL does not distinguish them.
+    """
+    lower = {other.lower() for other in taken}
+    while name.lower() in lower:
         name = f"{part}.{name}"
     return name

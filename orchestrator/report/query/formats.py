@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 from io import BytesIO
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
 from rich.cells import cell_len
 
-from orchestrator.analysis.statistics.formatting import ABSENT, number
 from orchestrator.core.trial_columns import Kind
-from orchestrator.report.document import visible
+from orchestrator.report.document import Column, make_table, plain, visible
 from orchestrator.report.formats.csv_rows import safe
 
 SheetFormat: TypeAlias = Literal["table", "csv", "json", "parquet"]
@@ -32,16 +32,16 @@ def as_bytes(frame: pd.DataFrame, form: SheetFormat, about: dict[str, Any]) -> b
         return out.getvalue()
     if form == "table":
         return to_table(frame).encode()
-    plain = frame.astype(object).map(_plain)
+    cells = frame.astype(object).map(_plain)
     if form == "csv":
         header = list(map(safe, frame.columns))
-        return plain.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
+        return cells.map(safe).to_csv(index=False, header=header, lineterminator="\n").encode()
     body = {
         "format": FORMAT,
         "version": VERSION,
         **about,
         "columns": [{"name": name, "kind": _kind(frame, name)} for name in frame],
-        "rows": plain.to_dict("records"),
+        "rows": cells.to_dict("records"),
     }
     return (json.dumps(body, indent=1, allow_nan=False) + "\n").encode()
 
@@ -51,13 +51,18 @@ def to_table(frame: pd.DataFrame) -> str:
 
     Numbers have four significant figures; control characters are shown instead of obeyed.
     """
+    columns = [
+        Column(name, itemgetter(i), show=_shown, numeric=_kind(frame, name) in ("whole", "number"))
+        for i, name in enumerate(frame)
+    ]
+    table = make_table(columns, frame.astype(object).where(frame.notna(), None).to_numpy())
     padded = []
-    for name in frame:
-        cells = [visible(name), *map(_shown, frame[name])]
+    for i, raw in enumerate(zip(table.headers, *table.rows, strict=True)):
+        cells = [visible(cell) for cell in raw]
         width = max(map(cell_len, cells))
         gaps = [" " * (width - cell_len(cell)) for cell in cells]
-        is_right = _kind(frame, name) in ("whole", "number")
-        padded.append([g + c if is_right else c + g for g, c in zip(gaps, cells, strict=True)])
+        right = i in table.numeric
+        padded.append([g + c if right else c + g for g, c in zip(gaps, cells, strict=True)])
     return "".join(f"{'  '.join(row).rstrip()}\n" for row in zip(*padded, strict=True))
 
 
@@ -66,13 +71,7 @@ def _kind(frame: pd.DataFrame, name: str) -> Kind:
 
 
 def _shown(cell: Any) -> str:
-    if pd.isna(cell):
-        return ABSENT
-    if isinstance(cell, float):
-        return number(cell)
-    if isinstance(cell, pd.Timestamp):
-        return f"{cell:%Y-%m-%d %H:%M:%S}"
-    return visible(str(cell))
+    return f"{cell:%Y-%m-%d %H:%M:%S}" if isinstance(cell, pd.Timestamp) else plain(cell)
 
 
 def _plain(cell: Any) -> Any:

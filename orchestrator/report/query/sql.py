@@ -17,12 +17,12 @@ from orchestrator.core.errors import Refusal
 from orchestrator.core.records import SweepRecord
 from orchestrator.core.trial_columns import OUTSIDE_METRICS
 from orchestrator.report.document import visible
-from orchestrator.report.query.trial_table import make_table
+from orchestrator.report.query.trial_table import trial_table
 
-_SANDBOX = {
-    "enable_external_access": "false",  # no files, no network, no data of the calling program
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
+_SANDBOX: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,  # no files, no network, no data of the calling program
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
     "temp_directory": "",
 }
 _UNKNOWN = re.compile(r'Referenced (?:column|table) "(.*?)" not found|a column named "(.*?)"')
@@ -63,13 +63,13 @@ def ask(
     """
     blank = list[str]()
     while True:
-        table = make_table([*sweeps.values()], blank)
+        table = trial_table([*sweeps.values()], blank)
         names = [name for name in table.column_names if name not in blank]
         try:
             if not sql:
                 _check_single(f"SELECT\n{where or 'true'}")
             query = sql or _select(columns or names, where, sort, limit)
-            return _run(f"{_LIST} (SUMMARIZE {query})" if lists else query, table, sweeps)
+            return _run(f"{_LIST} (SUMMARIZE {query}\n)" if lists else query, table, sweeps)
         except duckdb.Error as error:
             match = _UNKNOWN.search(str(error))
             if match is None:
@@ -174,8 +174,9 @@ def _possible_metrics(sweeps: Mapping[str, SweepRecord]) -> set[str]:
 
 def _unknown_column(name: str, columns: Sequence[str]) -> str:
     lower = {column.lower(): column for column in columns}
-    near = [lower[column] for column in difflib.get_close_matches(name.lower(), lower, n=3)]
-    near += [_quoted(column) for column in columns if column.startswith(f"{name}.")]
+    close = [lower[column] for column in difflib.get_close_matches(name.lower(), lower, n=3)]
+    close += [column for column in columns if column.startswith(f"{name}.")]
+    near = dict.fromkeys(c if c.isidentifier() else _quoted(c) for c in close)
     hint = f"; did you mean {' or '.join(near)}?" if near else ". A text is in single quotes"
     return f"no column {visible(name)!r}{hint} `rnnsweep query SWEEP --list` lists all columns"
 

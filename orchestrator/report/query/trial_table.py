@@ -19,7 +19,7 @@ _TYPES: dict[Kind, Any] = {
 }
 
 
-def make_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa.Table:
+def trial_table(records: Sequence[SweepRecord], blank: Iterable[str] = ()) -> pa.Table:
     """Return all trials of the sweeps, with their columns, params (all settings) and metrics.
 
     A param or metric whose name is taken becomes `config.NAME` or `metric.NAME`. A param that is a

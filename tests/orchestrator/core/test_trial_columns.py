@@ -17,7 +17,7 @@ from orchestrator.core.trial_columns import (
     free_name,
 )
 from orchestrator.report.formats.csv_rows import HEADER
-from orchestrator.report.query.table import make_sheet
+from orchestrator.report.query.trial_table import trial_table
 from orchestrator.storage.tracking.run_content import run_content
 from tests.orchestrator.sample_hardware import on_cpu
 from tests.orchestrator.sample_records import PORTABLE, sweep, trial
@@ -35,7 +35,7 @@ def test_each_column_is_in_the_run_the_csv_and_the_sheet() -> None:
         for column in columns:
             assert (column.name in stored) == (column.get(finished()) is not None)
     assert HEADER[:-1] == tuple(column.flat_name for column in COLUMNS)
-    names = make_sheet(sweep([trial(PORTABLE, 0)], (PORTABLE,))).names
+    names = trial_table([sweep([trial(PORTABLE, 0)], (PORTABLE,))]).column_names
     assert [name for name in names if name in {column.name for column in COLUMNS}] == [
         column.name for column in COLUMNS
     ]
@@ -60,4 +60,5 @@ def test_missing_values() -> None:
 def test_names_that_are_taken() -> None:
     assert free_name("units", "config", ["block"]) == "units"
     assert free_name("block", "config", ["block"]) == "config.block"
+    assert free_name("Block", "config", ["block"]) == "config.Block"
     assert free_name("block", "metric", ["block", "metric.block"]) == "metric.metric.block"
