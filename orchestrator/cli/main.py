@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -279,17 +280,16 @@ def parity(
     if samples is not None:
         overrides = (*overrides, f"validation_samples={samples}")
     with interrupted_by(signal.SIGTERM):  # trainers and temporary files go, as on Ctrl-C
-        question = checks.ask(implementations, overrides, checks.devices())
-        if into is not None:
-            result = checks.save(question, into, _progress)
-        elif source is not None:
-            result = checks.load(question, source, _progress, tolerance)
-        else:
-            result = checks.check(question, _progress, tolerance)
+        result = checks.check(
+            implementations, overrides, _progress, into=into, source=source, tolerance=tolerance
+        )
     if form == "json":
         _print_json(checks.as_json(result))
     else:
-        show(checks.as_text(result, width()))
+        show_document(checks.to_document(result))
+    if result.kept_in:
+        command = shlex.join(["rnnsweep", "parity", "--load", str(result.kept_in)])
+        show(f"Compare, here or on another machine that has the folder:\n  {command}\n", err=True)
     return COMPLETE if result.is_good else WITH_FAILURES
 
 

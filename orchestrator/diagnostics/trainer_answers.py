@@ -17,7 +17,7 @@ _IDLE_S = 120.0
 
 @dataclass(slots=True)
 class Answer:
-    """What a trainer reported; `reason` is None if it succeeded.
+    """Everything that a trainer reported; `reason` is None if it succeeded.
 
     `is_possible` is False where the request cannot run on this machine. `is_usable` is False where
     the trainer cannot take another request.
@@ -30,6 +30,7 @@ class Answer:
     facts: dict[str, str] = field(default_factory=dict)
     dataset: protocol.Dataset | None = None
     texts: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
 
     def take(self, event: protocol.Event) -> bool:
         """Note an event; return whether it was the last one."""
@@ -51,7 +52,7 @@ class Answer:
 
 def ask(trainer: Trainer, request: TrialRequest) -> Answer:
     """Send a request and return the answer. The end of the process, or a hang, is its reason."""
-    answer = Answer()
+    answer, began_s = Answer(), time.monotonic()
     try:
         trainer.request(request)
         _listen(trainer, answer)
@@ -59,6 +60,7 @@ def ask(trainer: Trainer, request: TrialRequest) -> Answer:
         tail = trainer.output_tail().splitlines()
         last = f"; its last output: {tail[-1]}" if tail else ""
         answer.reason, answer.is_usable = f"{error}{last}", False
+    answer.seconds = time.monotonic() - began_s
     return answer
 
 

@@ -33,7 +33,7 @@ def test_weights_move_between_backends_through_a_folder(bare: Home, tmp_path: Pa
     expect_package("torch")
     folder = tmp_path / "weights"
     done = bare.run("parity", "torch/fused", *SMALL, "--save", folder).expect(0)
-    assert f"rnnsweep parity --load {folder}" in done.out
+    assert f"rnnsweep parity --load {folder}" in done.err
     load = ("parity", "tensorflow/portable", "--load", folder, "--format", "json")
     body = json.loads(bare.run(*load).expect(0).out)
     (pair,) = body["pairs"]

@@ -1,7 +1,6 @@
 """`rnnsweep parity`: weights saved by one implementation are loaded by the others."""
 
-from orchestrator.diagnostics.parity.check import check, devices, load, save
-from orchestrator.diagnostics.parity.request import ask
-from orchestrator.diagnostics.parity.text import as_json, as_text
+from orchestrator.diagnostics.parity.listing import as_json, to_document
+from orchestrator.diagnostics.parity.parity_check import check, devices
 
-__all__ = ["as_json", "as_text", "ask", "check", "devices", "load", "save"]
+__all__ = ["as_json", "check", "devices", "to_document"]

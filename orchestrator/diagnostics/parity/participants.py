@@ -1,71 +1,85 @@
-"""The participants of a check: all that can run here, without those that failed so far."""
+"""Implementations that take part in a parity check, their pairs, and those that took no part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from orchestrator.core.errors import Refusal
-from orchestrator.diagnostics.parity.findings import Failed
-from orchestrator.diagnostics.parity.request import Impossible, ParityRequest, Participant
-from orchestrator.diagnostics.parity.trainers import RequestOutcome
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator
+
 from workloads.eligibility import Cell
-from workloads.settings.tasks import ImageRowsSettings
+from workloads.implementations import Implementation, Precision, parse_implementation
+from workloads.protocol import Device
+
+TOLERANCES: Mapping[Precision, float] = {
+    "float32": 1e-5,
+    "tf32": 2e-3,
+    "fp16": 5e-3,
+    "bf16": 3e-2,
+}
+"""The largest relative differences explained by rounding alone, by the coarser precision.
+
+Observed between two-layer stacks on digits: 4e-7 in float32, 6e-4 in float16 and 5e-3 in bfloat16.
+TF32 keeps as many bits of a factor as float16. Gates in another order, a transposed matrix or a
+lost bias differ by more than 1e-3 in float32.
+"""
 
 
-@dataclass(slots=True)
-class Participants:
-    """Members with their settings, those that failed and those that cannot run here."""
+def _parsed(name: Any) -> Implementation:
+    return name if isinstance(name, Implementation) else parse_implementation(str(name))
 
-    request: ParityRequest
-    base_settings: Mapping[str, Any]
-    members: list[Participant] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
-    impossible: list[Impossible] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls, request: ParityRequest, cells: Sequence[Cell], base_settings: Mapping[str, Any]
-    ) -> Participants:
-        """Return all participants of some cells."""
-        participants = cls(request, base_settings)
-        for cell in cells:
-            for candidate in request.participants(cell, base_settings):
-                if isinstance(candidate, Participant):
-                    participants.members.append(candidate)
-                else:
-                    participants.impossible.append(candidate)
-        return participants
+class Participant(BaseModel):
+    """An implementation on a device with one cell: it saves weights and loads those of others."""
 
-    def settings(self, cell: Cell) -> ImageRowsSettings:
-        """Return the complete settings of a cell."""
-        return self.request.resolved(cell, self.base_settings)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def expect(self, number: int) -> None:
-        """Refuse a check if fewer than `number` participants of every cell can run here."""
-        counts = [
-            sum(participant.cell == member.cell for participant in self.members)
-            for member in self.members
-        ]
-        if max(counts, default=0) >= number:
-            return
-        able = ", ".join(dict.fromkeys(participant.label for participant in self.members)) or "none"
-        reasons = {f"{one.implementation}: {one.reason}" for one in self.impossible}
-        raise Refusal(
-            f"nothing to compare: expected at least {number} of the implementations on some device"
-            f" here; received {able}" + "".join(f"\n  {reason}" for reason in sorted(reasons))
-        )
+    implementation: Annotated[Implementation, PlainValidator(_parsed), PlainSerializer(str)]
+    device: Device
+    cell: Cell
 
-    def drop_failures(self, answered: Mapping[Participant, RequestOutcome]) -> None:
-        """Keep only the members that succeeded."""
-        for participant, answer in answered.items():
-            if answer.reason is None:
-                continue
-            self.members.remove(participant)
-            if answer.possible:
-                self.failed.append(Failed(participant, answer.reason))
-            else:
-                self.impossible.append(
-                    Impossible(participant.implementation, participant.cell, answer.reason)
-                )
+    @property
+    def label(self) -> str:
+        """Implementation and device, as shown to people."""
+        return f"{self.implementation} on {self.device}"
+
+    def can_compare(self, other: Participant) -> bool:
+        """Return whether both compute the same function of the same weights."""
+        mathematics = {one.implementation.mathematics for one in (self, other)}
+        return self.cell == other.cell and len(mathematics) == 1
+
+    def tolerance(self, other: Participant) -> float:
+        """Return the tolerance of the coarser of the two precisions."""
+        return max(TOLERANCES[one.implementation.precision] for one in (self, other))
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """An implementation without results for a cell: it failed on a device, or runs on none."""
+
+    implementation: Implementation
+    cell: Cell
+    reason: str
+    failed_on: Device | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParityPair:
+    """Weights of one participant, loaded by another; see `workloads.settings.parity`."""
+
+    saved: Participant
+    loaded: Participant
+    difference: float | None
+    exact: bool
+    tolerance: float
+
+    @property
+    def is_within(self) -> bool:
+        """Return whether the outputs are within the tolerance and the weights exactly the same."""
+        return self.exact and self.excess <= 1
+
+    @property
+    def excess(self) -> float:
+        """Return the difference over the tolerance; infinite if an output is not finite."""
+        return float("inf") if self.difference is None else self.difference / self.tolerance

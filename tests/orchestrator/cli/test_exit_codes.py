@@ -35,7 +35,7 @@ BROKEN = {
     "compare": "orchestrator.api.read_sweep",
     "hardware": "orchestrator.hardware.classify",
     "workloads": "orchestrator.hardware.classify",
-    "parity": "orchestrator.diagnostics.parity.devices",
+    "parity": "orchestrator.diagnostics.parity.check",
     "ui": "orchestrator.cli.main.sweep_home",
 }
 

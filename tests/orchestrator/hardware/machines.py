@@ -1,4 +1,4 @@
-"""What `lscpu`, `/proc` and `/sys` hold on other machines; written from public knowledge."""
+"""Samples of `lscpu`, `/proc` and `/sys` on other machines; written from public knowledge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Sample:
 
 
 def cpuinfo(number: int, **fields: str) -> str:
-    """Return `/proc/cpuinfo` with equal processors. `_` in a name stands for a blank."""
+    """Return `/proc/cpuinfo` with equal processors. Names have `_` in the place of a blank."""
     rest = "".join(f"{name.replace('_', ' ')}\t: {text}\n" for name, text in fields.items())
     return "\n".join(f"processor\t: {cpu}\n{rest}" for cpu in range(number))
 

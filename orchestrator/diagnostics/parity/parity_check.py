@@ -1,0 +1,369 @@
+"""The check itself: all participants train and save, then all load the weights of all."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import typing
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from orchestrator import hardware
+from orchestrator.cluster.connection import this_machine
+from orchestrator.core.errors import Refusal
+from orchestrator.diagnostics.parity.participants import Excluded, ParityPair, Participant
+from orchestrator.diagnostics.trainer_answers import Answer, ask
+from orchestrator.execution.trainer_process import Trainer
+from orchestrator.spec import yaml_locations
+from workloads import registry
+from workloads.cpus import usable_cpus
+from workloads.eligibility import Cell, ineligibility_reason
+from workloads.implementations import (
+    BACKENDS,
+    KERNELS,
+    Implementation,
+    ImplementationError,
+    parse_implementation,
+)
+from workloads.protocol import Device, TrialRequest
+from workloads.settings.tasks import ImageRowsSettings
+from workloads.settings.parity import (
+    ANSWER,
+    OUTPUT_COMPARISONS,
+    LoadRequest,
+    SavedFiles,
+    SaveRequest,
+)
+
+LIST = "parity.json"
+USUAL: Mapping[str, Any] = {
+    "units": 32,
+    "layers": 2,
+    "bidirectional": True,
+    "dropout": 0.0,
+    "batch_size": 64,
+    "samples": 320,
+    "validation_samples": 320,
+    "epochs": 1,
+    "learning_rate": 0.01,
+}
+"""Settings of `image_rows` that differ from its defaults: a stack that has everything a conversion
+can get wrong, and steps enough that no weight is left where it began."""
+
+
+_Key: TypeAlias = tuple[str, Device]
+"""A trainer process is one of a backend and a device; it stays warm to the end."""
+
+
+def _threads() -> ThreadPoolExecutor:
+    """Return threads to start trainers: a trainer ends with the thread that started it."""
+    return ThreadPoolExecutor(max(2, usable_cpus()), "parity")
+
+
+class SavedList(BaseModel):
+    """Everything that one machine saved; the outputs are for the data of `digest`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["rnnsweep-parity-weights"] = "rnnsweep-parity-weights"
+    version: Literal[2] = 2
+    machine: str
+    settings: dict[str, Any]
+    data: str
+    digest: str
+    saved: tuple[Participant, ...]
+
+
+@dataclass(slots=True)
+class ParityCheck:
+    """A check: its participants, and its results so far.
+
+    `settings` are those of the user over the usual ones, or over those of the loaded weights.
+    `kept_in` is the folder of weights that are only saved, and `loaded` the list of weights that
+    another run saved.
+    """
+
+    implementations: Sequence[Implementation]
+    devices: Sequence[Device]
+    settings: Mapping[str, Any]
+    report: Callable[[str], object]
+    kept_in: Path | None = None
+    loaded: SavedList | None = None
+    data: str = ""
+    members: list[Participant] = field(default_factory=list)
+    saved: tuple[Participant, ...] = ()
+    pairs: tuple[ParityPair, ...] = ()
+    excluded: list[Excluded] = field(default_factory=list)
+    _trainers: dict[_Key, Trainer] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor = field(default_factory=_threads)
+
+    @property
+    def failed(self) -> list[Excluded]:
+        """Return those that could have run."""
+        return [one for one in self.excluded if one.failed_on is not None]
+
+    @property
+    def across(self) -> list[ParityPair]:
+        """Return the pairs whose weights were loaded by another one than saved them."""
+        return [pair for pair in self.pairs if self.loaded or pair.saved != pair.loaded]
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether at least one pair was compared across, all are within and none failed.
+
+        If weights were only saved: whether there are any and none are missing.
+        """
+        has_results = bool(self.saved if self.kept_in else self.across)
+        return has_results and all(pair.is_within for pair in self.pairs) and not self.failed
+
+    def settings_of(self, cell: Cell) -> ImageRowsSettings:
+        """Return the complete settings of a cell.
+
+        Raises:
+            Refusal: `image_rows` does not take them.
+        """
+        try:
+            return ImageRowsSettings.model_validate({**self.settings, "cell": cell})
+        except ValidationError as error:
+            raise Refusal(registry.explain_invalid_settings(error, ImageRowsSettings)) from None
+
+    def find_participants(self, cells: Sequence[Cell], at_least: int) -> None:
+        """Find the implementations that can run some cells here.
+
+        Raises:
+            Refusal: the settings are wrong, or less than that number can run every cell.
+        """
+        for cell in cells:
+            traits = self.settings_of(cell).traits()
+            for one in self.implementations:
+                reasons = {d: ineligibility_reason(one, traits, d) for d in self.devices}
+                able = [device for device, reason in reasons.items() if reason is None]
+                self.members += [
+                    Participant(implementation=one, device=device, cell=cell) for device in able
+                ]
+                if not able:
+                    self.excluded.append(Excluded(one, cell, str(reasons[self.devices[-1]])))
+        if max(sum(one.cell == cell for one in self.members) for cell in cells) < at_least:
+            labels = ", ".join(dict.fromkeys(one.label for one in self.members)) or "none"
+            missing = sorted({f"\n  {one.implementation}: {one.reason}" for one in self.excluded})
+            raise Refusal(
+                f"nothing to compare: expected at least {at_least} of the implementations on "
+                f"some device here; received {labels}{''.join(missing)}"
+            )
+
+    def save(self, folder: Path) -> SavedList:
+        """Train and save all participants, each with its own seed, so that all weights differ."""
+        requests = {}
+        for number, one in enumerate(self.members):
+            asked = SaveRequest(settings=self.settings_of(one.cell), into=_files(folder, one))
+            requests[one] = _request("save", one, asked, seed=number)
+        answers = self._ask(requests, "saved")
+        data = next((answer.dataset for answer in answers.values() if answer.dataset), None)
+        return SavedList(
+            machine=machine(),
+            settings=dict(self.settings),
+            data=data.name if data else "",
+            digest=data.digest if data else "",
+            saved=tuple(self.members),
+        )
+
+    def load(self, listed: SavedList, folder: Path, tolerance: float | None) -> None:
+        """Have all participants load the weights that all have saved of their cell."""
+        requests, wanted = {}, {}
+        for one in self.members:
+            wanted[one] = [saved for saved in listed.saved if saved.can_compare(one)]
+            if wanted[one]:
+                asked = LoadRequest(
+                    settings=self.settings_of(one.cell),
+                    digest=listed.digest,
+                    saved=[_files(folder, saved) for saved in wanted[one]],
+                )
+                requests[one] = _request("compare", one, asked)
+        pairs = []
+        for one, answer in self._ask(requests, "loaded").items():
+            compared = OUTPUT_COMPARISONS.validate_json(answer.texts[ANSWER])
+            for saved, result in zip(wanted[one], compared, strict=True):
+                limit = tolerance or saved.tolerance(one)
+                pairs.append(ParityPair(saved, one, result.difference, result.exact, limit))
+        self.pairs = tuple(pairs)
+
+    def close(self) -> None:
+        """End all trainers, and those that a thread is just starting."""
+        for _ in range(2):
+            while self._trainers:
+                self._trainers.popitem()[1].close()
+            self._pool.shutdown(cancel_futures=True)
+
+    def _ask(
+        self, requests: Mapping[Participant, TrialRequest], done: str
+    ) -> dict[Participant, Answer]:
+        """Return the answers of those that succeeded; exclude the others.
+
+        Backends and devices work at the same time: no time is measured.
+        """
+        queues: dict[_Key, deque[Participant]] = {}
+        for one in requests:
+            queues.setdefault((one.implementation.backend, one.device), deque()).append(one)
+        answers: dict[Participant, Answer] = {}
+
+        def work(key: _Key) -> None:
+            while queues[key]:
+                one = queues[key].popleft()
+                answer = answers[one] = self._answer(key, one, requests[one])
+                result = done if answer.reason is None else f"FAILED: {answer.reason}"
+                count = f"{len(answers)}/{len(requests)}"
+                name = f"{one.label}  {one.cell}"
+                self.report(f"{count}  {name}  {result}  ({answer.seconds:.0f} s)")
+
+        try:
+            list(self._pool.map(work, queues))
+        except BaseException:  # Ctrl-C, which the threads do not see
+            for queue in queues.values():
+                queue.clear()
+            self.report = str
+            raise
+        for one in [one for one in requests if answers[one].reason is not None]:
+            answer = answers.pop(one)
+            self.members.remove(one)
+            failed_on = one.device if answer.is_possible else None
+            self.excluded.append(
+                Excluded(one.implementation, one.cell, str(answer.reason), failed_on)
+            )
+        return {one: answers[one] for one in requests if one in answers}
+
+    def _answer(self, key: _Key, one: Participant, request: TrialRequest) -> Answer:
+        trainer = self._trainers.get(key)
+        if trainer is None:
+            trainer = self._trainers[key] = Trainer(one.implementation, one.device)
+        answer = ask(trainer, request)
+        if not answer.is_usable and self._trainers.pop(key, None) is not None:
+            trainer.close()
+        return answer
+
+
+def devices() -> tuple[Device, ...]:
+    """Return the devices of this machine, the GPU last."""
+    return ("cpu", "gpu") if hardware.probe().gpus else ("cpu",)
+
+
+def check(
+    names: Sequence[str],
+    overrides: Sequence[str],
+    report: Callable[[str], object],
+    *,
+    into: Path | None = None,
+    source: Path | None = None,
+    tolerance: float | None = None,
+) -> ParityCheck:
+    """Save and load weights on this machine, and compare the outputs of all pairs.
+
+    Args:
+        names: implementations; none for all that may run here.
+        overrides: settings of `image_rows`, as `KEY=YAML`.
+        report: prints a line for each finished step, from any thread.
+        into: only save, into this folder, which can be copied to another machine.
+        source: only load, from a folder that was saved here or on another machine.
+        tolerance: replaces those by precision.
+
+    Raises:
+        Refusal: a name is no implementation, the settings are wrong, nothing can be compared here,
+            or a folder cannot be read or made.
+        SpecError: an override is not `KEY=VALUE`.
+    """
+    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    loaded = None if source is None else _read_list(source / LIST)
+    settings = {**(loaded.settings if loaded else USUAL), **document.data}
+    chosen = document.data.get("cell")
+    cells = typing.get_args(Cell) if chosen is None else (chosen,)
+    if loaded:
+        kept = dict.fromkeys(saved.cell for saved in loaded.saved)
+        cells = tuple(cell for cell in cells if cell in kept)
+        if not cells:
+            expected = f"expected one that was saved in {source} ({', '.join(kept)})"
+            raise Refusal(f"--set cell: {expected}")
+    state = ParityCheck(_implementations(names), devices(), settings, report, into, loaded)
+    state.find_participants(cells, 1 if into or source else 2)
+    if into is not None:
+        state.kept_in = _made(into)
+    with (
+        tempfile.TemporaryDirectory(prefix="rnnsweep-parity-") as scratch,
+        contextlib.closing(state),
+    ):
+        folder = (state.kept_in or source or Path(scratch)).resolve()
+        listed = loaded or state.save(folder)
+        state.data, state.saved = listed.data, listed.saved
+        if into is None:
+            state.load(listed, folder, tolerance)
+    if into is not None:
+        (folder / LIST).write_text(listed.model_dump_json(indent=2) + "\n")
+    return state
+
+
+def _implementations(names: Sequence[str]) -> tuple[Implementation, ...]:
+    """Return the named ones; by default each backend with each kernel, also with XLA."""
+    if not names:
+        plain = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
+        return (*plain, Implementation("tensorflow", "portable", ("xla",)))
+    try:
+        return tuple(dict.fromkeys(parse_implementation(name) for name in names))
+    except ImplementationError as error:
+        raise Refusal(f"IMPLEMENTATION: {error}") from None
+
+
+def _request(
+    function: str, one: Participant, asked: SaveRequest | LoadRequest, seed: int = 0
+) -> TrialRequest:
+    name = f"workloads.tasks.parity:{function}"
+    settings = asked.model_dump(mode="json")
+    return TrialRequest(name, str(one.implementation), settings, one.device, seed)
+
+
+def _files(folder: Path, one: Participant) -> SavedFiles:
+    words = re.sub(r"[^a-z0-9]+", "-", f"{one.cell} {one.label}".lower())
+    return SavedFiles(
+        weights=str(folder / f"{words}.npz"), outputs=str(folder / f"{words}.outputs.npy")
+    )
+
+
+def machine() -> str:
+    """Return a text for this machine: `host (AMD EPYC, 2 CPUs)`."""
+    nodes = this_machine()
+    classes = "; ".join(item.name for item in hardware.classify(nodes))
+    return f"{nodes[0].profile.hostname} ({classes})"
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refusal(
+            f"--save: expected a folder, or a place to make one; received {folder}:"
+            f" {(error.strerror or str(error)).lower()}"
+        ) from error
+    return folder.resolve()
+
+
+def _read_list(path: Path) -> SavedList:
+    try:
+        listed = SavedList.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise Refusal(
+            f"--load: expected a folder that `rnnsweep parity --save` made; {path}:"
+            f" {(error.strerror or str(error)).lower()}"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise Refusal(
+            f"{path}: {where}: {first['msg']}. Save again with this version of rnnsweep"
+        ) from error
+    if not listed.saved:
+        raise Refusal(f"{path}: expected saved weights; received none")
+    return listed
