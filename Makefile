@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RESULTS := tests/benchmarks/results
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-quick test-all test-rest test-cluster size lint backends lock gpu clean \
+.PHONY: help demo test test-quick test-all test-rest test-cluster size docs lint backends lock gpu clean \
 	benchmark-overhead benchmark-steps benchmark-unlike-nodes \
 	benchmark-trust benchmark-cost-model benchmark-report benchmark-coverage
 
@@ -37,6 +37,9 @@ test-cluster: $(VENV)/.cluster ## run sweeps on a cluster of namespaces on this 
 size: ## count the lines of Python, outside tests and of tests
 	@printf 'source %6d lines\n' "$$(git ls-files '*.py' ':!tests' | xargs cat | wc -l)"
 	@printf 'tests  %6d lines\n' "$$(git ls-files 'tests/*.py' | xargs cat | wc -l)"
+
+docs: $(VENV)/.dev ## write docs/workloads.md, the table of workloads, settings and kernels
+	$(BIN)/python -m orchestrator.diagnostics.workload_catalogue > docs/workloads.md
 
 lint: $(VENV)/.dev ## check formatting, lint, types and imports
 	$(BIN)/ruff format --check .

@@ -211,7 +211,7 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     The list includes the implementations, their options and where each can run.
     """
     from orchestrator.cluster import connection
-    from orchestrator.diagnostics import catalogue
+    from orchestrator.diagnostics import workload_catalogue as catalogue
     from orchestrator.hardware import classify
 
     if overrides and name is None:
@@ -227,7 +227,7 @@ def workloads(name: str | None, overrides: tuple[str, ...], form: str) -> None:
     if form == "json":
         _print_json(catalogue.as_json(listing))
     else:
-        show(catalogue.as_text(listing, width()))
+        show_document(catalogue.to_document(listing))
 
 
 @main.command()

@@ -1,0 +1,324 @@
+"""The choices of a spec and which of them run here: workloads, settings, implementations.
+
+`make docs` writes the part that is the same on every machine to `docs/workloads.md`.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from orchestrator.core.errors import Refusal
+from orchestrator.hardware import HardwareClass
+from orchestrator.report.document import Column, Document, Section, Table, make_table
+from orchestrator.report.formats.markdown import to_markdown
+from orchestrator.spec import yaml_locations
+from workloads import registry
+from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
+from workloads.implementations import BACKENDS, KERNELS, OPTIONS, Implementation
+from workloads.protocol import Device
+from workloads.registry import TIMING_METRICS, Workload
+
+FORMAT, VERSION = "rnnsweep-workloads", 2
+DEVICES: Mapping[Device, str] = {"gpu": "an NVIDIA GPU", "cpu": "a CPU"}
+
+PLAIN = [Implementation(backend, kernel) for backend in BACKENDS for kernel in KERNELS]
+"""Every backend with every kernel, without options."""
+
+Definition = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Workloads, hardware, and the user's settings for which eligibility is checked.
+
+    `is_full` is false for a catalogue of one workload.
+    """
+
+    workloads: tuple[Workload, ...]
+    hardware: tuple[HardwareClass, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_full: bool = True
+
+    def reasons(self, one: Implementation, hardware: HardwareClass) -> dict[str, str | None]:
+        """Return by workload why an implementation cannot run there; None if it can."""
+        return {
+            workload.name: ineligibility_reason(
+                one, workload.traits(self.settings), hardware.device
+            )
+            for workload in self.workloads
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Support of a change of the defaults by an implementation; `reason` is None if it has it."""
+
+    change: str
+    implementation: Implementation
+    device: Device
+    reason: str | None
+
+
+def full_catalogue(hardware: Sequence[HardwareClass]) -> Catalogue:
+    """Return the catalogue of all built-in workloads with their defaults."""
+    return Catalogue(registry.built_in_workloads(), tuple(hardware))
+
+
+def workload_catalogue(
+    name: str, overrides: Sequence[str], hardware: Sequence[HardwareClass]
+) -> Catalogue:
+    """Return the catalogue of one workload with its defaults and these settings (`KEY=YAML`).
+
+    Raises:
+        Refusal: it is no built-in workload, or does not take the settings.
+        SpecError: an override is not `KEY=VALUE`.
+    """
+    try:
+        workload = registry.find_workload(name)
+    except registry.UnknownWorkload as error:
+        raise Refusal(str(error)) from None
+    if not workload.is_built_in:
+        names = ", ".join(built_in.name for built_in in registry.built_in_workloads())
+        raise Refusal(
+            f"{name} is a workload of your own; its rules are unknown here. Expected a built-in "
+            f"one: {names}"
+        )
+    document = yaml_locations.read("{}", source="--set", overrides=overrides, example="cell=gru")
+    try:
+        workload.resolve(document.data)
+    except ValidationError as error:
+        raise Refusal(registry.explain_invalid_settings(error, workload.settings_model)) from None
+    return Catalogue((workload,), tuple(hardware), document.data, is_full=False)
+
+
+def changes() -> Iterator[tuple[str, LayerTraits, tuple[str, ...]]]:
+    """Yield names of changes with the layers and the options: none, each trait, each option."""
+    usual = LayerTraits()
+    yield "one lstm layer", usual, ()
+    traits: dict[str, dict[str, Any]] = {
+        f"cell {cell}": {"cell": cell} for cell in typing.get_args(Cell) if cell != usual.cell
+    }
+    traits |= {
+        "activation relu": {"activation": "relu"},
+        "recurrent_activation relu": {"recurrent_activation": "relu"},
+        "recurrent_dropout": {"recurrent_dropout": 0.2},
+        "use_bias false": {"use_bias": False},
+        "layers 2": {"layers": 2},
+        "layers 2 with dropout": {"layers": 2, "dropout": 0.2},
+        "bidirectional": {"bidirectional": True},
+        "padding right, masked": {"mask": "right"},
+        "padding left, masked": {"mask": "left"},
+        "stateful": {"stateful": True},
+    }
+    for name, changed in traits.items():
+        yield name, replace(usual, **changed), ()
+    for option in OPTIONS:
+        yield f"+{option}", usual, (option,)
+
+
+def needs() -> Iterator[Need]:
+    """Yield every change on every implementation that runs on a device, installed or not."""
+    for device in DEVICES:
+        runners = [one for one in PLAIN if _reason(one, LayerTraits(), device) is None]
+        for name, traits, options in changes():
+            for one in runners:
+                reason = _reason(replace(one, options=options), traits, device)
+                yield Need(name, one, device, reason)
+
+
+def _reason(implementation: Implementation, traits: LayerTraits, device: Device) -> str | None:
+    return ineligibility_reason(implementation, traits, device, has_package=lambda _: True)
+
+
+def to_document(catalogue: Catalogue) -> Document:
+    """Return settings and metrics, what runs here, and the needs of each kernel."""
+    hint = "What each kernel supports: rnnsweep workloads, without a name"
+    if catalogue.is_full:
+        hint = "Your own workload: package.module:function (see help(rnnsweep.Context) in Python)"
+    overview: list[Column[Workload]] = [
+        Column("workload", lambda one: one.name),
+        Column("task", lambda one: one.summary),
+    ]
+    sections = [
+        Section("", tables=(make_table(overview, catalogue.workloads),), paragraphs=(hint,)),
+        *map(_workload, catalogue.workloads),
+        *(_support_here(catalogue, hardware) for hardware in catalogue.hardware),
+        Section("kernels", tables=(_definitions("kernel", KERNELS),)),
+        Section(
+            "options",
+            tables=(_definitions("option", {f"+{name}": text for name, text in OPTIONS.items()}),),
+        ),
+    ]
+    if catalogue.is_full:
+        sections.append(_support_everywhere())
+    return Document("Workloads", tuple(sections))
+
+
+def _definitions(title: str, texts: Mapping[str, str], meaning: str = "meaning") -> Table:
+    columns: list[Column[Definition]] = [
+        Column(title, lambda item: item[0]),
+        Column(meaning, lambda item: item[1]),
+    ]
+    return make_table(columns, texts.items())
+
+
+def _workload(workload: Workload) -> Section:
+    assert workload.settings_model is not None  # the built-in ones have settings
+    fixed = ", ".join(workload.data_settings)
+    columns: list[Column[tuple[str, FieldInfo]]] = [
+        Column("setting", lambda item: item[0]),
+        Column("meaning", lambda item: _meaning(item[1])),
+        Column("default", lambda item: item[1].default, show=str, numeric=False),
+    ]
+    but = f", except {fixed}, which select the data" if fixed else ""
+    return Section(
+        workload.name,
+        tables=(make_table(columns, workload.settings_model.model_fields.items()),),
+        paragraphs=(
+            f"A search space may have all settings{but}.",
+            f"Metrics: {', '.join(workload.metrics)}.",
+            f"Metrics of arms timed in slices: {', '.join(TIMING_METRICS)}.",
+        ),
+    )
+
+
+def _choices(setting: FieldInfo) -> tuple[str, ...]:
+    """Return the values of a setting that takes one of a few texts; nothing for any other."""
+    values = typing.get_args(setting.annotation)
+    return values if all(isinstance(value, str) for value in values) else ()
+
+
+def _meaning(setting: FieldInfo) -> str:
+    """Return a text such as `the recurrent cell: lstm, gru, rnn_tanh or rnn_relu`."""
+    text, values = setting.description or "", _choices(setting)
+    if all(value in text for value in values):
+        return text
+    return f"{text}: {', '.join(values[:-1])} or {values[-1]}"
+
+
+def _support_here(catalogue: Catalogue, hardware: HardwareClass) -> Section:
+    settings = ", ".join(f"{name} {value}" for name, value in catalogue.settings.items())
+    verdicts = {str(plain): _verdict(catalogue, plain, hardware) for plain in PLAIN}
+    title = f"on {hardware.name}, with {settings or 'default settings'}"
+    return Section(title, tables=(_definitions("implementation", verdicts, "support"),))
+
+
+def _verdict(catalogue: Catalogue, plain: Implementation, hardware: HardwareClass) -> str:
+    """Return `runs, also +xla`, a reason, or both if workloads differ."""
+    by_reason: dict[str | None, list[str]] = {}
+    for name, reason in catalogue.reasons(plain, hardware).items():
+        by_reason.setdefault(reason, []).append(name)
+    able = by_reason.pop(None, [])
+    parts = [
+        f"not {', '.join(names)}: {reason}" if able or len(by_reason) > 1 else str(reason)
+        for reason, names in by_reason.items()
+    ]
+    if able:
+        also = []
+        for option in OPTIONS:
+            reasons = catalogue.reasons(replace(plain, options=(option,)), hardware)
+            if all(reasons[name] is None for name in able):
+                also.append(f"+{option}")
+        runs = f"runs {', '.join(able)}" if by_reason else "runs"
+        parts.insert(0, f"{runs}, also {' '.join(also)}" if also else runs)
+    return "; ".join(parts)
+
+
+def _support_everywhere() -> Section:
+    """Return one table per device, and the reasons below them."""
+    rows = list(needs())
+    reasons = dict.fromkeys(need.reason for need in rows if need.reason is not None)
+    numbers = {reason: number for number, reason in enumerate(reasons, 1)}
+    tables = []
+    for device, name in DEVICES.items():
+        cells = {
+            (need.change, need.implementation): f"no {numbers[need.reason]}"
+            if need.reason
+            else "yes"
+            for need in rows
+            if need.device == device
+        }
+        tables.append(_support_table(f"on {name}", cells))
+    by_number = {str(number): reason for reason, number in numbers.items()}
+    return Section(
+        "support by each kernel, one change at a time",
+        tables=(*tables, _definitions("no", by_number, "reason")),
+    )
+
+
+def _support_table(title: str, cells: Mapping[tuple[str, Implementation], str]) -> Table:
+    def column(runner: Implementation) -> Column[str]:
+        return Column(str(runner), lambda change: cells[change, runner], numeric=True)
+
+    runners = dict.fromkeys(runner for _, runner in cells)
+    changed = dict.fromkeys(change for change, _ in cells)
+    return make_table([Column(title, str), *map(column, runners)], changed, divisible=True)
+
+
+def as_json(catalogue: Catalogue) -> dict[str, Any]:
+    """Return the catalogue as one versioned object."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "hardware": [hardware.name for hardware in catalogue.hardware],
+        "asked": dict(catalogue.settings),
+        "workloads": [_workload_json(workload, catalogue) for workload in catalogue.workloads],
+        "needs": [
+            {
+                "change": need.change,
+                "implementation": str(need.implementation),
+                "device": need.device,
+                "reason": need.reason,
+            }
+            for need in needs()
+        ],
+        "backends": dict(BACKENDS),
+        "kernels": dict(KERNELS),
+        "options": dict(OPTIONS),
+    }
+
+
+def _workload_json(workload: Workload, catalogue: Catalogue) -> dict[str, Any]:
+    assert workload.settings_model is not None
+    return {
+        "name": workload.name,
+        "summary": workload.summary,
+        "settings": [
+            {
+                "name": name,
+                "default": setting.default,
+                "description": setting.description or "",
+                "choices": list(_choices(setting)),
+                "searchable": name not in workload.data_settings,
+            }
+            for name, setting in workload.settings_model.model_fields.items()
+        ],
+        "metrics": list(workload.metrics),
+        "timing_metrics": list(TIMING_METRICS),
+        "implementations": [
+            {
+                "implementation": str(implementation),
+                "hardware": hardware.name,
+                "reason": catalogue.reasons(implementation, hardware)[workload.name],
+            }
+            for plain in PLAIN
+            for implementation in (plain, *(replace(plain, options=(o,)) for o in OPTIONS))
+            for hardware in catalogue.hardware
+        ],
+    }
+
+
+def docs_page() -> str:
+    """Return the text of `docs/workloads.md`."""
+    note = "<!-- Written by `make docs`. -->\n\n"
+    return note + to_markdown(to_document(full_catalogue(())))
+
+
+if __name__ == "__main__":
+    print(docs_page(), end="")  # noqa: T201

@@ -1,0 +1,141 @@
+"""The catalogue of settings, metrics and implementations."""
+
+from __future__ import annotations
+
+import typing
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.errors import Refusal
+from orchestrator.diagnostics import workload_catalogue as catalogue
+from orchestrator.diagnostics.workload_catalogue import Catalogue
+from orchestrator.report.document import Document
+from orchestrator.report.formats.text import to_text
+from orchestrator.spec import SpecError
+from tests.orchestrator.planning.test_plan import machine
+from workloads import registry
+from workloads.eligibility import Cell, LayerTraits, ineligibility_reason
+from workloads.implementations import OPTIONS
+
+IMAGE_ROWS = registry.find_workload("image_rows")
+DOCS = Path(__file__).parents[3] / "docs/workloads.md"
+
+
+@pytest.fixture(autouse=True)
+def all_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: True)
+
+
+def rows(document: Document, title: str) -> dict[str, str]:
+    """Return the first two columns of the first table of the section whose title begins so."""
+    (part,) = [part for part in document.sections if part.title.startswith(title)]
+    return {row[0]: row[1] for row in part.tables[0].rows}
+
+
+def test_the_page_in_the_documents_is_up_to_date() -> None:
+    assert catalogue.docs_page() == DOCS.read_text(), "renew it with: make docs"
+
+
+def test_settings_have_their_choices_and_what_selects_the_data_is_not_searchable() -> None:
+    listing = Catalogue((IMAGE_ROWS,), ())
+    assert rows(catalogue.to_document(listing), "image_rows")["cell"] == (
+        "the recurrent cell: lstm, gru, rnn_tanh or rnn_relu"
+    )
+    (workload,) = catalogue.as_json(listing)["workloads"]
+    settings = {one["name"]: one for one in workload["settings"]}
+    assert [name for name in settings if not settings[name]["searchable"]] == [
+        "dataset",
+        "data_path",
+    ]
+    assert settings["cell"]["choices"] == ["lstm", "gru", "rnn_tanh", "rnn_relu"]
+    assert settings["units"]["choices"] == []
+    assert "val_accuracy" in workload["metrics"]
+    assert {"slices", "slice_steps", "timed_s", "ratio_interval"} <= {*workload["timing_metrics"]}
+
+
+def test_each_implementation_runs_or_has_a_reason_on_each_class() -> None:
+    document = catalogue.to_document(catalogue.full_catalogue(machine(gpus=1)))
+    on_cpu, on_gpu = rows(document, "on CPU A, 4 CPUs"), rows(document, "on NVIDIA T4 (CPU A")
+    assert on_cpu["tensorflow/cudnn"] == "cuDNN kernels need an NVIDIA GPU"
+    assert on_cpu["tensorflow/portable"].startswith("runs, also +xla +unroll")
+    assert on_gpu["tensorflow/cudnn"].startswith("runs")
+
+
+def test_workloads_that_differ_are_listed_separately() -> None:
+    listing = Catalogue((IMAGE_ROWS, registry.find_workload("sentiment")), machine(gpus=1))
+    verdict = rows(catalogue.to_document(listing), "on NVIDIA T4")["torch/cudnn"]
+    assert verdict.startswith("runs image_rows, also +bf16")
+    assert "not sentiment: Keras' cuDNN path takes no mask on torch" in verdict
+
+
+def test_a_backend_that_is_not_installed_has_a_command_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workloads.eligibility.is_installed", lambda package: package != "jax")
+    document = catalogue.to_document(catalogue.full_catalogue(machine()))
+    verdict = rows(document, "on CPU A")["jax/portable"]
+    assert verdict == "jax is not installed here: pip install 'rnnsweep[jax]'"
+
+
+def test_one_workload_is_listed_with_settings() -> None:
+    overrides = ["cell=gru", "recurrent_dropout=0.2"]
+    listing = catalogue.workload_catalogue("image_rows", overrides, machine(gpus=1))
+    document = catalogue.to_document(listing)
+    titles = [part.title for part in document.sections]
+    assert "on NVIDIA T4 (CPU A, 4 CPUs), with cell gru, recurrent_dropout 0.2" in titles
+    assert not any("one change at a time" in title for title in titles)
+    body = catalogue.as_json(listing)
+    assert body["asked"] == {"cell": "gru", "recurrent_dropout": 0.2}
+    verdicts = {
+        (row["implementation"], row["hardware"]): row["reason"]
+        for row in body["workloads"][0]["implementations"]
+    }
+    assert verdicts["tensorflow/portable", "CPU A, 4 CPUs"] is None
+    assert "recurrent dropout" in verdicts["tensorflow/cudnn", "NVIDIA T4 (CPU A, 4 CPUs)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        ("image_row", (), "did you mean 'image_rows'"),
+        ("own.module:run", (), "Expected a built-in one"),
+        ("image_rows", ("cel=gru",), "settings.cel: no such setting"),
+        ("image_rows", ("units=0",), "settings.units: Input should be greater than or equal to 1"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    name: str, overrides: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(Refusal, match=message):
+        catalogue.workload_catalogue(name, overrides, ())
+    with pytest.raises(SpecError, match="KEY=VALUE, such as cell=gru"):
+        catalogue.workload_catalogue("image_rows", ["cell"], ())
+
+
+def test_the_needs_have_every_trait_and_option_and_agree_with_the_rules() -> None:
+    usual = LayerTraits()
+    by_name = {name: (traits, options) for name, traits, options in catalogue.changes()}
+    for trait in fields(LayerTraits):
+        usual_value = getattr(usual, trait.name)
+        assert any(getattr(traits, trait.name) != usual_value for traits, _ in by_name.values())
+    assert {traits.cell for traits, _ in by_name.values()} == set(typing.get_args(Cell))
+    assert {option for _, options in by_name.values() for option in options} == set(OPTIONS)
+    for need in catalogue.needs():
+        traits, options = by_name[need.change]
+        asked = replace(need.implementation, options=options)
+        assert need.reason == ineligibility_reason(asked, traits, need.device)
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_table_of_needs_fits_the_page(width: int) -> None:
+    document = catalogue.to_document(catalogue.full_catalogue(()))
+    text = to_text(document, width)
+    assert max(map(len, text.splitlines())) <= width
+    on_gpu, _, reasons = document.sections[-1].tables
+    row = next(row for row in on_gpu.rows if row[0] == "recurrent_dropout")
+    assert row[1] == "yes" and row[2].startswith("no ")
+    number = row[2].removeprefix("no ")
+    (reason,) = [entry[1] for entry in reasons.rows if entry[0] == number]
+    assert reason.startswith("cuDNN has no recurrent dropout")
