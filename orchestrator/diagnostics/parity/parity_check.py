@@ -33,7 +33,6 @@ from workloads.implementations import (
     parse_implementation,
 )
 from workloads.protocol import Device, TrialRequest
-from workloads.settings.tasks import ImageRowsSettings
 from workloads.settings.parity import (
     ANSWER,
     OUTPUT_COMPARISONS,
@@ -41,6 +40,7 @@ from workloads.settings.parity import (
     SavedFiles,
     SaveRequest,
 )
+from workloads.settings.tasks import ImageRowsSettings
 
 LIST = "parity.json"
 USUAL: Mapping[str, Any] = {
