@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -109,8 +111,10 @@ class Command:
 class Home:
     """A sweep home: runs commands on it and reads its journals and its store."""
 
-    def __init__(self, path: Path, gate: Path | None = None) -> None:
+    def __init__(self, path: Path, gate: Path | None = None, address: str | None = None) -> None:
         self.path = path
+        self.address = address
+        """The Ray cluster that sweeps join; None for a Ray of their own."""
         self.gate = gate or path.with_name("gate")
         """The file for which waiting workloads wait."""
 
@@ -251,9 +255,9 @@ class Home:
     def _command(
         self, arguments: Sequence[object], cwd: Path, changes: Mapping[str, str]
     ) -> Command:
-        return Command(
-            [str(argument) for argument in arguments], {**self.environ(), **changes}, cwd
-        )
+        joins = arguments[0] == "run" and self.address is not None
+        words = [*arguments, *(("--address", self.address) if joins else ())]
+        return Command([str(word) for word in words], {**self.environ(), **changes}, cwd)
 
     def environ(self) -> dict[str, str]:
         """Return the environment of a command on this home."""
@@ -263,9 +267,60 @@ class Home:
         return {**inherited, "RNNSWEEP_HOME": str(self.path), "COLUMNS": "120"}
 
 
-def new_home(folder: Path) -> Home:
+def new_home(folder: Path, address: str | None = None) -> Home:
     """Return a home in `folder` with an empty store."""
-    return Home(fresh_home(folder))
+    return Home(fresh_home(folder), address=address)
+
+
+@contextmanager
+def cluster() -> Iterator[tuple[str, int]]:
+    """Start a separate cluster of one node; yield its address and process id."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = Path(tempfile.mkdtemp(prefix="head-"))  # a short path, for sockets
+    options = [
+        "--block", "--head", "--node-ip-address=127.0.0.1", f"--port={port}",
+        "--include-dashboard=false", "--disable-usage-stats",
+        f"--temp-dir={folder}",
+    ]  # fmt: skip
+    log = (folder / f"ray-{port}.log").open("w")
+    process = subprocess.Popen(
+        [COMMAND.with_name("ray"), "start", *options],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: listens(port) or process.poll() is not None, 60)
+        assert process.poll() is None, Path(log.name).read_text()
+        yield f"127.0.0.1:{port}", process.pid
+    finally:
+        kill_whole(process.pid)
+        process.wait()
+        log.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def listens(port: int) -> bool:
+    """Return True if something listens on the port."""
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0
+
+
+def kill_whole(pid: int, name: str = "") -> None:
+    """Kill a process and its descendants, optionally only those of this name."""
+    try:
+        process = psutil.Process(pid)
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        try:
+            if name in member.name():
+                member.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
 
 
 def wait_for(

@@ -7,23 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.integration.sweeping import ROOT, Home
 
 COMMANDS = ("run", "plan", "status", "report", "parity", "hardware", "workloads", "ui")
 HEAVY = ("ray", "mlflow", "tensorflow", "keras", "torch", "jax", "optuna", "numpy", "pandas")
 
 
-@pytest.mark.parametrize("command", [None, *COMMANDS])
-def test_help_imports_nothing_heavy(command: str | None) -> None:
-    arguments = [command, "--help"] if command else ["--help"]
+def test_help_imports_nothing_heavy() -> None:
     program = (
         "import json, sys\n"
         "from orchestrator.cli.main import main\n"
-        "try: main(json.loads(sys.argv[1]))\n"
-        "finally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    try: main(arguments)\n"
+        "    except SystemExit as ended: assert not ended.code\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
     )
+    arguments = [["--help"], *([command, "--help"] for command in COMMANDS)]
     done = subprocess.run(
         [sys.executable, "-c", program, json.dumps(arguments)],
         capture_output=True,
@@ -31,12 +30,10 @@ def test_help_imports_nothing_heavy(command: str | None) -> None:
         check=False,
         cwd=ROOT,
     )
-    assert done.returncode == 0
-    assert "Usage:" in done.stdout
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage:") == 1 + len(COMMANDS)
     loaded = json.loads(done.stderr)
     assert [name for name in HEAVY if name in loaded] == []
-    if command is None:
-        assert all(name in done.stdout for name in COMMANDS)
 
 
 def test_plan_runs_nothing(bare: Home) -> None:
@@ -62,16 +59,8 @@ def test_hardware_and_workloads(bare: Home) -> None:
     text = bare.run("workloads").expect(0).out
     for words in ("image_rows", "epochs", "tensorflow/cudnn", "cuDNN kernels need an NVIDIA GPU"):
         assert words in text
-    assert json.loads(bare.run("workloads", "--format", "json").expect(0).out)
-    asked = bare.run("workloads", "image_rows", "--set", "cell=gru").expect(0).out
-    assert "with cell gru" in asked
     bare.run("workloads", "image_row").refused("did you mean 'image_rows'?")
-    bare.run("workloads", "--set", "cell=gru").refused("--set: expected a workload")
     assert not bare.path.exists()
-
-
-def test_version(bare: Home) -> None:
-    assert bare.run("--version").expect(0).out.startswith("rnnsweep, version ")
 
 
 def test_make_and_ci_run_the_readmes_commands() -> None:

@@ -9,7 +9,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.sweeping import Home, Json, wait_for
+
+pytestmark = pytest.mark.full
 
 NAME = "survivor"
 CHANCE = random.Random(20261121)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.integration.sweeping import Home, new_home, wait_for
 
+pytestmark = pytest.mark.full
+
 NAME = "hostile"
 REASONS = {  # by kernel: the reason, words of the message, words of the trainer's last output
     "raises": ("error", "the workload broke", "ZeroDivisionError"),
@@ -22,9 +24,9 @@ REASONS = {  # by kernel: the reason, words of the message, words of the trainer
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Home:
+def hostile(tmp_path_factory: pytest.TempPathFactory, address: str) -> Home:
     """A home with a finished sweep of one arm that trains and six that may fail."""
-    home = new_home(tmp_path_factory.mktemp(NAME))
+    home = new_home(tmp_path_factory.mktemp(NAME), address)
     spec = home.spec(
         NAME,
         arms={"implementations": [f"python/{kernel}" for kernel in ("good", "picky", *REASONS)]},
@@ -69,15 +71,8 @@ def test_a_block_with_a_failed_arm_is_not_complete(hostile: Home) -> None:
     assert [
         len(comparison["pairs"]) for comparison in report["comparisons"] if comparison["pairs"]
     ] == [1]
-    text = hostile.run("report", NAME).expect(0).out
-    for reason, _, _ in REASONS.values():
-        assert reason.replace("_", " ") in text or reason in text
-
-
-def test_status_counts_the_failures(hostile: Home) -> None:
     status = hostile.run("status", NAME).expect(0).out
     assert status.startswith(f"{NAME}: complete\n  14 of 14 trials ended (3 complete, 11 failed)")
-    assert "python/hangs" in status
 
 
 def test_a_killed_actor_costs_an_attempt_and_too_many_fail_the_trial(home: Home) -> None:

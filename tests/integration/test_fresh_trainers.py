@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.sweeping import Home
+
+pytestmark = pytest.mark.full
 
 NAME = "memory"
 
 
-def test_trials_whose_memory_is_compared_have_fresh_trainers(home: Home) -> None:
+def test_trials_whose_memory_is_compared_have_fresh_trainers(joining: Home) -> None:
+    home = joining
     spec = home.spec(
         NAME,
         workload="tests.workloads.examples.echo_memory:run",

@@ -13,6 +13,8 @@ from tests.integration.sweeping import Home, wait_for
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import expect_package
 
+pytestmark = pytest.mark.full
+
 SMALL = ("--set", "cell=gru", "--set", "units=4", "--set", "samples=64", "--samples", "32")
 
 

@@ -72,9 +72,10 @@ def test_a_killed_timing_sweep_has_whole_rounds_and_stops_when_precise(
     assert len(home.finished(NAME)) == trials
 
 
+@pytest.mark.full
 @pytest.mark.timeout(3 * LONG_S)
-def test_a_new_arm_is_interleaved_with_all_others_and_each_has_one_run(home: Home) -> None:
-    file = spec(home)
+def test_a_new_arm_is_interleaved_with_all_others_and_each_has_one_run(joining: Home) -> None:
+    home, file = joining, spec(joining)
     short = ("--set", "blocks=null", "--set", "search.configs=2")
     home.run("run", file, *short, timeout_s=LONG_S).expect(0)
     before = last_outcomes(home)

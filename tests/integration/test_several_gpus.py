@@ -16,7 +16,10 @@ from tests.nvml.simulated import SimulatedGpu, SimulatedNvml
 NAME = "gpus"
 SPACE = {"units": {"low": 1, "high": 1000}}
 
-pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs"),
+]
 
 
 def overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -62,6 +62,7 @@ def expect_a_second_driver_refused(home: Home, first: Command) -> None:
     assert first.running
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_ray_is_up(home: Home, number: signal.Signals) -> None:
     spec = home.spec(NAME)

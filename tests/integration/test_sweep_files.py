@@ -14,6 +14,8 @@ from tests.integration.sweeping import ROOT, Home
 from tests.workloads.shared_trainer import expect_package
 from workloads.implementations import parse_implementation
 
+pytestmark = pytest.mark.full
+
 SWEEPS = {path.stem: path for path in sorted((ROOT / "sweeps").glob("*.yaml"))}
 del SWEEPS["prices"]  # a price table, not a sweep
 
@@ -62,7 +64,7 @@ TINY: Mapping[str, Sequence[str]] = {
         *("settings.sequence_length=6", "search.configs=[{units: 4}]"),
     ),
     "timing": (
-        *("blocks=null", "search.configs=1", "search.space={units: [4]}", "disturbed=mark"),
+        *("blocks=null", "search.configs=1", "search.space={units: [4]}"),
         *("measure={mode: timing, interval: 0.9, slices: [6, 6], slice_s: 0.02}",),
         "arms.implementations=[tensorflow/portable, tensorflow/portable+unroll]",
     ),
@@ -81,16 +83,16 @@ def test_every_file_has_its_small_form() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TINY))
-def test_it_runs_small(home: Home, name: str) -> None:
+def test_it_runs_small(joining: Home, name: str) -> None:
     arguments = small_line(SWEEPS[name])
     settings = arguments[3::2]
     spec = load(SWEEPS[name], (*settings, *TINY[name]))
     for implementation in spec.arms.implementations:
         expect_package(parse_implementation(implementation).backend)
     overrides = [word for setting in TINY[name] for word in ("--set", setting)]
-    done = home.run(*arguments, *overrides, timeout_s=280).expect(0)
+    done = joining.run(*arguments, *overrides, timeout_s=280).expect(0)
     assert spec.name in done.out
-    finished = home.finished(spec.name)
+    finished = joining.finished(spec.name)
     assert finished
     for record in finished:
         outcome = record["outcome"]

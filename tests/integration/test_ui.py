@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.sweeping import Home, wait_for
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_its_server_ends_with_it(home: Home, number: signal.Signals) -> None:
