@@ -38,13 +38,9 @@ def request_nodes(requests: Sequence[NodeRequest]) -> None:
     """Replace the request to the autoscaler by these nodes (see `requested_nodes`)."""
     from ray.autoscaler.sdk import request_resources  # noqa: PLC0415
 
-    if not requests:
-        request_resources(bundles=[])
-        return
-    bundles, labels = zip(*requests, strict=True)
     request_resources(
-        bundles=[dict(bundle) for bundle in bundles],
-        bundle_label_selectors=[dict(selector) for selector in labels],
+        bundles=[dict(bundle) for bundle, _ in requests],
+        bundle_label_selectors=[dict(labels) for _, labels in requests] or None,
     )
 
 

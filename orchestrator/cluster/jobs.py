@@ -5,7 +5,6 @@ Each start of a sweep is a job of its own, `rnnsweep-NAME-N`. At most one of a n
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import re
@@ -36,8 +35,6 @@ _STATES: Mapping[str, State] = {
 }
 _SWEEP, _DIGEST = "rnnsweep_sweep", "rnnsweep_digest"
 _ANSWER_S, _REQUEST_S = 5.0, 60.0
-_IDLE_S = 30.0
-"""A log that was silent for so long is requested again: a lost network gives no signal."""
 _CHATTY = (
     "ray.dashboard.modules.dashboard_sdk",
     "ray.dashboard.modules.job.sdk",
@@ -186,20 +183,14 @@ class Cluster:
         Raises:
             OutOfReach: the cluster has been out of reach for too long.
         """
-        written = 0
-
-        def take(log: str) -> None:
-            nonlocal written
-            write(log[written:])
-            written = max(written, len(log))
-
-        seen_s, warned = time.monotonic(), False
+        written, seen_s, warned = 0, time.monotonic(), False
         while True:
             try:
-                asyncio.run(self._tail(id, take))
-                start = self.look(id)
+                start = self.look(id)  # before the log, which then has all of an ended start
+                log = self.log(id)
+                write(log[written:])
+                written = max(written, len(log))
                 if not start.is_active:
-                    take(self.log(id))
                     return start
                 seen_s, warned = time.monotonic(), False
             except OutOfReach as error:
@@ -209,19 +200,6 @@ class Cluster:
                     warn(f"{error}. Retrying for {_AWAY_S / 60:.0f} minutes; Ctrl-C ends that")
                 warned = True
             time.sleep(_POLL_S)
-
-    async def _tail(self, id: str, take: Callable[[str], None]) -> None:
-        """Take the log from its beginning, while it grows and the connection lasts."""
-        import aiohttp  # noqa: PLC0415
-
-        log = ""
-        chunks = self._client.tail_job_logs(id)
-        try:
-            while True:
-                log += await asyncio.wait_for(anext(chunks), _IDLE_S)
-                take(log)
-        except (StopAsyncIteration, TimeoutError, RuntimeError, OSError, aiohttp.ClientError):
-            return  # the caller asks whether it has ended
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Return the server's answer, or raise an error with the next step for the user."""

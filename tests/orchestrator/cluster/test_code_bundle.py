@@ -81,15 +81,6 @@ def test_a_trial_of_ones_own_runs_from_what_was_packed(here: Path, tmp_path: Pat
     assert '"loss":0.125' in done.stdout.replace(" ", ""), done.stdout + done.stderr
 
 
-def test_pythonpath_is_searched_after_the_folder(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path / "other")
-    monkeypatch.setenv("PYTHONPATH", str(here))
-    assert "mine" in tops(packed(tmp_path, "mine.deep.run:run"))
-
-
 def test_a_missing_module_is_reported_with_the_places(here: Path, tmp_path: Path) -> None:
     with pytest.raises(code_bundle.NoSuchModule, match="theirs:run") as refused:
         packed(tmp_path, "theirs:run")

@@ -83,35 +83,12 @@ def test_a_cluster_without_cpus_is_refused(use: Callable[[Ray], Ray]) -> None:
         join("auto")
 
 
-def test_a_node_that_leaves_while_it_is_asked_takes_no_part(use: Callable[[Ray], Ray]) -> None:
-    class Leaving(Ray):
-        exceptions = SimpleNamespace(RayError=LookupError)
-
-        def get(self, values: Any) -> Any:
-            if not self._nodes[0].get("asked"):
-                self._nodes[0].update(asked=True, Alive=False)
-                raise LookupError("the node doesn't exist any more")
-            return super().get(values)
-
-    use(Leaving({"CPU": 8.0}, {"CPU": 4.0}))
-    assert [node.id for node in join("auto")] == ["node-1"]
-    use(Leaving({"CPU": 8.0}))
-    with pytest.raises(connection.ClusterError, match=r"has a CPU for trials \(0 alive\)"):
-        join("auto")
-
-
 def test_ray_decides_how_many_gpus_a_node_gives(use: Callable[[Ray], Ray]) -> None:
     use(Ray({"CPU": 8.0, "GPU": 2.0}, {"CPU": 8.0}))
     nodes = join("auto")
     assert [node.gpus for node in nodes] == [2, 0]
     cpu, gpu = classify(nodes)
     assert [[node.id for node in group.nodes] for group in (cpu, gpu)] == [["node-1"], ["node-0"]]
-
-
-def test_a_local_run_starts_ray_with_the_visible_gpus(use: Callable[[Ray], Ray]) -> None:
-    ray = use(Ray({"CPU": 8.0, "GPU": 2.0}))
-    (node,) = join(None)
-    assert (ray.started["num_gpus"], node.gpus) == (2, 2)
 
 
 @pytest.mark.parametrize("address", ["auto", None])

@@ -125,13 +125,6 @@ def test_within_a_job_everything_has_come_already(
     assert join()["runtime_env"] is None
 
 
-def test_a_job_that_brought_nothing_is_brought_our_code(
-    join: Join, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", '{"runtime_env": {"env_vars": {}}}')
-    assert join()["files"] == ["orchestrator", "rnnsweep", "workloads"]
-
-
 def test_other_versions_are_no_missing_cluster(join: Join) -> None:
     error = join(
         RuntimeError(

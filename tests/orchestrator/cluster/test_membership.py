@@ -39,14 +39,6 @@ def test_a_node_that_joins_is_there_once_it_was_probed(answers: dict[str, Any]) 
     assert [member.id for member in members.nodes] == ["a", "late"]
 
 
-def test_a_node_that_leaves_before_its_probe_ends_is_forgotten(answers: dict[str, Any]) -> None:
-    members = Membership([node("a")])
-    members._probe(alive("a", "late"))
-    answers["late"] = PROFILE
-    members._probe(alive("a"))
-    assert [member.id for member in members.nodes] == ["a"]
-
-
 def test_a_node_that_cannot_be_probed_is_given_up(
     answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
