@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.core.arms import Arm, HardwareUse
@@ -28,25 +27,10 @@ from orchestrator.core.trial import (
 from orchestrator.planning.lanes import LaneGroup, lanes_of
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.lane_queue import Assignment, LaneQueue
-from orchestrator.scheduling.outcomes import Ledger
-from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
-from orchestrator.spec import Objective
+from orchestrator.scheduling.suggestions import Suggestions
 
 if TYPE_CHECKING:
-    from orchestrator.analysis.stopping import StopDecision, StoppingRule
-
-
-@dataclass(frozen=True, slots=True)
-class PrecisionPolicy:
-    """The precision that a sweep must reach, as far as its blocks know of it.
-
-    `stopping_rule` decides when no more blocks are needed (None for a fixed number of blocks).
-    `baseline` (the spec's choice) is the arm that the others of an interleaved round are timed
-    against.
-    """
-
-    stopping_rule: StoppingRule | None = None
-    baseline: str | None = None
+    from orchestrator.analysis.stopping import StopDecision
 
 
 class Blocks:
@@ -56,10 +40,9 @@ class Blocks:
         identity: what the trials' keys and seeds are derived from.
         plan: the arms that can run, the number of blocks and of repeats.
         groups: the lanes, from `placement.make_lanes`.
-        objectives: by metric; empty where the sampler does not learn.
-        source: suggests configs and takes the results of blocks.
+        suggestions: where new blocks come from, and their results go.
         open_limit: how many suggested blocks may be without a result; None for no limit.
-        precision: how sure the sweep must be.
+        baseline: the spec's choice, which the others of an interleaved round are timed against.
     """
 
     def __init__(
@@ -67,17 +50,17 @@ class Blocks:
         identity: SweepIdentity,
         plan: Plan,
         groups: Sequence[LaneGroup],
-        *,
-        objectives: Mapping[str, Objective],
-        source: ConfigSource,
-        open_limit: int | None,
-        precision: PrecisionPolicy = PrecisionPolicy(),
+        suggestions: Suggestions,
+        open_limit: int | None = None,
+        baseline: str | None = None,
     ) -> None:
         self._identity = identity
         self._plan = plan
-        self._baseline = precision.baseline
-        self._suggestions = Suggestions(plan, source, objectives, precision.stopping_rule)
-        self._ledger = Ledger(self._suggestions)
+        self._baseline = baseline
+        self._suggestions = suggestions
+        self._trials: dict[int, tuple[Trial, ...]] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._attempts: Counter[str] = Counter()
         self._groups: tuple[LaneGroup, ...] = ()
         self._queues: list[LaneQueue] = []
         self._out: dict[str, Assignment] = {}
@@ -101,7 +84,7 @@ class Blocks:
                 queue.waiting, queue.out, queue.turn = deque(fitting), old.out, old.turn
             self._queues.append(queue)
         held = {trial.key for queue in self._queues for trial in queue.waiting}
-        for index, trials in self._ledger.trials.items():
+        for index, trials in self._trials.items():
             self._put(index, (t for t in trials if t.key not in held | self._out.keys()))
 
     def restore(self, history: Iterable[Block | FinishedTrial]) -> None:
@@ -112,11 +95,11 @@ class Blocks:
         """
         for event in history:
             if isinstance(event, FinishedTrial):
-                self._ledger.take([event])
+                self._count(event)
             elif self._plan.has_block(event.index):
                 self._suggestions.replay(event)
                 self._admit(event)
-        for index, trials in self._ledger.trials.items():
+        for index, trials in self._trials.items():
             self._put(index, trials)
 
     def next(self) -> tuple[Assignment, Block | None] | None:
@@ -134,8 +117,8 @@ class Blocks:
     def finish(self, assignment: Assignment, *outcomes: Outcome) -> None:
         """Take the outcomes of an assignment, and report to the sampler as soon as possible."""
         self._take_back(assignment)
-        ended = zip(assignment.trials, outcomes, strict=True)
-        self._ledger.take(FinishedTrial(trial, outcome) for trial, outcome in ended)
+        for trial, outcome in zip(assignment.trials, outcomes, strict=True):
+            self._count(FinishedTrial(trial, outcome))
 
     def give_back(self, assignment: Assignment, *, charged: bool = True) -> None:
         """Take back a trial whose attempt was lost, or (not charged) never began.
@@ -144,7 +127,7 @@ class Blocks:
         next one of its hardware.
         """
         if not charged:
-            self._ledger.uncharge(assignment)
+            self._attempts.subtract(trial.key for trial in assignment.trials)
         self._put_first(assignment.trials, self._take_back(assignment))
 
     @property
@@ -194,9 +177,10 @@ class Blocks:
     def _assign(self, queue: LaneQueue, trial: Trial) -> Assignment:
         """Hand out a trial, with all that is timed in turns with it: the baseline's arm first."""
         keys = {member.key for member in (trial, *queue.take_round(trial))}
-        members = [member for member in self._ledger.trials[trial.block] if member.key in keys]
+        members = [member for member in self._trials[trial.block] if member.key in keys]
         members.sort(key=lambda member: not self._is_baseline(member.arm))
-        attempt = self._ledger.begin(members)
+        attempt = 1 + max(self._attempts[member.key] for member in members)
+        self._attempts |= Counter({member.key: attempt for member in members})
         assignment = Assignment(members[0], queue.lane, attempt, tuple(members[1:]))
         for member in members:
             self._out[member.key] = assignment
@@ -268,24 +252,39 @@ class Blocks:
         taken = {trial.key for group in queue.groups for trial in units.pop(group, ())}
         if not units:
             del self._units[index]
-        queue.waiting.extend(trial for trial in self._ledger.trials[index] if trial.key in taken)
+        queue.waiting.extend(trial for trial in self._trials[index] if trial.key in taken)
 
     def _admit(self, block: Block) -> None:
-        trials = self._trials(block)
-        self._ledger.admit(block.index, trials)
-        self._put(block.index, trials)
+        self._trials[block.index] = self._make_trials(block)
+        self._put(block.index, self._trials[block.index])
+        self._report(block.index)
+
+    def _count(self, finished: FinishedTrial) -> None:
+        """Take an outcome; report its block to the sampler as soon as possible."""
+        self._outcomes[finished.key] = finished.outcome
+        self._suggestions.observe(finished)
+        self._report(finished.block)
+
+    def _report(self, index: int) -> None:
+        if not self._suggestions.is_open(index):
+            return
+        outcomes: dict[Arm, list[Outcome]] = {}
+        for trial in self._trials[index]:
+            if trial.key in self._outcomes:
+                outcomes.setdefault(trial.arm, []).append(self._outcomes[trial.key])
+        self._suggestions.report(index, outcomes)
 
     def _put(self, index: int, trials: Iterable[Trial]) -> None:
         """Keep those of a block's trials that have no outcome, by the lanes that run them."""
         units: dict[LaneGroup, deque[Trial]] = {}
         for trial in trials:
-            if not self._ledger.has(trial):
+            if trial.key not in self._outcomes:
                 units.setdefault(self._group_of(trial), deque()).append(trial)
         self._units.pop(index, None)
         if units:
             self._units[index] = units
 
-    def _trials(self, block: Block) -> tuple[Trial, ...]:
+    def _make_trials(self, block: Block) -> tuple[Trial, ...]:
         """Return the block's trials in the order to run them.
 
         A repeat is a complete round of the arms, each round in a random order of its own that

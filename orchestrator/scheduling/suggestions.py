@@ -45,7 +45,7 @@ class Suggestions:
         plan: Plan,
         source: ConfigSource,
         objectives: Mapping[str, Objective],
-        stopping_rule: StoppingRule | None,
+        stopping_rule: StoppingRule | None = None,
     ) -> None:
         self.open_limit: int | None = None
         self._plan = plan

@@ -24,7 +24,7 @@ from orchestrator.hardware import Node, classify
 from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.planning.plan import AwaitedArm, Plan, make_plan
-from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
+from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.finish import RunResult, finish_sweep
 from orchestrator.scheduling.node_wait import (
     arms_worth_waiting_for,
@@ -44,6 +44,7 @@ from orchestrator.scheduling.remaining import (
 )
 from orchestrator.scheduling.sampler import Suggester
 from orchestrator.scheduling.session import Session, Watcher
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder
@@ -257,15 +258,14 @@ def _run_missing(sweep: _Resumed, watcher: Watcher) -> Stopped | None:
 
     start, spec, work = sweep.start, sweep.start.spec, sweep.work
     groups = make_lanes(work.plan)
-    blocks = Blocks(
-        sweep.identity,
+    suggestions = Suggestions(
         work.plan,
-        groups,
-        objectives=spec.search.objectives,
-        source=Suggester(spec.search, spec.seed),
-        open_limit=open_limit(spec, work.plan, groups),
-        precision=PrecisionPolicy(stopping_rule(spec, work.plan), spec.baseline),
+        Suggester(spec.search, spec.seed),
+        spec.search.objectives,
+        stopping_rule(spec, work.plan),
     )
+    limit = open_limit(spec, work.plan, groups)
+    blocks = Blocks(sweep.identity, work.plan, groups, suggestions, limit, spec.baseline)
     blocks.restore(work.history)
     for event in work.history:
         if isinstance(event, FinishedTrial):

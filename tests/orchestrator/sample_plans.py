@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.analysis.stopping import StoppingRule
 from orchestrator.core.arms import Arm, HardwareUse
 from orchestrator.core.trial import Config, FailureRecord, Outcome, SweepIdentity
 from orchestrator.hardware import Gpu, HardwareClass, Node, NodeProfile
@@ -11,6 +12,7 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.suggestions import ConfigSource, Suggestions
 from orchestrator.spec import Objective
 
 ACCURACY = {"val_accuracy": Objective(direction="maximize")}
@@ -64,18 +66,14 @@ class ConfigLog:
 
 def blocks_of(
     plan: Plan,
-    source: ConfigLog | None = None,
+    source: ConfigSource | None = None,
     objectives: Mapping[str, Objective] = ACCURACY,
     open_limit: int | None = None,
+    rule: StoppingRule | None = None,
+    baseline: str | None = None,
 ) -> Blocks:
-    return Blocks(
-        identity(),
-        plan,
-        make_lanes(plan),
-        objectives=objectives,
-        source=source or ConfigLog(),
-        open_limit=open_limit,
-    )
+    suggestions = Suggestions(plan, source or ConfigLog(), objectives, rule)
+    return Blocks(identity(), plan, make_lanes(plan), suggestions, open_limit, baseline)
 
 
 def complete(accuracy: float = 0.5) -> Outcome:

@@ -25,6 +25,7 @@ from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import parse
 from tests.workloads.examples import sleeper
 
@@ -158,9 +159,8 @@ def simulated(question: Question) -> Result:
         identity,
         plan,
         groups,
-        objectives=spec.search.objectives,
-        source=Suggester(spec.search, spec.seed),
-        open_limit=open_limit(spec, plan, groups),
+        Suggestions(plan, Suggester(spec.search, spec.seed), spec.search.objectives),
+        open_limit(spec, plan, groups),
     )
     spans: list[Span] = []
     waiting: dict[str, list[Assignment]] = {}

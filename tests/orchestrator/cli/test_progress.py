@@ -11,19 +11,15 @@ from orchestrator.cli.progress import LiveView, PlainLines, make_view
 from orchestrator.core.text import duration
 from orchestrator.core.trial import FailureRecord, Outcome
 from orchestrator.hardware import classify
-from orchestrator.planning.lanes import make_lanes
-from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
-from tests.orchestrator.sample_plans import ConfigLog, identity, node, plan
+from tests.orchestrator.sample_plans import blocks_of, node, plan
 
 PLAN = plan(classify([node("a")]), implementations=2, blocks=3, repeats=2)
 
 
 def assignments() -> list[Assignment]:
     """The trials of the whole plan, in their order."""
-    blocks = Blocks(
-        identity(), PLAN, make_lanes(PLAN), objectives={}, source=ConfigLog(), open_limit=None
-    )
+    blocks = blocks_of(PLAN)
     made = []
     while (issued := blocks.next()) is not None:
         blocks.finish(issued[0], Outcome("complete", 0.0, 1.0))
@@ -59,9 +55,7 @@ def test_a_pipe_gets_a_line_for_each_trial() -> None:
 def test_a_line_names_the_hardware_where_there_is_more_than_one_kind() -> None:
     laid = plan(classify([node("a"), node("b", cpu_model="CPU B")]), implementations=1, blocks=1)
     out = console()
-    blocks = Blocks(
-        identity(), laid, make_lanes(laid), objectives={}, source=ConfigLog(), open_limit=None
-    )
+    blocks = blocks_of(laid)
     issued = blocks.next()
     assert issued is not None
     trial = issued[0].trial

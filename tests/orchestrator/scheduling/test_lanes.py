@@ -84,7 +84,7 @@ def at_once(laid: Plan, blocks: Blocks) -> list[list[Assignment]]:
         assert at_work, "nothing is at work, yet the sweep is not done"
         ended = at_work.pop(0)
         blocks.finish(ended, complete())
-    assert sum(len(trials) for trials in blocks._ledger.trials.values()) == laid.trials
+    assert sum(len(trials) for trials in blocks._trials.values()) == laid.trials
     return seen
 
 
@@ -153,9 +153,9 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) ->
     busy = {assignment.lane.node.id for assignment in at_work}
     held = {
         trial.key
-        for trials in blocks._ledger.trials.values()
+        for trials in blocks._trials.values()
         for trial in trials
-        if blocks._ledger.has(trial) or trial.key in blocks._out
+        if trial.key in blocks._outcomes or trial.key in blocks._out
     } | {
         trial.key
         for queue in blocks._queues
@@ -163,9 +163,9 @@ def idle_with_work(laid: Plan, blocks: Blocks, at_work: Sequence[Assignment]) ->
         for trial in queue.waiting
     }
     free = Counter(
-        trial.arm for ts in blocks._ledger.trials.values() for trial in ts if trial.key not in held
+        trial.arm for ts in blocks._trials.values() for trial in ts if trial.key not in held
     )
-    unseen = laid.blocks - len(blocks._ledger.trials)
+    unseen = laid.blocks - len(blocks._trials)
     return [
         handed_out.id
         for planned in laid.possible

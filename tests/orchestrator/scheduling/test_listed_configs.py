@@ -15,6 +15,7 @@ from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.sampler import Suggester
+from orchestrator.scheduling.suggestions import Suggestions
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.journal import (
@@ -52,14 +53,8 @@ def work(
 ) -> list[Block | FinishedTrial]:
     """One start of the sweep after those of `history`, killed after so many trials: what it did."""
     laid = plan_of(spec).resumed_from(history)
-    blocks = Blocks(
-        resume.identify(spec, 1),
-        laid,
-        make_lanes(laid),
-        objectives={},
-        source=Suggester(spec.search, spec.seed),
-        open_limit=None,
-    )
+    suggestions = Suggestions(laid, Suggester(spec.search, spec.seed), {})
+    blocks = Blocks(resume.identify(spec, 1), laid, make_lanes(laid), suggestions)
     blocks.restore(history)
     done: list[Block | FinishedTrial] = []
     while trials and not blocks.done:

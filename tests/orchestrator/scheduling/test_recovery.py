@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from orchestrator.cli.progress import PlainLines
-from orchestrator.cluster.autoscaler import NodeRequest
 from orchestrator.core.stop_signal import Stopped
-from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome
-from orchestrator.hardware import Node, classify
-from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.open_blocks import open_limit
-from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.blocks import Blocks
+from orchestrator.core.trial import FailureRecord, Outcome
+from orchestrator.hardware import Node
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.session import Session
-from orchestrator.spec import parse
-from orchestrator.storage.journal import Journal, SweepOpened
-from tests.orchestrator.sample_plans import ConfigLog, identity, node
+from tests.orchestrator.sample_plans import node
+from tests.orchestrator.scheduling.sample_sessions import Held
 
 SPEC = """
 name: sweep
@@ -38,79 +27,20 @@ COMPLETE = Outcome("complete", 0.0, 1.0)
 CRASHED = Outcome("failed", 0.0, 1.0, failure=FailureRecord("crash", "gone"))
 
 
-@dataclass
-class Present:
-    """The nodes that are there, set by a test."""
-
-    nodes: tuple[Node, ...]
-    unusable: dict[str, str] = field(default_factory=dict)
-    silent_s: float = 0.0
-    answered: set[str] = field(default_factory=set)
-    answers: bool = False
-
-    def ask(self, node_id: str) -> None:
-        self.answered.discard(node_id)
-
-    def has_answered(self, node_id: str) -> bool:
-        return self.answers or node_id in self.answered
-
-
-@dataclass
-class Held:
-    """A session on nodes A and B (a class of two) and OTHER, with its upkeep."""
-
-    journal: Journal
-    nodes: tuple[Node, ...] = (A, B, OTHER)
-    spec: str = SPEC
-    recorded: list[FinishedTrial] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    asked: list[Sequence[NodeRequest]] = field(default_factory=list)
-    now_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        spec = parse(self.spec, source="spec")
-        laid = make_plan(spec, classify(self.nodes))
-        blocks = Blocks(
-            identity(),
-            laid,
-            make_lanes(laid),
-            objectives={},
-            source=ConfigLog(),
-            open_limit=open_limit(spec, laid, make_lanes(laid)),
-        )
-        watcher = PlainLines(Console(quiet=True), laid)
-        self.session = Session(spec, blocks, self.journal, self.recorded.append, watcher, "d")
-        self.present = Present(self.nodes)
-        fleet = Fleet(spec, laid, self.nodes, self.warnings.append)
-        self.recovery = Recovery(
-            self.session,
-            fleet,
-            self.present,
-            wait_s=100.0,
-            ask_for=self.asked.append,
-            clock=lambda: self.now_s,
-        )
-
-    def assignments(self) -> list[Assignment]:
-        """All that lanes want now."""
-        return list(iter(self.session.assign, None))
-
-    def run_all(self) -> dict[str, int]:
-        """Complete all that can run; how many trials each node ran."""
-        ran: dict[str, int] = {}
-        while assignments := self.assignments():
-            for assignment in assignments:
-                self.session.finish(assignment, COMPLETE)
-                self.recovery.ended(assignment, COMPLETE)
-                ran[assignment.lane.node.id] = ran.get(assignment.lane.node.id, 0) + 1
-        return ran
-
-
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    with Journal(tmp_path) as journal:
-        journal.append(SweepOpened(identity(), {}))
-        yield Held(journal)
+def held(tmp_path: Path) -> Held:
+    return Held(tmp_path, SPEC, (A, B, OTHER))
+
+
+def run_all(held: Held) -> dict[str, int]:
+    """Complete all that can run; return how many trials each node ran."""
+    ran: Counter[str] = Counter()
+    while assignments := held.assignments():
+        for assignment in assignments:
+            held.session.finish(assignment, COMPLETE)
+            held.recovery.ended(assignment, COMPLETE)
+            ran[assignment.lane.node.id] += 1
+    return dict(ran)
 
 
 def on(node: Node, assignments: list[Assignment]) -> list[Assignment]:
@@ -135,7 +65,7 @@ def test_what_went_with_its_node_goes_on_elsewhere_and_is_no_failure(held: Held)
     give_back_pending(held, [waiting])
     for assignment in [*on(B, assignments), *on(OTHER, assignments)]:
         held.session.finish(assignment, COMPLETE)
-    assert set(held.run_all()) == {"b", "c"}
+    assert set(run_all(held)) == {"b", "c"}
     assert held.session.blocks.done
     assert [finished.outcome.status for finished in held.recorded] == ["complete"] * 12
     assert len({finished.trial.key for finished in held.recorded}) == 12
@@ -206,15 +136,11 @@ def test_a_node_that_cannot_be_probed_is_reported_once(held: Held) -> None:
 
 def test_a_small_node_that_joins_takes_no_arm_away(tmp_path: Path) -> None:
     wide = SPEC.replace("[cpu]", "[{class: cpu, threads: 2}]")
-    with Journal(tmp_path) as journal:
-        journal.append(SweepOpened(identity(), {}))
-        held = Held(journal, (A,), wide)
-        held.present.nodes = (A, replace(node("small"), cpus=1), B)
-        held.recovery.settle()
-        assert {assignment.lane.node.id for assignment in held.assignments()} == {"a", "b"}
-        assert any(
-            "small has joined and is not used: it has fewer CPUs" in t for t in held.warnings
-        )
+    held = Held(tmp_path, wide, (A,))
+    held.present.nodes = (A, replace(node("small"), cpus=1), B)
+    held.recovery.settle()
+    assert {assignment.lane.node.id for assignment in held.assignments()} == {"a", "b"}
+    assert any("small has joined and is not used: it has fewer CPUs" in t for t in held.warnings)
 
 
 def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> None:
@@ -222,23 +148,21 @@ def test_an_autoscaler_is_asked_for_hardware_that_has_gone(tmp_path: Path) -> No
     hardware = "[{class: cpu, labels: {market: spot}}, {class: cpu, labels: {market: own}}]"
     spot = replace(OTHER, labels={"market": "spot"})
     own = replace(A, labels={"market": "own"})
-    with Journal(tmp_path) as journal:
-        journal.append(SweepOpened(identity(), {}))
-        held = Held(journal, (own, spot), SPEC.replace("[cpu]", hardware))
-        lost = on(spot, held.assignments())
-        held.recovery.settle()
-        assert held.asked == []
-        held.present.nodes = (own,)
-        held.recovery.settle()
-        give_back_pending(held, lost)
-        held.recovery.settle()
-        held.recovery.settle()
-        assert held.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
-        assert held.recovery.has_asked
-        held.present.nodes = (own, replace(spot, id="again"))
-        held.recovery.settle()
-        assert held.asked[1:] == [[]]
-        assert not held.recovery.has_asked
+    held = Held(tmp_path, SPEC.replace("[cpu]", hardware), (own, spot))
+    lost = on(spot, held.assignments())
+    held.recovery.settle()
+    assert held.asked == []
+    held.present.nodes = (own,)
+    held.recovery.settle()
+    give_back_pending(held, lost)
+    held.recovery.settle()
+    held.recovery.settle()
+    assert held.asked == [[({"CPU": 1.0}, {"market": "spot"})]]
+    assert held.recovery.has_asked
+    held.present.nodes = (own, replace(spot, id="again"))
+    held.recovery.settle()
+    assert held.asked[1:] == [[]]
+    assert not held.recovery.has_asked
 
 
 def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
@@ -254,7 +178,7 @@ def test_a_node_that_keeps_failing_is_left_out(held: Held) -> None:
                 break
     assert failed == 3
     assert any("node a is excluded: 3 trials in a row" in text for text in held.warnings)
-    assert "a" not in held.run_all()
+    assert "a" not in run_all(held)
 
 
 def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> None:
@@ -264,7 +188,7 @@ def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> No
     give_back_pending(held, waiting)
     for assignment in list(held.session.blocks._out.values()):
         held.session.finish(assignment, COMPLETE)
-    held.run_all()
+    run_all(held)
     held.recovery.settle()
     held.now_s = 99.0
     held.recovery.settle()
@@ -273,7 +197,7 @@ def test_hardware_that_is_gone_is_waited_for_and_then_reported(held: Held) -> No
         held.recovery.settle()
     held.present.nodes = (A, B, node("c2", cpu_model="CPU B"))
     held.recovery.settle()
-    assert held.run_all() == {"c2": 6}
+    assert run_all(held) == {"c2": 6}
     assert held.session.blocks.done
 
 

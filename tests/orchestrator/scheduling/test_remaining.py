@@ -28,7 +28,8 @@ from orchestrator.storage.journal import (
     replay,
 )
 from tests.orchestrator.sample_plans import identity, node
-from tests.orchestrator.scheduling.test_session_rounds import AUTO, Held, paced, run_until_enough
+from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.test_session_rounds import AUTO, paced, run_until_enough
 
 ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
 

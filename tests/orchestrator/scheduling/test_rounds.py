@@ -24,9 +24,8 @@ from orchestrator.core.trial import (
     make_trial,
 )
 from orchestrator.hardware import HardwareClass, classify
-from orchestrator.planning.lanes import make_lanes
 from orchestrator.planning.plan import Plan, PlannedArm
-from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
+from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.spec import Objective
 from orchestrator.storage import resume
@@ -37,7 +36,15 @@ from orchestrator.storage.journal import (
     TrialFinished,
     replay,
 )
-from tests.orchestrator.sample_plans import ConfigLog, complete, failed, identity, node, plan
+from tests.orchestrator.sample_plans import (
+    ConfigLog,
+    blocks_of,
+    complete,
+    failed,
+    identity,
+    node,
+    plan,
+)
 from tests.profiles import draws
 
 TIMED = Usage(measure="timing")
@@ -59,20 +66,6 @@ def timed(
     return Plan(tuple(arms), (), blocks, repeats)
 
 
-def blocks_with(
-    laid: Plan, precision: PrecisionPolicy | None = None, source: ConfigLog | None = None
-) -> Blocks:
-    return Blocks(
-        identity(),
-        laid,
-        make_lanes(laid),
-        objectives={},
-        source=source or ConfigLog(),
-        open_limit=None,
-        precision=precision or PrecisionPolicy(),
-    )
-
-
 def all_of(blocks: Blocks) -> list[Assignment]:
     return [handed_out[0] for handed_out in iter(blocks.next, None)]
 
@@ -89,7 +82,7 @@ def finish(blocks: Blocks, assignment: Assignment, outcome: Outcome) -> None:
 
 def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -> None:
     laid = timed(classify([node("a")]), full=1, blocks=8)
-    blocks = blocks_with(laid, PrecisionPolicy(baseline="tensorflow/kernel1"))
+    blocks = blocks_of(laid, baseline="tensorflow/kernel1")
     firsts, sizes = [], []
     while not blocks.done:
         assignment = one(blocks)
@@ -104,7 +97,7 @@ def test_arms_that_are_timed_in_turns_go_out_together_and_the_baseline_first() -
 
 def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
     laid = timed(classify([node("big", cpus=8, gpus=4)]), blocks=3)
-    blocks, seen = blocks_with(laid), []
+    blocks, seen = blocks_of(laid), []
     while not blocks.done:
         assignments = all_of(blocks)
         for assignment in assignments:
@@ -116,7 +109,7 @@ def test_where_devices_take_turns_a_round_stays_on_one_of_them() -> None:
 
 
 def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
-    blocks = blocks_with(timed(classify([node("a")])))
+    blocks = blocks_of(timed(classify([node("a")])))
     first = one(blocks)
     blocks.give_back(first)
     second = one(blocks)
@@ -125,7 +118,7 @@ def test_a_round_that_is_lost_or_given_back_goes_out_again_as_it_was() -> None:
     assert one(blocks) == second
 
 
-ROUND = one(blocks_with(timed(classify([node("a")]), blocks=1))).trials
+ROUND = one(blocks_of(timed(classify([node("a")]), blocks=1))).trials
 
 
 def ended(
@@ -190,15 +183,8 @@ class Listening(ConfigLog):
 
 def listening(laid: Plan, over: str) -> tuple[Blocks, Listening]:
     source = Listening()
-    blocks = Blocks(
-        identity(),
-        laid,
-        make_lanes(laid),
-        objectives={"val_accuracy": Objective(direction="maximize", over=over)},
-        source=source,
-        open_limit=None,
-    )
-    return blocks, source
+    objectives = {"val_accuracy": Objective(direction="maximize", over=over)}
+    return blocks_of(laid, source, objectives), source
 
 
 def run_some(blocks: Blocks, rng: random.Random, count: int, failing: float) -> SweepState:
@@ -252,8 +238,8 @@ def test_a_restored_stopping_rule_decides_as_before(
     nodes = [node("a", cpus=4, gpus=gpus), node("b", cpu_model="CPU B"), node("c", cpus=4)]
     laid = plan(classify(nodes), blocks=9)
     first, later = (StoppingRule(AutoBlocks(0.15, 6, 9), laid.arms, 1) for _ in range(2))
-    held = blocks_with(laid, PrecisionPolicy(first))
+    held = blocks_of(laid, objectives={}, rule=first)
     state = run_some(held, random.Random(seed), cut, failing)
     history = list(resume.events(state, retry_failed=False))
-    blocks_with(laid, PrecisionPolicy(later)).restore(history)
+    blocks_of(laid, objectives={}, rule=later).restore(history)
     assert later.stop_decision == held.stop_decision

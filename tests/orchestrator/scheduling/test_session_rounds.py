@@ -5,39 +5,24 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
-from orchestrator.analysis.stopping import StoppingRule
-from orchestrator.cli.progress import PlainLines
 from orchestrator.core.criteria import Timing
-from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.trial import (
     FailureRecord,
     FinishedTrial,
     Outcome,
-    Telemetry,
     outcome_adapter,
 )
 from orchestrator.execution.job import Job, job_adapter
-from orchestrator.hardware import classify
-from orchestrator.planning.lanes import make_lanes
-from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.blocks import Blocks, PrecisionPolicy
 from orchestrator.scheduling.lane_queue import Assignment
-from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch
-from orchestrator.spec import parse
 from orchestrator.storage import resume
-from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
-from tests.orchestrator.sample_plans import ConfigLog, identity, node
-from tests.orchestrator.scheduling.test_recovery import Present
+from orchestrator.storage.journal import Journal, SweepOpened
+from tests.orchestrator.sample_plans import identity
+from tests.orchestrator.scheduling.sample_sessions import Held, on
 
-HERE = node("a")
 SPEC = """
 name: sweep
 workload: own.module:run
@@ -50,72 +35,6 @@ TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
 AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
 
 
-class Held:
-    """A session on one node, rebuilt from its journal."""
-
-    def __init__(self, folder: Path, text: str, retry_failed: bool = False) -> None:
-        self.journal = Journal(folder)
-        if self.journal.state is None:
-            self.journal.append(SweepOpened(identity(), {}))
-        self.spec = parse(text, source="spec")
-        self.plan = make_plan(self.spec, classify([HERE]))
-        state = self.state()
-        retimed = resume.trials_to_retime(state, self.plan, retry_failed=retry_failed)
-        history = resume.events(state, retry_failed=retry_failed, retimed=retimed)
-        self.stopping_rule = None
-        if self.plan.auto:
-            self.stopping_rule = StoppingRule(self.plan.auto, self.plan.arms, 1, self.spec.baseline)
-        self.blocks = Blocks(
-            identity(),
-            self.plan,
-            make_lanes(self.plan),
-            objectives={},
-            source=ConfigLog(),
-            open_limit=None,
-            precision=PrecisionPolicy(self.stopping_rule, self.spec.baseline),
-        )
-        self.blocks.restore(history)
-        self.recorded: list[FinishedTrial] = []
-        self.view = PlainLines(Console(quiet=True), self.plan)
-        canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
-        self.session = Session(
-            self.spec,
-            self.blocks,
-            self.journal,
-            self.recorded.append,
-            self.view,
-            None,
-            canary_baseline,
-        )
-
-    def state(self) -> SweepState:
-        state = read(self.journal.path.parent)
-        assert state is not None
-        return state
-
-    def assign(self) -> Assignment:
-        seen = self.session.assign()
-        assert seen is not None
-        return seen
-
-    def killed(self, text: str, retry_failed: bool = False) -> Held:
-        """The next start, after this driver ended without a word."""
-        self.journal.close()
-        return Held(self.journal.path.parent, text, retry_failed)
-
-
-def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
-    return Outcome(
-        "complete",
-        10.0 + index,
-        20.0,
-        assignment.attempt,
-        node="a",
-        metrics=metrics,
-        telemetry=Telemetry(other_trainers=0),
-    )
-
-
 def replace_race(finished: FinishedTrial, race: str) -> FinishedTrial:
     return replace(finished, outcome=replace(finished.outcome, round_id=race))
 
@@ -124,17 +43,12 @@ def busy(assignment: Assignment) -> Outcome:
     return on(assignment, others_cpu_pct=43.0)
 
 
-def lines(held: Held, record: str) -> list[dict[str, Any]]:
-    text = held.journal.path.read_text().splitlines()
-    return [line for line in map(json.loads, text) if line["record"] == record]
-
-
 def test_a_round_is_one_record_and_its_trials_know_it(tmp_path: Path) -> None:
     held = Held(tmp_path, TIMED)
     assignment = held.assign()
     held.session.finish(assignment, *(on(assignment, index, step_ms=5.0) for index in range(3)))
-    assert len(lines(held, "round_finished")) == 1
-    assert lines(held, "trial_finished") == []
+    assert len(held.lines("round_finished")) == 1
+    assert held.lines("trial_finished") == []
     state = held.state()
     assert list(state.finished) == [trial.key for trial in assignment.trials]
     assert [finished.trial for finished in held.recorded] == list(assignment.trials)
@@ -275,7 +189,7 @@ def test_blocks_come_until_it_is_enough_and_the_journal_shows_why(tmp_path: Path
     ran = run_until_enough(held)
     assert held.blocks.done
     assert held.blocks.stop_decision is not None
-    (record,) = lines(held, "blocks_enough")
+    (record,) = held.lines("blocks_enough")
     assert record["blocks"] == held.blocks.stop_decision.blocks
     assert "± 3 %" in record["why"]
     assert 6 * 3 <= ran < 40 * 3
@@ -313,9 +227,7 @@ def test_blocks_are_added_until_enough_are_quiet(tmp_path: Path) -> None:
 
 def job_of(text: str, tmp_path: Path) -> tuple[Held, BlockSearch, Job]:
     held = Held(tmp_path, text)
-    fleet = Fleet(held.spec, held.plan, (HERE,), lambda _: None)
-    recovery = Recovery(held.session, fleet, Present((HERE,), answers=True), wait_s=0.0)
-    search = BlockSearch(held.session, ("/path",), recovery)
+    search = BlockSearch(held.session, ("/path",), held.recovery)
     handed = search.suggest("tune")
     assert isinstance(handed, dict)
     return held, search, job_adapter.validate_json(handed["job"])

@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from orchestrator.core.trial import FinishedTrial, Outcome, outcome_adapter
+from orchestrator.core.trial import Outcome, outcome_adapter
 from orchestrator.execution.job import job_adapter
-from orchestrator.hardware import classify
-from orchestrator.scheduling.nodes import Fleet
-from orchestrator.scheduling.recovery import Recovery
-from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.tune_searcher import BlockSearch, Broken
-from orchestrator.storage.journal import Journal, SweepOpened
-from tests.orchestrator.sample_plans import identity, node, plan
-from tests.orchestrator.scheduling.test_recovery import Present
-from tests.orchestrator.scheduling.test_session import SPEC, session
+from tests.orchestrator.scheduling.sample_sessions import Held
+from tests.orchestrator.scheduling.test_session import SPEC
 
 RESULT = {
     "outcomes": [outcome_adapter.dump_json(Outcome("complete", 0.0, 1.0)).decode()],
     "done": True,
 }
-Held = tuple[BlockSearch, list[FinishedTrial]]
-HERE = node("a")
-
-
-def searching(held: Session) -> BlockSearch:
-    """A searcher whose only node is there, and answers at once."""
-    laid = plan(classify([HERE]), implementations=1, blocks=3)
-    present = Present((HERE,), answers=True)
-    fleet = Fleet(held.spec, laid, (HERE,), lambda _: None)
-    return BlockSearch(held, ("/path",), Recovery(held, fleet, present, wait_s=0.0))
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Held]:
-    with Journal(tmp_path) as journal:
-        journal.append(SweepOpened(identity(), {}))
-        made, recorded = session(journal)
-        yield searching(made), recorded
+def held(tmp_path: Path) -> Held:
+    return Held(tmp_path, SPEC)
 
 
-def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> None:
-    search, recorded = held
+@pytest.fixture
+def search(held: Held) -> BlockSearch:
+    """A searcher whose only node is there, and answers at once."""
+    held.present.answers = True
+    return BlockSearch(held.session, ("/path",), held.recovery)
+
+
+def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(
+    held: Held, search: BlockSearch
+) -> None:
     assert isinstance(search.suggest("a"), dict)
     assert isinstance(search.suggest("b"), dict)
     assert search.suggest("c") is None, "the lane has what it runs, and one more"
@@ -54,33 +42,30 @@ def test_it_hands_out_what_lanes_want_and_finishes_at_the_end(held: Held) -> Non
     assert search.suggest("d") is None
     search.on_trial_complete("c", RESULT)
     assert search.suggest("e") == BlockSearch.FINISHED
-    assert len(recorded) == 3
+    assert len(held.recorded) == 3
 
 
 def test_a_trial_has_a_fresh_trainer_where_the_spec_wants_it(tmp_path: Path) -> None:
     for name, spec in {"warm": SPEC, "fresh": f"{SPEC}trainer: fresh\n"}.items():
-        with Journal(tmp_path / name) as journal:
-            journal.append(SweepOpened(identity(), {}))
-            handed = searching(session(journal, spec)[0]).suggest("a")
+        held = Held(tmp_path / name, spec)
+        handed = BlockSearch(held.session, (), held.recovery).suggest("a")
         assert isinstance(handed, dict)
         assert job_adapter.validate_json(handed["job"]).fresh == (name == "fresh")
 
 
-def test_a_lost_worker_costs_its_trial_an_attempt(held: Held) -> None:
-    search, recorded = held
+def test_a_lost_worker_costs_its_trial_an_attempt(held: Held, search: BlockSearch) -> None:
     search.suggest("a")
     search.on_trial_complete("a", None, error=True)
     search.recovery.settle()
     search.suggest("b")
     search.on_trial_complete("b", {"epoch": 1}, error=True)
     search.recovery.settle()
-    (lost,) = recorded
+    (lost,) = held.recorded
     assert lost.outcome.failure is not None
     assert lost.outcome.failure.reason == "lost"
 
 
-def test_a_trial_that_tune_gives_back_costs_nothing(held: Held) -> None:
-    search, recorded = held
+def test_a_trial_that_tune_gives_back_costs_nothing(held: Held, search: BlockSearch) -> None:
     first = search.suggest("a")
     for _ in range(3):
         search.on_trial_complete("a")
@@ -89,26 +74,28 @@ def test_a_trial_that_tune_gives_back_costs_nothing(held: Held) -> None:
         assert isinstance(second, dict)
         assert job_adapter.validate_json(second["job"]).attempt == 1
         assert second["node_id"] == first["node_id"]
-    assert recorded == []
+    assert held.recorded == []
 
 
-def test_a_lost_loop_charges_only_what_can_have_been_running(held: Held) -> None:
-    search, recorded = held
+def test_a_lost_loop_charges_only_what_can_have_been_running(
+    held: Held, search: BlockSearch
+) -> None:
     for _ in range(2):
         search.suggest("running")
         search.suggest("waiting")
         search.lose_all()
         search.recovery.settle()
-    assert [finished.trial.block for finished in recorded] == [0], "its two attempts are used up"
+    assert [finished.trial.block for finished in held.recorded] == [0], (
+        "its two attempts are used up"
+    )
     search.suggest("next")
     search.on_trial_complete("next", RESULT)
-    assert [finished.trial.block for finished in recorded] == [0, 1]
+    assert [finished.trial.block for finished in held.recorded] == [0, 1]
 
 
 def test_an_error_of_ours_is_not_tunes_to_handle(
-    held: Held, monkeypatch: pytest.MonkeyPatch
+    search: BlockSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search, _ = held
 
     def broken(*_: object) -> None:
         raise RuntimeError("the view broke")

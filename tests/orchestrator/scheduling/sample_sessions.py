@@ -1,0 +1,139 @@
+"""Sample sessions: everything between plan and journal, without Ray and without a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from orchestrator.cli.progress import PlainLines
+from orchestrator.cluster.autoscaler import NodeRequest
+from orchestrator.core.disturbance import CanaryBaseline
+from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
+from orchestrator.hardware import Node, classify
+from orchestrator.planning.lanes import make_lanes
+from orchestrator.planning.open_blocks import open_limit
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.nodes import Fleet
+from orchestrator.scheduling.recovery import Recovery
+from orchestrator.scheduling.remaining import stopping_rule
+from orchestrator.scheduling.session import Session
+from orchestrator.spec import parse
+from orchestrator.storage import resume
+from orchestrator.storage.journal import Journal, SweepOpened, SweepState, read
+from tests.orchestrator.sample_plans import blocks_of, identity, node
+
+HERE = node("a")
+
+
+@dataclass
+class Present:
+    """The nodes that are there, set by a test."""
+
+    nodes: tuple[Node, ...]
+    unusable: dict[str, str] = field(default_factory=dict)
+    silent_s: float = 0.0
+    answered: set[str] = field(default_factory=set)
+    answers: bool = False
+
+    def ask(self, node_id: str) -> None:
+        self.answered.discard(node_id)
+
+    def has_answered(self, node_id: str) -> bool:
+        return self.answers or node_id in self.answered
+
+
+class Held:
+    """A session on some nodes, resumed from its journal, with its recovery."""
+
+    def __init__(
+        self,
+        folder: Path,
+        text: str,
+        nodes: tuple[Node, ...] = (HERE,),
+        *,
+        retry_failed: bool = False,
+    ) -> None:
+        self.journal = Journal(folder)
+        if self.journal.state is None:
+            self.journal.append(SweepOpened(identity(), {}))
+        self.spec = parse(text, source="spec")
+        self.plan = make_plan(self.spec, classify(nodes))
+        state = self.state()
+        retimed = resume.trials_to_retime(state, self.plan, retry_failed=retry_failed)
+        self.blocks = blocks_of(
+            self.plan,
+            objectives=self.spec.search.objectives,
+            open_limit=open_limit(self.spec, self.plan, make_lanes(self.plan)),
+            rule=stopping_rule(self.spec, self.plan),
+            baseline=self.spec.baseline,
+        )
+        self.blocks.restore(resume.events(state, retry_failed=retry_failed, retimed=retimed))
+        self.recorded: list[FinishedTrial] = []
+        self.view = PlainLines(Console(quiet=True), self.plan)
+        canary_baseline = CanaryBaseline().learn(list(state.finished.values()))
+        self.session = Session(
+            self.spec,
+            self.blocks,
+            self.journal,
+            self.recorded.append,
+            self.view,
+            "digest",
+            canary_baseline,
+        )
+        self.warnings: list[str] = []
+        self.asked: list[Sequence[NodeRequest]] = []
+        self.now_s = 0.0
+        self.present = Present(nodes)
+        self.recovery = Recovery(
+            self.session,
+            Fleet(self.spec, self.plan, nodes, self.warnings.append),
+            self.present,
+            wait_s=100.0,
+            ask_for=self.asked.append,
+            clock=lambda: self.now_s,
+        )
+
+    def state(self) -> SweepState:
+        """Return the state of the journal."""
+        state = read(self.journal.path.parent)
+        assert state is not None
+        return state
+
+    def lines(self, record: str) -> list[dict[str, Any]]:
+        """Return the journal's records of a kind."""
+        text = self.journal.path.read_text().splitlines()
+        return [line for line in map(json.loads, text) if line["record"] == record]
+
+    def assign(self) -> Assignment:
+        """Return the next assignment, which must exist."""
+        assignment = self.session.assign()
+        assert assignment is not None
+        return assignment
+
+    def assignments(self) -> list[Assignment]:
+        """Return all that the lanes want now."""
+        return list(iter(self.session.assign, None))
+
+    def killed(self, text: str, *, retry_failed: bool = False) -> Held:
+        """Return the next start, after this driver ended without a word."""
+        self.journal.close()
+        return Held(self.journal.path.parent, text, retry_failed=retry_failed)
+
+
+def on(assignment: Assignment, index: int = 0, **metrics: float) -> Outcome:
+    """Return a complete outcome on node a that started at 10 s + index."""
+    return Outcome(
+        "complete",
+        10.0 + index,
+        20.0,
+        assignment.attempt,
+        node="a",
+        metrics=metrics,
+        telemetry=Telemetry(other_trainers=0),
+    )
