@@ -26,9 +26,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from orchestrator.scheduling.watcher import Watcher
 
+if TYPE_CHECKING:
     import pandas as pd
 
     from orchestrator.analysis.cost_model import Expectation
@@ -356,31 +356,11 @@ def _interrupt() -> None:
     raise KeyboardInterrupt
 
 
-class _LoggedProgress:
+class _LoggedProgress(Watcher):
     """Progress of a running sweep, as messages of the logger `rnnsweep`."""
 
     def __init__(self, plan: Plan) -> None:
         _log.info("up to %d trials on %d arms", plan.trials, len(plan.arms))
-
-    def __enter__(self) -> _LoggedProgress:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
-    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
-        pass
-
-    def trial_assigned(self, assignment: Assignment) -> None:
-        pass
-
-    def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        pass
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         reason = f": {outcome.failure.message}" if outcome.failure else ""
@@ -393,5 +373,5 @@ class _LoggedProgress:
         trial = assignment.trial
         _log.warning("block %d, %s: attempt lost; retrying", trial.block, trial.arm)
 
-    def blocks_decided(self, blocks: int, why: str) -> None:
-        _log.info("enough after %d blocks: %s", blocks, why)
+    def blocks_decided(self, blocks: int, reason: str) -> None:
+        _log.info("enough after %d blocks: %s", blocks, reason)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -19,6 +20,7 @@ from orchestrator.core.text import counted, duration
 from orchestrator.core.trial import Config, Outcome, Trial
 from orchestrator.planning.plan import Plan
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.watcher import Watcher
 
 _REFRESH_PER_S = 1  # more would be work on the machine that is being measured
 
@@ -105,23 +107,12 @@ class Tally:
         return pace_s * max(0, self.trials_expected - self.trials_ended)
 
 
-class PlainLines:
+class PlainLines(Watcher):
     """A view for logs and pipes: one line for each trial that ends."""
 
     def __init__(self, console: Console, plan: Plan) -> None:
         self._console = console
         self.tally = Tally(plan)
-
-    def __enter__(self) -> PlainLines:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
 
     def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
         """Count a trial of an earlier start."""
@@ -130,9 +121,6 @@ class PlainLines:
     def trial_assigned(self, assignment: Assignment) -> None:
         """Note that the block of a trial has begun."""
         self.tally.begun_blocks.add(assignment.trial.block)
-
-    def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """Ignore epochs."""
 
     def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
         """Print the line of a trial."""
@@ -154,10 +142,10 @@ class PlainLines:
         """Print a warning."""
         self._print(f"Warning: {text}")
 
-    def blocks_decided(self, blocks: int, why: str) -> None:
+    def blocks_decided(self, blocks: int, reason: str) -> None:
         """Print that no more blocks are suggested; those that have begun are finished."""
         self.tally.final_blocks = len(self.tally.begun_blocks)
-        self._print(f"enough after {counted(blocks, 'block')}: {why}")
+        self._print(f"enough after {counted(blocks, 'block')}: {reason}")
 
     def _print(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
@@ -184,7 +172,7 @@ class LiveView(PlainLines):
             redirect_stderr=False,
         )
 
-    def __enter__(self) -> LiveView:
+    def __enter__(self) -> Self:
         self._live.start()
         return self
 

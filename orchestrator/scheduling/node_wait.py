@@ -22,7 +22,6 @@ _LOOK_S = 0.5
 
 _ACCELERATOR = "ray.io/accelerator-type"
 
-_GPU_WORDS = ("gpu", "nvidia", "geforce", "tesla", "quadro", "rtx", "gtx")
 _CPU_WORDS = (
     *("cpu", "epyc", "ryzen", "threadripper", "opteron", "xeon", "intel", "core(tm)"),
     *("processor", "neoverse", "cortex", "graviton", "altra", "aarch64", "x86", "apple"),
@@ -109,9 +108,9 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
     1. `cpus` (they go with a GPU) needs one. `class: cpu` does not; `class: gpu` does.
     2. Without a class, an accelerator label needs one; other labels may be those of any node.
     3. A class that other nodes have (with other labels) needs its device.
-    4. A class whose name has a word for GPUs (`nvidia`, `gpu`, …) needs one.
-    5. A class whose name has a word for CPUs (`epyc`, `16 CPUs`, …) does not.
-    6. Any other class needs one: model names such as `*H200*` are those of GPUs.
+    4. A class named with a word for CPUs (`epyc`, `16 CPUs`, …) does not. The name of a GPU's node
+       in parentheses does not count.
+    5. Any other class needs one: model names such as `*H200*` are those of GPUs.
 
     Upper and lower case are equal.
     """
@@ -127,9 +126,7 @@ def needs_gpu(entry: HardwareEntry, hardware: Sequence[HardwareClass]) -> bool:
         hardware_class.device for hardware_class in hardware if hardware_class.matches(name)
     }:
         return "gpu" in devices
-    if any(word in name for word in _GPU_WORDS):
-        return True
-    return not any(word in name for word in _CPU_WORDS)
+    return not any(word in name.partition(" (")[0] for word in _CPU_WORDS)
 
 
 def _resources(entry: HardwareEntry, *, on_gpu: bool) -> Mapping[str, float]:

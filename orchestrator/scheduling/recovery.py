@@ -11,13 +11,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from orchestrator.cluster.autoscaler import NodeRequest
+from orchestrator.cluster.membership import Membership
 from orchestrator.core.arms import HardwareUse
 from orchestrator.core.stop_signal import Stopped
 from orchestrator.core.trial import Outcome
-from orchestrator.hardware import Node
 from orchestrator.planning.open_blocks import open_limit
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.node_wait import replacements
@@ -32,28 +31,6 @@ _PAUSE_S = 5.0
 
 _DOUBT_S = 60.0
 """After this time a node that neither answers nor is known to be gone counts as present."""
-
-
-class Presence(Protocol):
-    """The nodes that are there (see `cluster.membership`)."""
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes that are there."""
-
-    @property
-    def unusable(self) -> Mapping[str, str]:
-        """Return the nodes that could not be probed, by id: `HOST: reason`."""
-
-    @property
-    def silent_s(self) -> float:
-        """Return the seconds since the head last answered."""
-
-    def ask(self, node_id: str) -> None:
-        """Ask a node to answer."""
-
-    def has_answered(self, node_id: str) -> bool:
-        """Return whether the node has answered since."""
 
 
 @dataclass(slots=True)
@@ -72,7 +49,7 @@ class Recovery:
 
     session: Session
     fleet: Fleet
-    presence: Presence
+    presence: Membership
     wait_s: float
     ask_for: Callable[[Sequence[NodeRequest]], object] = len
     clock: Callable[[], float] = time.monotonic

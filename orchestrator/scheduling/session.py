@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.core.disturbance import CanaryBaseline, detect_disturbance
 from orchestrator.core.stop_signal import Stopped
@@ -18,6 +17,7 @@ from orchestrator.core.trial import FailureRecord, FinishedTrial, Outcome, Trial
 from orchestrator.planning.pricing import priced
 from orchestrator.scheduling.blocks import Blocks
 from orchestrator.scheduling.lane_queue import Assignment
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage.journal import (
     BlocksEnough,
@@ -31,40 +31,6 @@ from workloads.protocol import Device, TrialRequest
 
 if TYPE_CHECKING:
     from orchestrator.analysis.stopping import StopDecision
-
-
-class Watcher(Protocol):
-    """A view of a running sweep; a context manager."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def trial_restored(self, trial: Trial, outcome: Outcome) -> None:
-        """Count a trial of an earlier start."""
-
-    def trial_assigned(self, assignment: Assignment) -> None:
-        """Show that a trial was handed out; it may still wait for its node."""
-
-    def epoch_finished(self, assignment: Assignment, index: int) -> None:
-        """Show that a running trial finished an epoch."""
-
-    def trial_finished(self, trial: Trial, outcome: Outcome) -> None:
-        """Show that a trial ended."""
-
-    def warn(self, text: str) -> None:
-        """Show a warning."""
-
-    def attempt_lost(self, assignment: Assignment) -> None:
-        """Show that an attempt was lost with its worker, and that the trial is retried."""
-
-    def blocks_decided(self, blocks: int, reason: str) -> None:
-        """Show that no more blocks are needed, and why."""
 
 
 @dataclass(slots=True)

@@ -43,8 +43,9 @@ from orchestrator.scheduling.remaining import (
     stopping_rule,
 )
 from orchestrator.scheduling.sampler import Suggester
-from orchestrator.scheduling.session import Session, Watcher
+from orchestrator.scheduling.session import Session
 from orchestrator.scheduling.suggestions import Suggestions
+from orchestrator.scheduling.watcher import Watcher
 from orchestrator.spec import SweepSpec
 from orchestrator.storage import resume
 from orchestrator.storage.home import SweepFolder

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.integration.sweeping import Home, wait_for
+from tests.integration.sweeping import Home
 from tests.workloads.models.test_checkpoint import Arrays, rewrite
 from tests.workloads.shared_trainer import expect_package
 
@@ -55,28 +54,3 @@ def test_weights_move_between_backends_through_a_folder(bare: Home, tmp_path: Pa
 def exchange_directions(arrays: Arrays) -> None:
     one, other = "recurrent_0/forward/kernel", "recurrent_0/backward/kernel"
     arrays[one], arrays[other] = arrays[other], np.array(arrays[one])
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_its_trainers(
-    bare: Home, tmp_path: Path, number: signal.Signals
-) -> None:
-    names = ("tensorflow/portable", "tensorflow/portable+xla")
-    with bare.running("parity", *names, TMPDIR=str(tmp_path)) as command:
-        wait_for(lambda: len(bare.processes()) > 1 or not command.running, 60)
-        command.send(number)
-        done = command.wait(30).expect(3)
-    assert (done.out, done.err) == ("", "Stopped.\n")
-    bare.expect_nothing_running()
-    assert list(tmp_path.glob("rnnsweep-*")) == []
-
-
-def test_wrong_arguments_are_refused(bare: Home, tmp_path: Path) -> None:
-    bare.run("parity", "torch/fuse").refused("did you mean 'fused'?")
-    bare.run("parity", "--set", "unit=3").refused("did you mean 'units'?")
-    bare.run("parity", "tensorflow/cudnn").refused(
-        "expected at least 2", "tensorflow/cudnn: cuDNN kernels need an NVIDIA GPU"
-    )
-    bare.run("parity", "--load", tmp_path).refused(str(tmp_path), "--save")
-    bare.run("parity", "--load", tmp_path, "--save", tmp_path).refused("received both")
-    bare.run("parity", "--tolerance", "0").refused("--tolerance")

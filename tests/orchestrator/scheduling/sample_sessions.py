@@ -6,12 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
 from orchestrator.cli.progress import PlainLines
 from orchestrator.cluster.autoscaler import NodeRequest
+from orchestrator.cluster.membership import Membership
 from orchestrator.core.disturbance import CanaryBaseline
 from orchestrator.core.trial import FinishedTrial, Outcome, Telemetry
 from orchestrator.hardware import Node, classify
@@ -93,7 +94,7 @@ class Held:
         self.recovery = Recovery(
             self.session,
             Fleet(self.spec, self.plan, nodes, self.warnings.append),
-            self.present,
+            cast(Membership, self.present),
             wait_s=100.0,
             ask_for=self.asked.append,
             clock=lambda: self.now_s,

@@ -109,22 +109,6 @@ def test_a_cpu_arm_takes_turns_with_several_gpus_at_work_at_once() -> None:
     assert max(blocks[0]) <= 3, "the CPU's turn comes after as many blocks as there are slots"
 
 
-def test_a_lost_gpu_trial_goes_before_the_cpus_turn() -> None:
-    laid = plan(classify([node("big", cpus=8, gpus=2)]), implementations=1, blocks=2)
-    blocks = blocks_of(laid)
-    out = []
-    while (handed_out := blocks.next()) is not None:
-        out.append(handed_out[0])
-    assert [assignment.device for assignment in out] == ["gpu", "gpu"]
-    blocks.finish(out[0], complete())
-    blocks.give_back(out[1])
-    second = blocks.next()
-    assert second is not None
-    assert (second[0].trial, second[0].attempt) == (out[1].trial, 2)
-    blocks.finish(second[0], complete())
-    assert [assignment.device for assignment in drain(blocks)] == ["cpu", "cpu"]
-
-
 def test_lanes_that_share_a_class_share_its_work() -> None:
     hardware = classify([node("a", cpus=4, gpus=1), node("b", cpus=4, gpus=1)])
     second = Gpu(0, "NVIDIA L4", "GPU-b-0", 24_000)

@@ -29,7 +29,7 @@ from orchestrator.storage.journal import (
 )
 from tests.orchestrator.sample_plans import identity, node
 from tests.orchestrator.scheduling.sample_sessions import Held
-from tests.orchestrator.scheduling.test_session_rounds import AUTO, paced, run_until_enough
+from tests.orchestrator.scheduling.test_session_rounds import AUTO, paced
 
 ENOUGH = AUTO + "blocks: {interval: 0.05, at_most: 40}\n"
 
@@ -81,26 +81,6 @@ def test_why_there_are_blocks_enough_is_reported_by_each_session(
     assert f"enough after {stop_decision.blocks} blocks: every speed-up is known" in status_text(
         tmp_path
     )
-
-
-def test_what_a_driver_was_killed_before_it_could_show_is_reported_by_the_next(
-    tmp_path: Path,
-) -> None:
-    """No trial is missing."""
-    held, _, _ = start(tmp_path)
-    ran = run_until_enough(held)
-    kill(held, "blocks_enough")
-    assert "enough after" not in status_text(tmp_path)
-    assert "stopped abruptly" in status_text(tmp_path)
-    second, work, added = start(tmp_path)
-    kinds = ["session_started", "blocks_enough", "session_ended"]
-    assert [record.record for record in added] == kinds
-    assert work.missing == 0
-    kill(second)
-    assert f"{ran} of {ran} trials ended" in status_text(tmp_path)
-    assert "enough after" in status_text(tmp_path)
-    assert status_text(tmp_path).startswith("sweep: complete\n")
-    assert start(tmp_path)[2] == []
 
 
 TWO = """

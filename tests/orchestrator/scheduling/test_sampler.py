@@ -127,24 +127,6 @@ def test_listed_configs_come_once_whatever_was_done_already(
     ]
 
 
-def test_tpe_learns_from_what_it_is_reported() -> None:
-    wanted = search(
-        "tpe",
-        configs=60,
-        space={"units": {"low": 1, "high": 1000}},
-        objectives={"val_accuracy": "maximize"},
-    )
-    suggester = Suggester(wanted, seed=0)
-    seen_configs = []
-    for index in range(60):
-        config = suggester.suggest(index)
-        assert config is not None
-        seen_configs.append(int(config["units"]))
-        suggester.report(index, [-abs(seen_configs[-1] - 700) / 1000])
-    early, late = seen_configs[:10], seen_configs[-10:]
-    assert sum(abs(u - 700) for u in late) < sum(abs(u - 700) for u in early) / 2
-
-
 def test_a_sampler_that_only_repeats_itself_is_helped_out() -> None:
     space = {"cell": ["lstm", "gru"], "drop": {"low": 0.0, "high": 0.5, "when": {"cell": "gru"}}}
     wanted = search("tpe", configs=40, space=space, objectives={"val_accuracy": "maximize"})

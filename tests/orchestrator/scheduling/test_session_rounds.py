@@ -11,16 +11,12 @@ import pytest
 from orchestrator.core.criteria import Timing
 from orchestrator.core.trial import (
     FailureRecord,
-    FinishedTrial,
     Outcome,
     outcome_adapter,
 )
 from orchestrator.execution.job import Job, job_adapter
 from orchestrator.scheduling.lane_queue import Assignment
 from orchestrator.scheduling.tune_searcher import BlockSearch
-from orchestrator.storage import resume
-from orchestrator.storage.journal import Journal, SweepOpened
-from tests.orchestrator.sample_plans import identity
 from tests.orchestrator.scheduling.sample_sessions import Held, on
 
 SPEC = """
@@ -33,10 +29,6 @@ limits: {attempts: 2}
 """
 TIMED = SPEC + "measure: {mode: timing, interval: 0.02, slice_s: 0.5}\n"
 AUTO = SPEC.replace("configs: 2, space: {layers: [1, 2]}", "space: {layers: {low: 1, high: 99}}")
-
-
-def replace_race(finished: FinishedTrial, race: str) -> FinishedTrial:
-    return replace(finished, outcome=replace(finished.outcome, round_id=race))
 
 
 def busy(assignment: Assignment) -> Outcome:
@@ -103,36 +95,6 @@ def test_an_extended_sweep_that_is_killed_ends_with_whole_rounds(tmp_path: Path,
     assert ran <= 3, "each of the two blocks once, and once handed out in vain"
     assert {block: len(seen) for block, seen in races(longer).items()} == {0: 1, 1: 1}
     assert len(longer.state().finished) == 8
-
-
-def test_a_round_of_which_the_store_kept_a_part_is_timed_again(tmp_path: Path) -> None:
-    """The journal is lost, and of the round that was timed again the store had only a part."""
-    held = Held(tmp_path / "one", TIMED)
-    assignment = held.assign()
-    held.session.finish(assignment, *(on(assignment, index) for index in range(3)))
-    first = held.recorded
-    stored = [replace_race(first[0], "late"), *first[1:]]
-    journal = Journal(tmp_path / "two")
-    journal.append(SweepOpened(identity(), {}))
-    for record in resume.rebuild(stored):
-        journal.append(record)
-    journal.close()
-    seen = Held(tmp_path / "two", TIMED)
-    second = seen.assign()
-    assert second.trials == assignment.trials
-    seen.session.finish(second, *(on(second, 100) for _ in second.trials))
-    assert races(seen) == {0: {"110.000"}}
-
-
-def test_a_failed_arm_is_retried_with_its_rivals(tmp_path: Path) -> None:
-    held = Held(tmp_path, TIMED)
-    assignment = held.assign()
-    failure = replace(on(assignment), status="failed", failure=FailureRecord("error", "no"))
-    held.session.finish(assignment, on(assignment), failure, on(assignment))
-    held = held.killed(TIMED)
-    assert held.assign().trial.block == 1
-    second = held.killed(TIMED, retry_failed=True).assign()
-    assert second.trials == assignment.trials
 
 
 def test_rivals_pay_for_their_round_once(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from tests.nvml.simulated import (
     GPU_CALLS,
     GPU_IS_LOST,
     NODE_CALLS,
-    NOT_SUPPORTED,
     UNKNOWN,
     Refusal,
     SimulatedGpu,
@@ -127,18 +126,6 @@ def test_a_rival_on_the_gpu_is_no_other_process_even_in_a_container(
     assert telemetry.other_gpu_processes == (1 if rivals else 2)
 
 
-def test_only_the_gpus_that_the_trainer_sees_are_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    gpus = [SimulatedGpu(uuid=f"GPU-{index}", temperature_c=50.0 + index) for index in range(4)]
-    SimulatedNvml(gpus).in_this_process(monkeypatch, tmp_path)
-    expected = {"2": [52.0], "GPU-3,1": [53.0, 51.0], "": [], None: [50.0, 51.0, 52.0, 53.0]}
-    for visible, temperatures in expected.items():
-        recording = sample(pid, visible=visible, seconds=0.05)
-        assert [gpu.temperature_c for gpu in recording.samples[-1].gpus] == temperatures
-        assert bool(recording.gpu_problems) == (not temperatures)
-
-
 def test_a_cpus_trial_asks_no_gpu(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
 ) -> None:
@@ -219,23 +206,6 @@ def test_a_driver_that_hangs_delays_no_trial(
     assert sampler.hangs
     assert str(recording.gpu_problems[-1]) == "NVML did not answer within 0.5 s"
     assert summarise(recording)[0] == {}
-
-
-def test_a_trainer_that_dies_ends_nothing_but_its_own_part(pid: int) -> None:
-    with subprocess.Popen(["true"]) as process:
-        process.wait()
-        recording = sample(process.pid, "cpu")
-    assert all(sample.node is None or sample.node.trainer_s is None for sample in recording.samples)
-
-
-def test_a_device_that_no_longer_supports_its_counter_is_measured_by_power(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, pid: int
-) -> None:
-    refused = {"nvmlDeviceGetTotalEnergyConsumption": Refusal(NOT_SUPPORTED, from_call=4)}
-    SimulatedNvml([SimulatedGpu(errors=refused)]).in_this_process(monkeypatch, tmp_path)
-    metrics, telemetry = summarise(sample(pid, seconds=0.8))
-    assert (telemetry.energy_method or "").split("+")[0] == "nvml_power"
-    assert metrics["mean_power_w"] == pytest.approx(70.0, rel=0.1)
 
 
 def test_a_suspended_machine_is_noticed(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
