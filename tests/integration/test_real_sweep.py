@@ -172,15 +172,16 @@ def test_the_report_agrees_with_the_store_number_by_number(real: Real, tmp_path:
     real.home.run("report", NAME, "--baseline", "tensorflow/potable").refused("tensorflow/portable")
 
 
-def test_query_and_compare_read_the_same_trials(real: Real) -> None:
+def test_query_and_compare_read_the_same_trials(real: Real, tmp_path: Path) -> None:
     columns = ("--columns", "run_id,step_ms", "--format", "csv")
     table = real.home.run("query", NAME, *columns).expect(0).out
     steps = {row["run_id"]: float(row["step_ms"]) for row in csv.DictReader(io.StringIO(table))}
     runs = real.home.children(NAME)
     assert steps == {run.info.run_id: run.data.metrics["step_ms"] for run in runs}
     real.home.run("query", NAME, "step_sm > 1").refused("step_ms")
-    same = real.home.run("compare", NAME, NAME).expect(0).out
-    assert "slower" not in same
+    saved = tmp_path / "saved.json"
+    real.home.run("report", NAME, "-o", saved).expect(0)
+    assert "slower" not in real.home.run("compare", saved, NAME).expect(0).out
 
 
 def test_a_second_start_runs_and_changes_nothing(real: Real) -> None:
