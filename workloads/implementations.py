@@ -126,10 +126,10 @@ def parse_implementation(text: str, *, known_only: bool = True) -> Implementatio
     if len(set(options)) != len(options):
         raise ImplementationError("each option once", repr(text))
     if known_only:
-        _expect_known("backend", match["backend"], BACKENDS)
-        _expect_known("kernel", match["kernel"], KERNELS)
+        _expect_known("a backend", match["backend"], BACKENDS)
+        _expect_known("a kernel", match["kernel"], KERNELS)
         for option in options:
-            _expect_known("option", option, OPTIONS)
+            _expect_known("an option", option, OPTIONS)
         if len(chosen := [o for o in options if o in _PRECISIONS]) > 1:
             raise ImplementationError(
                 "one precision at most", f"{' and '.join(chosen)} in {text!r}"
@@ -142,4 +142,4 @@ def _expect_known(kind: str, name: str, known_names: Mapping[str, str]) -> None:
         return
     near = difflib.get_close_matches(name, known_names, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise ImplementationError(f"a {kind} among {', '.join(known_names)}", f"{name!r}{hint}")
+    raise ImplementationError(f"{kind} among {', '.join(known_names)}", f"{name!r}{hint}")

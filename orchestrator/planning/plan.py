@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +26,7 @@ from orchestrator.spec import HardwareEntry, SweepSpec
 
 @dataclass(frozen=True, slots=True)
 class PlannedArm:
-    """An arm that can run, with its hardware class and nodes.
-
-    The class has only the nodes that the spec's labels match.
-    """
+    """An arm that can run, and its hardware class with the nodes that the spec's labels match."""
 
     arm: Arm
     hardware: HardwareClass
@@ -36,10 +34,7 @@ class PlannedArm:
 
 @dataclass(frozen=True, slots=True)
 class AwaitedArm:
-    """An arm for which no node has joined yet, and how long to wait for one, in s.
-
-    Its hardware class is known when the node joins.
-    """
+    """An arm for which no node has joined yet, and how long to wait for one, in s."""
 
     arm: RequestedArm
     entry: HardwareEntry
@@ -142,20 +137,10 @@ class Plan:
                 for arm in self.arms
             ],
             "impossible": [
-                {
-                    "implementation": arm.arm.implementation,
-                    "hardware": arm.arm.hardware,
-                    "reason": arm.reason,
-                }
-                for arm in self.impossible
+                {**dataclasses.asdict(arm.arm), "reason": arm.reason} for arm in self.impossible
             ],
             "awaited": [
-                {
-                    "implementation": arm.arm.implementation,
-                    "hardware": arm.arm.hardware,
-                    "wait_s": arm.wait_s,
-                }
-                for arm in self.awaited
+                {**dataclasses.asdict(arm.arm), "wait_s": arm.wait_s} for arm in self.awaited
             ],
             "blocks": self.blocks,
             "repeats": self.repeats,

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
 from orchestrator.core.trial import Config, ConfigValue
 from orchestrator.spec import workload_checks
-from orchestrator.spec.dimensions import Choices, Range
 from orchestrator.spec.errors import Finding, Path, nearest, shown
 from orchestrator.spec.hardware import HardwareEntry
 from orchestrator.spec.space import (
     AGGREGATES,
     MEMORY_METRICS,
     WITHOUT_OBJECTIVE,
+    Choices,
+    Range,
     Search,
     activation,
 )
@@ -189,32 +190,16 @@ def _arms(spec: SweepSpec) -> Iterator[Finding]:
     for index, text in enumerate(names):
         path: Path = ("arms", "implementations", index)
         if workload_checks.is_built_in(spec):
-            yield from _unknown_names(text, path)
+            try:
+                implementations.parse_implementation(text)
+            except implementations.ImplementationError as error:
+                yield Finding(path, error.expected, error.received)
         if text in names[:index]:
             yield Finding(path, "each implementation once", f"{text!r} again")
     for index, entry in enumerate(spec.hardware):
         if entry in spec.hardware[:index]:
             received = f"{str(spec.arms.hardware[index])!r} again"
             yield Finding(("arms", "hardware", index), "each hardware class once", received)
-
-
-def _unknown_names(text: str, path: Path) -> Iterator[Finding]:
-    implementation = implementations.parse_implementation(text, known_only=False)
-    names = [
-        ("a backend", implementation.backend, implementations.BACKENDS),
-        ("a kernel", implementation.kernel, implementations.KERNELS),
-        *(("an option", option, implementations.OPTIONS) for option in implementation.options),
-    ]
-    unknown = [(kind, name, valid) for kind, name, valid in names if name not in valid]
-    for kind, name, valid in unknown:
-        expected, received = f"{kind} among {', '.join(valid)}", f"{name!r} in {text!r}"
-        yield Finding(path, expected, received, nearest(name, valid))
-    if unknown:
-        return
-    try:
-        implementations.parse_implementation(text)
-    except implementations.ImplementationError as error:  # options that exclude each other
-        yield Finding(path, error.expected, error.received)
 
 
 def _references(spec: SweepSpec) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,33 +92,23 @@ def cut(text: str) -> str:
     return text if len(text) <= 72 else f"{text[:69]}…"
 
 
+_DIMENSION = "a list of choices, or {{low: …, high: …}}"
 _EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(("mapping_type", "dict_type", "model_type"), "a mapping (key: value)"),
+    **dict.fromkeys(("union_tag_not_found", "union_tag_invalid"), _DIMENSION),
+    **dict.fromkeys(("literal_error", "enum", "refusal"), "{expected}"),
     "finite_number": "a finite number",
     "string_type": "text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "tuple_type": "a list",
-    "list_type": "a list",
-    "mapping_type": "a mapping (key: value)",
-    "dict_type": "a mapping (key: value)",
-    "model_type": "a mapping (key: value)",
-    "model_attributes_type": "a mapping (key: value)",
-    "union_tag_not_found": "a list of choices, or {{low: …, high: …}}",
-    "union_tag_invalid": "a list of choices, or {{low: …, high: …}}",
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "too_short": "at least {min_length} of them",
     "string_pattern_mismatch": "text of the shape {pattern}",
-    "literal_error": "{expected}",
-    "enum": "{expected}",
-    "refusal": "{expected}",
 }
 
 
@@ -139,10 +128,13 @@ def from_pydantic(
             others.append(one)
             continue
         *place, key = one["loc"]
-        patterns = (pattern for pattern in models if len(pattern) == len(place))
-        found = [p for p in patterns if all(a in ("*", b) for a, b in zip(p, place, strict=True))]
-        fields = models[found[0]].model_fields.items() if found else ()
-        valid = [field.alias or name for name, field in fields]
+        valid = [
+            field.alias or name
+            for pattern, model in models.items()
+            if len(pattern) == len(place)
+            and all(a in ("*", b) for a, b in zip(pattern, place, strict=True))
+            for name, field in model.model_fields.items()
+        ]
         near = nearest(key, valid)
         meant.update((*place, name) for name in valid if repr(name) in near)
         expected = f"one of {', '.join(valid)}" if valid else "no such key"
@@ -163,27 +155,20 @@ def _finding(error: ErrorDetails) -> Finding:
     return Finding(path, expected, received, context.get("hint") or _hint(error, expected))
 
 
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]{1,2})?")
+
+
 def _hint(error: ErrorDetails, expected: str) -> str:
     value = error["input"]
     if error["type"] == "string_type" and isinstance(value, bool):
         return "YAML reads yes, no, on and off as true and false: put text in quotes"
     if error["type"] == "string_type" and isinstance(value, int | float):
         return "put text in quotes"
-    if isinstance(value, str) and "number" in expected and (number := _as_number(value)):
-        return f"write {number}, without quotes"
+    if "number" in expected and isinstance(value, str) and _NUMBER.fullmatch(value):
+        return f"write {float(value):.15g}, without quotes"
     if error["type"] in ("literal_error", "enum"):
         return nearest(value, re.findall(r"'([^']*)'", expected))
     return ""
-
-
-def _as_number(text: str) -> str | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(value):
-        return None
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else str(value)
 
 
 def _expectation(message: str) -> str:

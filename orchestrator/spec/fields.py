@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic_core import PydanticCustomError
 
 from orchestrator.core.names import split_arm_text
+from orchestrator.core.trial import ConfigValue, is_number
 from workloads import implementations
 
 
@@ -30,6 +38,18 @@ def as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _number(value: Any) -> Any:
+    if not is_number(value):
+        raise refusal("a number")
+    return value
+
+
+def _choice(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise refusal("a number, a text, true or false")
+    return value
+
+
 def _implementation(text: str) -> str:
     """Return the canonical spelling of an implementation, its options sorted."""
     try:
@@ -48,6 +68,8 @@ def arm_text(text: str) -> str:
     return implementation if hardware is None else f"{implementation} on {hardware}"
 
 
+Number: TypeAlias = Annotated[int | float, BeforeValidator(_number)]
+Choice: TypeAlias = Annotated[ConfigValue, BeforeValidator(_choice)]
 Text: TypeAlias = Annotated[str, StringConstraints(pattern=r"\S")]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]

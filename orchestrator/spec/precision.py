@@ -28,12 +28,18 @@ from orchestrator.core.criteria import (
     DisturbanceLimits,
     Margins,
     MeasureMode,
-    PublishedRow,
     Timing,
 )
-from orchestrator.spec.dimensions import Choice, Number
 from orchestrator.spec.errors import nearest, shown
-from orchestrator.spec.fields import MetricName, ParameterName, Strict, Text, as_tuple, refusal
+from orchestrator.spec.fields import (
+    Choice,
+    MetricName,
+    ParameterName,
+    Strict,
+    Text,
+    as_tuple,
+    refusal,
+)
 
 _TIMING, _BLOCKS, _DISTURBED, _MARGINS = Timing(), AutoBlocks(), DisturbanceLimits(), Margins()
 
@@ -91,11 +97,6 @@ class MeasureSpec(_Section):
             raise refusal(expected, shown(list(self.slices)), key="slices")
         return self
 
-    @property
-    def timing(self) -> Timing:
-        """The same as plain data."""
-        return Timing(self.interval, *self.slices, self.slice_s)
-
 
 class BlocksSpec(_Section):
     """The `blocks` section: add blocks until each speed-up's interval has this half-width."""
@@ -117,11 +118,6 @@ class BlocksSpec(_Section):
             expected = f"at least at_least ({self.at_least})"
             raise refusal(expected, str(self.at_most), key="at_most")
         return self
-
-    @property
-    def auto_blocks(self) -> AutoBlocks:
-        """The same as plain data."""
-        return AutoBlocks(self.interval, self.at_least, self.at_most)
 
 
 _NO_RERUN = "disturbed rounds are not run again; blocks: auto adds blocks until enough are quiet"
@@ -146,22 +142,12 @@ class DisturbedSpec(_Section):
             raise refusal("mark", "rerun", hint=_NO_RERUN)
         return data
 
-    @property
-    def disturbance_limits(self) -> DisturbanceLimits:
-        """The same as plain data."""
-        return DisturbanceLimits(**self.model_dump(exclude={"action"}))
-
 
 class MarginsSpec(Strict):
     """The `margins` section: differences that do not matter."""
 
     speed: Share = _MARGINS.speed
     accuracy: Share = _MARGINS.accuracy
-
-    @property
-    def margins(self) -> Margins:
-        """The same as plain data."""
-        return Margins(self.speed, self.accuracy)
 
 
 class Published(Strict):
@@ -171,14 +157,8 @@ class Published(Strict):
     implementation: Text
     hardware: Text
     config: Mapping[ParameterName, Choice] = Field(default_factory=dict)
-    metrics: Annotated[Mapping[MetricName, Number], Field(min_length=1)]
+    metrics: Annotated[Mapping[MetricName, float], Field(min_length=1)]
     note: str = ""
-
-    @property
-    def row(self) -> PublishedRow:
-        """The same as plain data."""
-        metrics = {name: float(value) for name, value in self.metrics.items()}
-        return PublishedRow(**{**self.model_dump(), "metrics": metrics})
 
 
 PublishedRows: TypeAlias = Annotated[tuple[Published, ...], BeforeValidator(as_tuple)]

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from orchestrator.spec import checks, prices, yaml_locations
-from orchestrator.spec.dimensions import Choices, Range
 from orchestrator.spec.errors import Path, from_pydantic
 from orchestrator.spec.fields import Strict
 from orchestrator.spec.hardware import HardwareEntry
@@ -25,7 +24,7 @@ from orchestrator.spec.precision import (
     Published,
 )
 from orchestrator.spec.prices import Price
-from orchestrator.spec.space import Objective, Search
+from orchestrator.spec.space import Choices, Objective, Range, Search
 from orchestrator.spec.sweep_spec import Arms, Limits, SweepSpec
 
 _MODELS: Mapping[Path, type[Strict]] = {

@@ -5,8 +5,10 @@ Plain frozen models; Optuna's objects are built elsewhere.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -19,10 +21,19 @@ from pydantic import (
 )
 
 from orchestrator.core.names import ANY_IMPLEMENTATION, split_arm_text
-from orchestrator.core.trial import Config, ConfigValue
-from orchestrator.spec.dimensions import Choice, Choices, Dimension, Range, is_met, same
-from orchestrator.spec.errors import nearest
-from orchestrator.spec.fields import MetricName, ParameterName, Strict, arm_text, as_tuple, refusal
+from orchestrator.core.trial import Config, ConfigValue, is_number
+from orchestrator.spec.errors import nearest, shown
+from orchestrator.spec.fields import (
+    Choice,
+    Count,
+    MetricName,
+    Number,
+    ParameterName,
+    Strict,
+    arm_text,
+    as_tuple,
+    refusal,
+)
 
 Sampler: TypeAlias = Literal["tpe", "nsga2", "random", "grid", "qmc", "gp", "list"]
 """Samplers of Optuna, and `list`: the configs that the spec lists."""
@@ -34,6 +45,182 @@ AGGREGATES = ("mean", "min", "max")
 
 MEMORY_METRICS = ("peak_rss_mib", "peak_gpu_mib")
 """Metrics that need fresh trainers: a warm one keeps the memory of earlier trials."""
+
+Condition: TypeAlias = Mapping[
+    str,
+    Annotated[
+        tuple[Choice, ...],
+        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else (value,)),
+        Field(min_length=1),
+    ],
+]
+
+
+def same(one: ConfigValue, other: ConfigValue) -> bool:
+    """Return whether values are equal; true is not 1."""
+    return isinstance(one, bool) is isinstance(other, bool) and one == other
+
+
+def is_met(when: Condition, config: Config) -> bool:
+    """Return whether `config` has one of its values for every parameter that `when` names."""
+    return all(
+        other in config and any(same(config[other], value) for value in values)
+        for other, values in when.items()
+    )
+
+
+class Choices(Strict):
+    """One of a list of values; `when` has the values of earlier parameters that activate it."""
+
+    choices: Annotated[tuple[Choice, ...], BeforeValidator(as_tuple), Field(min_length=1)]
+    when: Condition = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Choices:
+        for one, other in itertools.combinations(self.choices, 2):
+            if same(one, other):
+                raise refusal("each choice once", f"{shown(one)} twice", key="choices")
+        return self
+
+    @property
+    def count(self) -> int | None:
+        """The number of values."""
+        return len(self.choices)
+
+    @property
+    def probes(self) -> Sequence[ConfigValue]:
+        """Values that are checked on behalf of all."""
+        return self.choices
+
+    def origin(self, value: ConfigValue) -> tuple[str | int, ...]:
+        """Return the path of a probe within the dimension."""
+        return "choices", next(i for i, choice in enumerate(self.choices) if same(choice, value))
+
+    def grid_values(self) -> Sequence[ConfigValue] | None:
+        """Return all values, in the order of the spec."""
+        return self.choices
+
+    def contains(self, value: ConfigValue) -> bool:
+        """Return whether the parameter can take `value`."""
+        return any(same(value, choice) for choice in self.choices)
+
+
+class Range(Strict):
+    """From `low` to `high`, both included: ints if all of its numbers are ints, else floats."""
+
+    low: Number
+    high: Number
+    log: bool = False
+    step: Number | None = None
+    when: Condition = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_kind(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        numbers = {key: data[key] for key in ("low", "high", "step") if is_number(data.get(key))}
+        if all(isinstance(value, int) for value in numbers.values()):
+            return data
+        return {**data, **{key: float(value) for key, value in numbers.items()}}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Range:
+        if self.low > self.high:
+            raise refusal(f"low at most high ({self.high})", shown(self.low), key="low")
+        if self.log and self.low <= 0:
+            raise refusal("low above 0, for log: true", shown(self.low), key="low")
+        if self.step is not None and self.log:
+            raise refusal("no step with log: true (Optuna has no such ranges)", key="step")
+        if self.step is not None and self.step <= 0:
+            raise refusal("more than 0", shown(self.step), key="step")
+        if self.step is not None and not self.contains(self.high):
+            expected = f"low plus a whole number of steps, such as {self._nth(self._steps)}"
+            raise refusal(expected, shown(self.high), key="high")
+        return self
+
+    @property
+    def is_integer(self) -> bool:
+        """True if the values are ints."""
+        return isinstance(self.low, int)
+
+    @property
+    def _exact_step(self) -> Fraction | None:
+        step = 1 if self.step is None and self.is_integer else self.step
+        return None if step is None else _exact(step)
+
+    @property
+    def _steps(self) -> int:
+        return int((_exact(self.high) - _exact(self.low)) // (self._exact_step or 1))
+
+    @property
+    def count(self) -> int | None:
+        """The number of values; None if infinite."""
+        if self._exact_step is None and self.low < self.high:
+            return None
+        return self._steps + 1
+
+    @property
+    def probes(self) -> Sequence[ConfigValue]:
+        """Values that are checked on behalf of all.
+
+        An inner value reveals a range of floats where only whole numbers are allowed.
+        """
+        if self.is_integer or self.low == self.high:
+            return tuple(dict.fromkeys((self.low, self.high)))
+        inner = self._nth(1) if self.step else self.low * (2 / 3) + self.high / 3
+        return tuple(dict.fromkeys((self.low, self.high, inner)))
+
+    def origin(self, value: ConfigValue) -> tuple[str | int, ...]:
+        """Return the path of a probe within the dimension; empty for an inner value."""
+        return ("low",) if value == self.low else ("high",) if value == self.high else ()
+
+    def grid_values(self) -> Sequence[ConfigValue] | None:
+        """Return all values, ascending; None if infinite. Ints come as a `range`, not a list."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return range(self.low, self.high + 1, int(self.step or 1))
+        return None if self.count is None else [self._nth(n) for n in range(self.count)]
+
+    def contains(self, value: ConfigValue) -> bool:
+        """Return whether the parameter can take `value`."""
+        if isinstance(value, bool | str) or not self.low <= value <= self.high:
+            return False
+        step = self._exact_step
+        return step is None or (_exact(value) - _exact(self.low)) % step == 0
+
+    def nearest(self, value: float) -> float:
+        """Return the value of the range nearest to `value`: 0.3 for 0.1 + 2 × 0.1."""
+        if self.step is None:
+            return value
+        return float(self._nth(round((_exact(value) - _exact(self.low)) / _exact(self.step))))
+
+    def _nth(self, steps: int) -> int | float:
+        value = _exact(self.low) + steps * (self._exact_step or 1)
+        return int(value) if self.is_integer else float(value)
+
+
+def _exact(value: int | float) -> Fraction:
+    """Return the number as it is written (0.1 is a tenth), so that steps add up."""
+    return Fraction(repr(value))
+
+
+def _kind(value: Any) -> str | None:
+    """Return which of the two a mapping is meant to be, even if keys are misspelt."""
+    if isinstance(value, Choices | Range):
+        return "choices" if isinstance(value, Choices) else "range"
+    if not isinstance(value, dict):
+        return None
+    is_range = not value.keys().isdisjoint(("low", "high", "log", "step"))
+    starts_alike = any(str(key)[:1] == "c" for key in value)
+    return "choices" if "choices" in value or (starts_alike and not is_range) else "range"
+
+
+Dimension: TypeAlias = Annotated[
+    Annotated[Choices, Tag("choices")] | Annotated[Range, Tag("range")],
+    Discriminator(_kind),
+    BeforeValidator(lambda value: {"choices": value} if isinstance(value, list) else value),
+]
+Space: TypeAlias = Mapping[str, Choices | Range]
 
 
 def _over(text: str) -> str:
@@ -68,9 +255,6 @@ class Objective(Strict):
         return {"direction": data} if isinstance(data, str) else data
 
 
-ListedConfig: TypeAlias = Mapping[ParameterName, Choice]
-
-
 def _number_or_list(value: Any) -> Any:
     if isinstance(value, dict):
         hint = "a list has a dash before each config: - {units: 64, layers: 2}"
@@ -81,7 +265,8 @@ def _number_or_list(value: Any) -> Any:
 
 
 Configs: TypeAlias = Annotated[
-    Annotated[int, Field(ge=1), Tag("count")] | Annotated[tuple[ListedConfig, ...], Tag("list")],
+    Annotated[Count, Tag("count")]
+    | Annotated[tuple[Mapping[ParameterName, Choice], ...], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, tuple) else "count"),
     BeforeValidator(_number_or_list),
 ]
@@ -97,7 +282,7 @@ class Search(Strict):
     configs: Configs | None = None
     space: Mapping[ParameterName, Dimension] = Field(default_factory=dict)
     objectives: Mapping[MetricName, Objective] = Field(default_factory=dict)
-    open_blocks: Annotated[int, Field(ge=1)] | None = None
+    open_blocks: Count | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -113,12 +298,8 @@ class Search(Strict):
 
     def count(self) -> int:
         """Return the number of configs: `configs`, its length, or the size of a grid."""
-        if isinstance(self.configs, tuple):
-            return len(self.configs)
-        if self.configs is not None:
-            return self.configs
-        size = self.size()
-        if size is None:
+        size = len(self.listed) if self.listed else self.configs or self.size()
+        if not isinstance(size, int):
             raise ValueError("an infinite space has no count: give configs")
         return size
 
@@ -156,29 +337,24 @@ class Search(Strict):
         return None if total == math.inf else int(total)
 
 
-Space: TypeAlias = Mapping[str, Choices | Range]
-
-
 def _states(space: Space, names: Sequence[str]) -> list[tuple[Config, float]]:
     """Return the states of the first parameters, and the number of configs in each.
 
     A state distinguishes the values that conditions ask for. All others of a parameter count as
     one, without a value.
     """
-    asked = {name: list[ConfigValue]() for name in space}
-    for dimension in space.values():
-        for other, values in dimension.when.items():
-            known = asked.setdefault(other, [])
-            known.extend(v for v in values if not any(same(v, value) for value in known))
     states: list[tuple[Config, float]] = [({}, 1)]
     for name in names:
         dimension, after = space[name], list[tuple[Config, float]]()
         count = math.inf if dimension.count is None else dimension.count
+        relevant = list[ConfigValue]()
+        for value in itertools.chain(*(other.when.get(name, ()) for other in space.values())):
+            if dimension.contains(value) and not any(same(value, one) for one in relevant):
+                relevant.append(value)
         for config, ways in states:
             if not is_met(dimension.when, config):
                 after.append((config, ways))
                 continue
-            relevant = [value for value in asked[name] if dimension.contains(value)]
             after.extend(({**config, name: value}, ways) for value in relevant)
             if count > len(relevant):
                 after.append((config, ways * (count - len(relevant))))

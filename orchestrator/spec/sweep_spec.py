@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from orchestrator.core.criteria import AutoBlocks, DisturbanceLimits, ReportCriteria, Timing
+from orchestrator.core.criteria import (
+    AutoBlocks,
+    DisturbanceLimits,
+    Margins,
+    PublishedRow,
+    ReportCriteria,
+    Timing,
+)
 from orchestrator.spec.fields import (
     ArmText,
     Count,
@@ -79,17 +86,18 @@ class SweepSpec(Strict):
     @property
     def timing(self) -> Timing:
         """How arms are timed in slices, if some are."""
-        return self.measure.timing
+        return Timing(self.measure.interval, *self.measure.slices, self.measure.slice_s)
 
     @property
     def disturbance_limits(self) -> DisturbanceLimits:
-        """The other load that a node may have during a trial, and the action beyond it."""
-        return self.disturbed.disturbance_limits
+        """The limits of other load on a node during a trial."""
+        return DisturbanceLimits(**self.disturbed.model_dump(exclude={"action"}))
 
     @property
     def auto_blocks(self) -> AutoBlocks | None:
         """The rule that ends automatic blocks; None if `search.configs` decides their number."""
-        return self.blocks.auto_blocks if self.blocks else None
+        rule = self.blocks
+        return AutoBlocks(rule.interval, rule.at_least, rule.at_most) if rule else None
 
     @property
     def hardware(self) -> tuple[HardwareEntry, ...]:
@@ -111,8 +119,9 @@ class SweepSpec(Strict):
 
     def criteria(self) -> ReportCriteria:
         """Return what a report needs: baseline, margins, automatic blocks, published rows."""
-        published = tuple(entry.row for entry in self.published)
-        return ReportCriteria(self.baseline, self.margins.margins, self.auto_blocks, published)
+        published = tuple(PublishedRow(**row.model_dump()) for row in self.published)
+        margins = Margins(self.margins.speed, self.margins.accuracy)
+        return ReportCriteria(self.baseline, margins, self.auto_blocks, published)
 
     @property
     def fresh_trainer_reason(self) -> str | None:

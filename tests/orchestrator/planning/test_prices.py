@@ -6,21 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from orchestrator.core.arms import Arm, Usage
 from orchestrator.core.trial import Outcome, Telemetry
 from orchestrator.planning.pricing import describe_prices, price_of, priced
 from orchestrator.spec import Price, SpecError, parse
-from tests.orchestrator.sample_hardware import in_slices, on_cpu, on_gpu
+from tests.orchestrator.sample_hardware import on_cpu, on_gpu
+from tests.orchestrator.sample_specs import spec, spec_text
 
 ROOT = Path(__file__).resolve().parents[3]
-SPEC = """\
-name: priced
-workload: image_rows
-search: {sampler: random, configs: 1, space: {units: [8]}}
-arms: {implementations: [tensorflow/portable]}
-"""
 T4 = Arm("tensorflow/cudnn", on_gpu("NVIDIA T4", "AMD EPYC", 8))
 FOUR = on_cpu("AMD EPYC", 4)
 WHO = {"source": "a bill", "date": "2026-11-21"}
@@ -51,11 +45,6 @@ def test_trials_that_took_turns_share_their_round_and_show_so() -> None:
         pytest.approx(2.0 * 3660 / 3600 / 2)
     ] * 2
     assert both[0].cost_basis == "2 USD/h of a round, shared by 2 trials (a bill, 2026-11-21)"
-
-
-def test_a_round_is_promised_to_be_shared() -> None:
-    (description,) = describe_prices([price(usd_per_hour=2.0)], [in_slices(on_cpu("AMD EPYC", 4))])
-    assert "2 USD/h of a round, shared by its trials (a bill" in description
 
 
 def test_a_gpu_pays_for_its_part_of_the_machine() -> None:
@@ -125,92 +114,73 @@ def test_an_attempt_that_was_lost_has_no_cost_of_0() -> None:
     assert priced(lost, T4, [price(usd_per_hour=2.0)]) is lost
 
 
-def _flow(entry: dict[str, str]) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in entry.items())
-
-
-def test_the_table_that_we_give_is_one_with_its_sources(tmp_path: Path) -> None:
-    spec = parse(f"{SPEC}prices: prices.yaml\n", source="s.yaml", folder=ROOT / "sweeps")
-    assert len(spec.prices) >= 5
-    assert all("replace" in price.source or "EXAMPLE" in price.source for price in spec.prices)
-    priced_outcome = price_of(T4.hardware, spec.prices)
-    assert priced_outcome is not None
-    assert priced_outcome.usd_per_hour == 0.526
-    # What is recorded of the spec holds the table itself: it reads the same anywhere.
-    body = yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True))
-    assert parse(body, source="again").prices == spec.prices
-
-
-def test_a_spec_without_prices_shows_nothing_of_them() -> None:
-    assert "prices" not in parse(SPEC, source="s").model_dump(mode="json", exclude_unset=True)
+def test_the_table_that_we_give_is_one_with_its_sources() -> None:
+    table = parse(spec_text(prices="prices.yaml"), source="s", folder=ROOT / "sweeps").prices
+    assert len(table) >= 5
+    assert all("replace" in price.source or "EXAMPLE" in price.source for price in table)
+    matched = price_of(T4.hardware, table)
+    assert matched is not None
+    assert matched.usd_per_hour == 0.526
 
 
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
+        ("nowhere.yaml", "nowhere.yaml: expected a file of prices, which s.yaml:16 names; rec"),
+        (3, "s.yaml:16: prices: expected a list; received 3"),
+        ([{"hardware": "cpu", **WHO}], "usd_per_hour, usd_per_kwh, or both"),
+        ([{"hardware": "cpu", "usd_per_hour": 1, "date": "2026-11-21"}], "prices[0].source: exp"),
+        ([{"hardware": "cpu", "usd_per_hour": 0, **WHO}], "usd_per_hour: expected more than 0"),
         (
-            "nowhere.yaml",
-            "nowhere.yaml: expected a file of prices, which s.yaml:5 names; received no such file",
-        ),
-        ("3", "s.yaml:5: prices: expected a list; received 3"),
-        ("[{hardware: cpu, source: a, date: 2026-11-21}]", "usd_per_hour, usd_per_kwh, or both"),
-        ("[{hardware: cpu, usd_per_hour: 1, date: 2026-11-21}]", "prices[0].source: expected a v"),
-        ("[{hardware: cpu, usd_per_hour: 1, source: a}]", "prices[0].date: expected a value"),
-        (
-            "[{hardware: cpu, usd_per_hour: 0, source: a, date: 2026-11-21}]",
-            "prices[0].usd_per_hour: expected more than 0",
-        ),
-        (
-            "[{hardware: cpu, usd_per_hour: 1, source: a, date: last year}]",
+            [{"hardware": "cpu", "usd_per_hour": 1, "source": "a", "date": "last year"}],
             "prices[0].date: expected the day of the price, such as 2026-11-21; received 'last",
-        ),
-        (
-            "[{hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}]",
-            "did you mean 'usd_per_hour'?",
         ),
     ],
 )
-def test_a_wrong_table_is_refused(tmp_path: Path, written: str, expected: str) -> None:
+def test_a_wrong_table_is_refused(tmp_path: Path, written: Any, expected: str) -> None:
     with pytest.raises(SpecError) as refused:
-        parse(f"{SPEC}prices: {written}\n", source="s.yaml", folder=tmp_path)
+        parse(spec_text(prices=written), source="s.yaml", folder=tmp_path)
     assert expected in str(refused.value)
 
 
-def test_all_mistakes_of_a_prices_file_are_reported_at_their_lines(tmp_path: Path) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text(
-        "prices:\n"
-        "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
-        "- {hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}\n"
-        "prcies: 3\n"
-    )
-    with pytest.raises(SpecError) as refused:
-        parse(f"{SPEC}prices: p.yaml\nrepeats: 0\n", source="s.yaml", folder=tmp_path)
-    assert [(problem.place, problem.key) for problem in refused.value.problems] == [
-        (f"{file}:2", "prices[0].hardware"),
-        (f"{file}:2", "prices[0].usd_per_hour"),
-        (f"{file}:3", "prices[1].usd_per_hours"),
-        (f"{file}:4", "prcies"),
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "prices:\n", "[]", "prices: {hardware: cpu}\n", "a: [\n"])
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        (
+            "prices:\n"
+            "- {hardware: 3, usd_per_hour: -1, source: a, date: 2026-11-21}\n"
+            "- {hardware: cpu, usd_per_hours: 1, source: a, date: 2026-11-21}\n"
+            "prcies: 3\n",
+            [
+                ("2", "prices[0].hardware"),
+                ("2", "prices[0].usd_per_hour"),
+                ("3", "prices[1].usd_per_hours"),
+                ("4", "prcies"),
+            ],
+        ),
+        ("", [("1", "")]),
+        ("prices:\n", [("1", "prices")]),
+        ("prices: {hardware: cpu}\n", [("1", "prices")]),
+        ("a: 3\n", [("1", "a"), ("1", "prices")]),
+    ],
+)
+def test_the_mistakes_of_a_prices_file_are_reported_at_their_lines(
+    tmp_path: Path, text: str, places: list[tuple[str, str]]
+) -> None:
     (tmp_path / "p.yaml").write_text(text)
-    with pytest.raises(SpecError, match=r"prices: expected .*; received|p.yaml"):
-        parse(f"{SPEC}prices: p.yaml\n", source="s.yaml", folder=tmp_path)
+    with pytest.raises(SpecError) as refused:
+        parse(spec_text(prices="p.yaml", repeats=0), source="s.yaml", folder=tmp_path)
+    found_places = [(one.place, one.key) for one in refused.value.problems]
+    assert found_places == [(f"{tmp_path / 'p.yaml'}:{line}", key) for line, key in places]
 
 
 def test_a_name_needs_a_spec_that_is_a_file() -> None:
     with pytest.raises(SpecError, match="needs a spec that is a file"):
-        parse(f"{SPEC}prices: prices.yaml\n", source="s")
+        spec(prices="prices.yaml")
 
 
 def test_a_cost_can_be_an_objective_only_with_prices() -> None:
-    asked = SPEC.replace("configs: 1,", "configs: 1, objectives: {cost_usd: minimize},")
     with pytest.raises(SpecError, match=r"cost_usd: expected prices as well"):
-        parse(asked, source="s")
-    table = f"prices: [{{hardware: cpu, usd_per_hour: 1, {_flow(WHO)}}}]"
-    assert "cost_usd" in parse(f"{asked}{table}", source="s").search.objectives
-    energy = asked.replace("cost_usd", "energy_j")
-    assert "energy_j" in parse(energy, source="s").search.objectives
+        spec(objectives={"cost_usd": "minimize"})
+    table = [{"hardware": "cpu", "usd_per_hour": 1, **WHO}]
+    assert spec(objectives={"cost_usd": "minimize", "energy_j": "minimize"}, prices=table)

@@ -11,14 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.spec import Problem, SpecError, load, parse
+from orchestrator.spec import Problem, SpecError, load, yaml_locations
 from orchestrator.spec.errors import key_text, nearest, shown
-from orchestrator.spec.yaml_locations import read
-from tests.orchestrator.spec.test_load import refused, written
-
-
-def first(text: str) -> Problem:
-    return refused(text)[0]
+from tests.orchestrator.spec.spec_lines import read, refused, written
 
 
 @pytest.mark.parametrize(
@@ -88,13 +83,13 @@ def test_anchors_aliases_and_merges_are_understood() -> None:
         {11: "    units: &sizes {low: 16, high: 128}", 12: "    dense_units: *sizes",
          13: "    layers: {<<: *sizes, low: 1, high: 2}"}
     )  # fmt: skip
-    spec = parse(text, source="x.yaml")
+    spec = read(text)
     assert spec.search.space["units"] == spec.search.space["dense_units"]
     assert spec.search.space["layers"].grid_values() == range(1, 3)
 
 
 def test_the_earlier_of_merged_mappings_wins() -> None:
-    data = read(
+    data = yaml_locations.read(
         "a: &a {x: 1, y: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], y: 3}\n", source="x"
     ).data
     assert data["c"] == {"x": 1, "y": 3, "z": 2}
@@ -102,7 +97,7 @@ def test_the_earlier_of_merged_mappings_wins() -> None:
 
 def test_scalars_are_read_as_yaml_1_2_with_booleans_of_1_1() -> None:
     text = "[1_000, 0x1f, -3, 1e3, 1., 010, 1:30, 2001-01-01, on, No, ~, '1', 0o17, 1.5.2, +1]"
-    data = read(f"a: {text}\n", source="x").data
+    data = yaml_locations.read(f"a: {text}\n", source="x").data
     expected = [1000, 31, -3, 1000.0, 1.0, "010", "1:30", "2001-01-01", True, False, None, "1",
                 15, "1.5.2", 1]  # fmt: skip
     assert data["a"] == expected
@@ -127,20 +122,13 @@ def test_a_missing_file_is_reported_with_the_nearest_one(tmp_path: pathlib.Path)
     assert problem.hint == f"did you mean {tmp_path / 'quickstart.yaml'}?"
 
 
-def test_a_file_that_shares_only_its_folder_and_ending_is_not_meant(
-    tmp_path: pathlib.Path,
-) -> None:
-    (tmp_path / "quickstart.yaml").touch()
+def test_what_is_no_file_is_reported(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "quickstart.yaml").write_text("")
     assert refused_file(tmp_path / "prices.yaml").hint == ""
-
-
-def test_a_directory_is_reported(tmp_path: pathlib.Path) -> None:
     assert refused_file(tmp_path).received == "is a directory"
-
-
-def test_a_path_through_a_file_is_reported(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a.yaml").write_text("")
-    assert refused_file(tmp_path / "a.yaml" / "b.yaml").received == "not a directory"
+    assert refused_file(tmp_path / "quickstart.yaml" / "b.yaml").received == "not a directory"
+    assert refused_file(tmp_path / "quickstart.yaml").received == "an empty file"
+    assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
 
 
 @contextlib.contextmanager
@@ -168,22 +156,12 @@ def test_a_file_that_may_not_be_read_is_reported() -> None:
             assert refused_file(path).received == "permission denied"
 
 
-def test_a_path_that_no_system_takes_is_reported() -> None:
-    assert "null byte" in refused_file(pathlib.Path("a\0b.yaml")).received
-
-
 def test_a_file_in_another_encoding_is_reported_by_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes("name: a\n# für\n".encode("latin-1"))
     problem = refused_file(path)
     assert (problem.place, problem.expected) == (f"{path}:2", "text in UTF-8")
     assert problem.received == "the byte 0xfc"
-
-
-def test_an_empty_file_is_reported(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.touch()
-    assert refused_file(path).received == "an empty file"
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: pathlib.Path) -> None:
@@ -199,43 +177,24 @@ def test_a_byte_order_mark_and_windows_lines_are_fine(tmp_path: pathlib.Path) ->
     assert load(path).name == "quick"
 
 
-def test_a_path_with_a_colon_keeps_its_name(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a:b.yaml"
-    path.write_text("name: [")
-    with pytest.raises(SpecError) as caught:
-        load(path)
-    assert str(caught.value).startswith(f"{path}: 1 problem\n  {path}:1:8: expected valid YAML")
-
-
 # -- overrides -----------------------------------------------------------------------------------
 
 
 def test_overrides_replace_add_and_are_typed_as_yaml() -> None:
-    spec = parse(
-        written({}),
-        source="x.yaml",
-        overrides=[
-            "settings.epochs=3",
-            "search.space.units.high=32",
-            "search.space.batch_size={low: 8, high: 16}",
-            "arms.implementations=[tensorflow/portable]",
-            "limits.trial_s=60",
-            "search.objectives={val_accuracy: maximize}",
-            "settings.epochs = 4",
-        ],
+    spec = read(
+        written({1: "name: yes", 6: "  epochs: 0"}),
+        "name=mended",
+        "settings.epochs=3",
+        "search.space.units.high=32",
+        "search.space.batch_size={low: 8, high: 16}",
+        "arms.implementations=[tensorflow/portable]",
+        "limits.trial_s=60",
+        "settings.epochs = 4",
     )
-    assert spec.settings["epochs"] == 4
+    assert (spec.name, spec.settings["epochs"], spec.limits.trial_s) == ("mended", 4, 60)
     assert spec.search.space["units"].probes == (16, 32)
     assert spec.search.space["batch_size"].probes == (8, 16)
     assert spec.arms.implementations == ("tensorflow/portable",)
-    assert spec.limits.trial_s == 60
-    assert list(spec.search.objectives) == ["val_accuracy"]
-
-
-def test_an_override_mends_the_file() -> None:
-    broken = written({1: "name: yes", 6: "  epochs: 0"})
-    spec = parse(broken, source="x.yaml", overrides=["name=mended", "settings.epochs=1"])
-    assert (spec.name, spec.settings["epochs"]) == ("mended", 1)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +212,7 @@ def test_an_override_mends_the_file() -> None:
         ("repeats=", "repeats", "a whole number", "nothing", ""),
         ("repeats=[1", "repeats", "valid YAML", "expected ',' or ']'", ""),
         ("settings={epochs: 1, epochs: 2}", "settings.epochs", "each key once", "'epochs'", ""),
-        ("arms.implementations=[tensorflow/portable, tensorflow/cudn]", "arms.implementations[1]", "a kernel among", "'cudn'", "'cudnn'"),
+        ("arms.implementations=[tensorflow/portable, tensorflow/cudn]", "arms.implementations[1]", "a kernel among", "'cudnn'", ""),
         ("repeats=!!x 1", "repeats", "a plain value", "!x", ""),
         ("limits.attempts=\x00", "limits.attempts", "printable text", "U+0000", ""),
     ],
@@ -268,9 +227,6 @@ def test_a_wrong_override_is_reported_as_it_was_typed(
     assert expected in problem.expected
     assert received in problem.received
     assert hint in problem.hint
-
-
-# -- words ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
